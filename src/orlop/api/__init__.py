@@ -1,0 +1,1 @@
+"""What an object is: kinds, schema, defaults, validation, patches, selectors, tables. Pure."""

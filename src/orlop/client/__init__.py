@@ -1,0 +1,1 @@
+"""How the rest sees the API: one interface, two transports, informers, work queues, events."""

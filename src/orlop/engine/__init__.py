@@ -1,0 +1,132 @@
+"""What gives a pod a machine, as the kubelet sees it: `Engine`, and the values that cross it.
+
+Implemented by slurm.jobs (each pod a batch job) and engine.local (a child process; for a laptop, and
+for the first five minutes). Nothing here speaks to Slurm, and nothing above it knows Slurm's commands.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NewType, Protocol
+
+from ..api.objects import Obj
+
+JobId = NewType("JobId", str)
+
+
+class JobState(enum.Enum):
+    """A job's state in words that every engine shares; UNKNOWN is a state, not an end."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    COMPLETING = "COMPLETING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    TIMEOUT = "TIMEOUT"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    NODE_FAIL = "NODE_FAIL"
+    PREEMPTED = "PREEMPTED"
+    CANCELLED = "CANCELLED"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def has_ended(self) -> bool:
+        return self in _ENDED
+
+
+_ENDED = frozenset(
+    {
+        JobState.COMPLETED,
+        JobState.FAILED,
+        JobState.TIMEOUT,
+        JobState.OUT_OF_MEMORY,
+        JobState.NODE_FAIL,
+        JobState.PREEMPTED,
+        JobState.CANCELLED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What the engine says of one job at one moment."""
+
+    id: JobId
+    state: JobState
+    pod_uid: str = ""  # from the job's comment; empty for jobs that are no pods of this cluster
+    name: str = ""
+    reason: str = ""  # the engine's own word: why it waits, or why it ended
+    message: str = ""  # a sentence for people: partition, place in the queue, expected start
+    partition: str = ""
+    nodes: tuple[str, ...] = ()  # compute nodes, once allocated
+    submitted: float | None = None  # Unix times
+    started: float | None = None
+    ended: float | None = None
+    restarts: int = 0  # times the engine requeued it
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What becomes a Kubernetes node: a partition, or this host."""
+
+    name: str
+    cpus: int
+    memory_mib: int
+    resources: Mapping[str, int] = field(default_factory=dict)  # e.g. {"nvidia.com/gpu": 8}
+    labels: Mapping[str, str] = field(default_factory=dict)
+    is_default: bool = False
+    is_ready: bool = True
+    is_schedulable: bool = True
+    message: str = ""  # why it is not ready or schedulable, in the engine's words
+    hosts: tuple[str, ...] = ()
+    architecture: str = "amd64"
+    max_time: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A pod ready to run: its folder holds the plan; `command` starts the agent on it."""
+
+    pod: Obj
+    folder: Path
+    command: tuple[str, ...]
+    machine: str  # the Machine it was bound to
+
+
+class Engine(Protocol):
+    """Six calls; each may raise EngineUnavailable, which means nothing about any job."""
+
+    name: str
+
+    async def version(self) -> str:
+        """Product and version, for people; also the check that it answers."""
+        ...
+
+    async def machines(self) -> list[Machine]: ...
+
+    async def submit(self, submission: Submission) -> JobId:
+        """Ask for the pod's job; asked again for the same folder it answers the same job.
+
+        Raises SubmitRejected or SubmitDeferred with the engine's words and the remedy.
+        """
+        ...
+
+    async def jobs(self) -> Mapping[JobId, Job]:
+        """All jobs of this cluster that the engine still lists, in one query."""
+        ...
+
+    async def ended(self, ids: Collection[JobId]) -> Mapping[JobId, Job]:
+        """The last word on jobs no longer listed; one that nobody knows is left out."""
+        ...
+
+    async def terminate(self, job: JobId) -> None:
+        """Ask the agent, through the engine, to end the pod within its grace period."""
+        ...
+
+    async def cancel(self, job: JobId) -> None:
+        """End the job now; no error if it has ended already."""
+        ...

@@ -1,0 +1,151 @@
+"""What may be configured, and where everything lies: one typed `Settings`, one `Paths`.
+
+`load` is where the file, the environment and the flags meet, and nowhere else; the command line
+calls it once and hands the result down. It never creates or changes a file.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from . import wellknown
+from .errors import ConfigError
+
+
+class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How jobs are asked for."""
+
+    partition: str = ""  # default partition; empty: Slurm's own default
+    account: str = ""
+    qos: str = ""
+    flags: list[str] = []  # added to every sbatch
+    prologue: str = ""  # shell lines before the agent, e.g. `module load apptainer`
+    priority_classes: dict[str, list[str]] = {}  # PriorityClass name -> sbatch flags
+    command_timeout: float = 30.0
+    busy_tick: float = 2.0  # seconds between two squeue calls after a change
+    idle_tick: float = 30.0  # and when nothing has changed for a while
+
+
+class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What runs on the compute node."""
+
+    python: str = ""  # interpreter there; empty: this one if it exists there, else python3
+    runtime: str = ""  # crun, apptainer, singularity, or a path; empty: what the site has
+    path: str = ""  # PATH of the job; empty: the PATH of `orlop up`
+    scratch: str = ""  # node-local folder for overlays; empty: $TMPDIR or /tmp
+
+
+class ImageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where images come from."""
+
+    default_registry: str = "docker.io"
+    insecure_registries: list[str] = []  # host[:port] spoken to by plain http
+    mirrors: dict[str, list[str]] = {}  # registry -> mirrors, tried in order
+    parallel_pulls: int = 3
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """config.yaml; everything has a default, so that an empty home works."""
+
+    name: str = "orlop"  # cluster and context name in the kubeconfig
+    engine: str = ""  # slurm or local; empty: slurm where sbatch answers, else local
+    listen: str = "0.0.0.0"
+    port: int = 0  # API server; 0: any free port, kept for the life of the home folder
+    kubelet_port: int = 0
+    advertise: list[str] = []  # addresses compute nodes may reach us at, beside those found
+    log_level: str = "info"
+    log_format: str = "text"
+    slurm: SlurmSettings = SlurmSettings()
+    agent: AgentSettings = AgentSettings()
+    images: ImageSettings = ImageSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The one folder of a cluster; every path of ours is a method or property here."""
+
+    home: Path
+    images: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "images", self.home / "images")
+
+    @property
+    def config(self) -> Path:
+        return self.home / wellknown.CONFIG_FILE
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.home / wellknown.KUBECONFIG_FILE
+
+    @property
+    def state(self) -> Path:
+        return self.home / wellknown.STATE_FILE
+
+    @property
+    def pki(self) -> Path:
+        return self.home / "pki"
+
+    @property
+    def log(self) -> Path:
+        return self.home / "log"
+
+    @property
+    def run(self) -> Path:
+        return self.home / "run"
+
+    @property
+    def pods(self) -> Path:
+        return self.home / "pods"
+
+    @property
+    def volumes(self) -> Path:
+        return self.home / "volumes"
+
+    @property
+    def endpoint(self) -> Path:
+        return self.home / wellknown.ENDPOINT_FILE
+
+    @property
+    def pid(self) -> Path:
+        return self.home / wellknown.PID_FILE
+
+    def pod(self, namespace: str, name: str, uid: str) -> Path:
+        """The folder of one pod."""
+        return self.pods / f"{namespace}_{name}_{uid}"
+
+
+def home_from_env(environ: dict[str, str] | None = None) -> Paths:
+    """The home folder: ORLOP_HOME, else ~/.orlop."""
+    env = os.environ if environ is None else environ
+    return Paths(Path(env.get(wellknown.HOME_ENV) or Path.home() / ".orlop").absolute())
+
+
+def load(paths: Paths, overrides: dict[str, Any] | None = None) -> Settings:
+    """The settings of a home: its config.yaml, then `overrides` (flags), over the defaults."""
+    try:
+        text = paths.config.read_text()
+    except FileNotFoundError:
+        text = ""
+    try:
+        raw = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {}
+        merged = _merged(raw, overrides or {})
+        return msgspec.convert(merged, Settings)
+    except (yaml.YAMLError, msgspec.ValidationError, AttributeError) as error:
+        message = f"{paths.config}: {error}; docs/reference/configuration.md lists every setting"
+        raise ConfigError(message, "InvalidConfiguration") from error
+
+
+def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """`over` laid on `base`, section by section."""
+    result = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = _merged(result[key], value) if both else value
+    return result

@@ -1,0 +1,84 @@
+"""Every name that others rely on: annotations, labels, conditions, files, environment, protocol.
+
+This is the public contract, read by all parts and by the agent on the compute node. It holds
+constants only and imports nothing, so that the agent's single file stays small.
+"""
+
+DOMAIN = "orlop.dev"
+
+# Annotations. `slurm.orlop.dev/<option>` is any sbatch long option under its own name.
+SLURM_PREFIX = "slurm.orlop.dev/"
+FLAGS = SLURM_PREFIX + "flags"  # raw sbatch flags, as on its command line
+JOB_ID = SLURM_PREFIX + "job-id"  # written back: the job of this pod
+NODE_LIST = SLURM_PREFIX + "node-list"  # written back: the compute nodes it runs on
+RUNTIME_ANNOTATION = "orlop.dev/runtime"  # crun, apptainer or host, for this pod
+
+# Annotations of earlier systems, read as aliases so that manifests move over unchanged.
+FLAGS_ALIASES = (
+    "slurm-job.hpk.io/flags",
+    "slurm.hpk.io/flags",
+    "slurm-job.knoc.io/flags",
+    "slurm-job.vk.io/flags",
+)
+MPI_FLAGS_ALIASES = (
+    "slurm-job.hpk.io/mpi-flags",
+    "slurm-job.hpk.io/mpi-flag",
+    "slurm-job.knoc.io/mpi-flags",
+    "slurm-job.vk.io/mpi-flags",
+)
+OPTION_ALIAS_PREFIXES = ("slurmjob.slinky.slurm.net/",)
+
+# Labels and taints of our nodes (one per partition).
+PARTITION_LABEL = SLURM_PREFIX + "partition"
+FEATURE_LABEL_PREFIX = "feature.slurm.orlop.dev/"  # mirrored node features, value "true"
+ENGINE_LABEL = "orlop.dev/engine"  # slurm or local
+
+# Conditions and reasons on pods.
+ALLOCATED = "orlop.dev/Allocated"  # whether the pod has been given its machine; Slurm's words
+ENGINE_REACHABLE = "orlop.dev/EngineReachable"  # False while slurmctld does not answer
+
+# An image that is no image: the container runs in the compute node's own root.
+HOST_IMAGE = "host"
+
+# Files of a pod's folder, `pods/<namespace>_<name>_<uid>/`.
+PLAN_FILE = "plan.json"  # what the job must do, as data
+SCRIPT_FILE = "job.sh"  # what was handed to sbatch
+OUTPUT_FILE = "slurm.out"  # what the job itself printed
+JOURNAL_FILE = "journal"  # what the agent saw, a JSON object a line, written before it is told
+TOKEN_FILE = "token"  # the agent's bearer token, good for this pod alone
+CLAIM_FILE = "claim"  # made by the agent that owns the pod: a second job for it ends at once
+SUBMIT_FILE = "submit"  # what sbatch printed: the job id survives whoever asked for it
+LOGS_DIR = "logs"  # logs/<container>/<restart>.log, in the CRI's format
+VOLUMES_DIR = "volumes"
+
+# Files of the home folder.
+CONFIG_FILE = "config.yaml"
+KUBECONFIG_FILE = "kubeconfig"
+STATE_FILE = "state.db"
+ENDPOINT_FILE = "run/kubelet.json"  # where agents find the kubelet now; re-read before each dial
+PID_FILE = "run/orlop.json"  # host, pid, start time and address of the control plane
+
+# Environment.
+HOME_ENV = "ORLOP_HOME"
+SLURM_ENV_PASSED = (
+    "SLURM_JOB_ID",
+    "SLURM_JOB_PARTITION",
+    "SLURM_JOB_NODELIST",
+    "SLURM_JOB_NUM_NODES",
+    "SLURM_CPUS_PER_TASK",
+    "SLURM_CPUS_ON_NODE",
+    "SLURM_MEM_PER_NODE",
+    "SLURM_PROCID",
+    "SLURM_NTASKS",
+    "SLURM_JOB_GPUS",
+    "SLURM_STEP_GPUS",
+    "CUDA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+)  # what a container sees of its job
+
+# The agent's connection to the kubelet.
+AGENT_PATH = "/orlop/v1/agents"  # + /<namespace>/<name>/<uid>
+AGENT_PROTOCOL = "orlop-agent/1"  # the Upgrade token
+AGENT_SERVER_NAME = "orlop-kubelet"  # a name in the kubelet's certificate, whatever its address
+FRAME_HEADER = ">II"  # length of the payload, stream number; stream 0 carries JSON messages
+MAX_FRAME = 1 << 20

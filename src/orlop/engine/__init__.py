@@ -1,7 +1,8 @@
 """What gives a pod a machine, as the kubelet sees it: `Engine`, and the values that cross it.
 
-Implemented by slurm.jobs (each pod a batch job) and engine.local (a child process; for a laptop, and
-for the first five minutes). Nothing here speaks to Slurm, and nothing above it knows Slurm's commands.
+Implemented by slurm.jobs (each pod a batch job) and engine.local (a child process; for a laptop,
+and for the first five minutes). Nothing here speaks to Slurm, and nothing above it knows Slurm's
+commands.
 """
 
 from __future__ import annotations

@@ -1,0 +1,3 @@
+"""What all tests share: the fixtures of the test cluster."""
+
+pytest_plugins = ["tests.cluster.fixtures"]

@@ -1,0 +1,94 @@
+"""pytest fixtures over the test cluster; tests/conftest.py names this module in pytest_plugins.
+
+`slurm` is shared by all tests of a worker and must be left as it was found; `slurm_with` shares
+clusters of another spec the same way; `new_slurm` starts one for a test that breaks things.
+Without root they skip, all with one and the same reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tools.devroot import DevRoot, dev_root
+
+from .cluster import SlurmCluster, sweep
+from .spec import Spec
+
+KEEP = "ORLOP_KEEP_CLUSTERS"
+
+StartSlurm = Callable[[Spec], SlurmCluster]
+
+
+@pytest.fixture(scope="session")
+def namespaces_of_root() -> None:
+    """Nodes are made of namespaces, which only root may give an address and mounts."""
+    if os.geteuid() == 0:
+        attempt = ["unshare", "--mount", "--net", "--pid", "--fork", "true"]
+        if subprocess.run(attempt, capture_output=True, check=False).returncode == 0:
+            return
+    pytest.skip("a Slurm of several nodes needs root: run the tests as root or with sudo")
+
+
+@pytest.fixture(scope="session")
+def orlop_dev_root() -> DevRoot:
+    return dev_root()
+
+
+@pytest.fixture(scope="session")
+def cluster_folders(
+    namespaces_of_root: None, orlop_dev_root: DevRoot
+) -> Iterator[Callable[[], Path]]:
+    """Names folders for clusters, never one twice, whatever other test runs do meanwhile."""
+    sweep(orlop_dev_root.clusters)
+    count = 0
+
+    def folder() -> Path:
+        nonlocal count
+        count += 1
+        return orlop_dev_root.clusters / f"test-{os.getpid()}-{count}"
+
+    yield folder
+
+
+def start(folder: Path, spec: Spec, dev: DevRoot, stack: ExitStack) -> SlurmCluster:
+    cluster = SlurmCluster(folder, spec, dev)
+    cluster.start()
+    stack.callback(cluster.stop, keep=KEEP in os.environ)
+    return cluster
+
+
+@pytest.fixture(scope="session")
+def slurm_with(
+    cluster_folders: Callable[[], Path], orlop_dev_root: DevRoot
+) -> Iterator[StartSlurm]:
+    """A cluster of the given spec, the same one for every test of this worker that asks for it."""
+    running: dict[str, SlurmCluster] = {}
+    with ExitStack() as stack:
+
+        def slurm_of(spec: Spec) -> SlurmCluster:
+            key = json.dumps(spec.to_json(), sort_keys=True)
+            if key not in running:
+                running[key] = start(cluster_folders(), spec, orlop_dev_root, stack)
+            return running[key]
+
+        yield slurm_of
+
+
+@pytest.fixture(scope="session")
+def slurm(slurm_with: StartSlurm) -> SlurmCluster:
+    """Four nodes, no accounting."""
+    return slurm_with(Spec())
+
+
+@pytest.fixture
+def new_slurm(cluster_folders: Callable[[], Path], orlop_dev_root: DevRoot) -> Iterator[StartSlurm]:
+    """Starts clusters for one test, which may cut power and stop daemons as it likes."""
+    with ExitStack() as stack:
+        yield lambda spec: start(cluster_folders(), spec, orlop_dev_root, stack)

@@ -1,0 +1,124 @@
+"""One node: a hostname, an address and file systems of its own, and what runs on it.
+
+Made by the cluster, one for the head and one for each compute node. It boots, runs commands and
+can lose its power; of Slurm it knows nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .accounts import Account
+from .namespaces import spawn
+from .process import Process, wait_until
+
+INIT = Path(__file__).with_name("node-init")
+BOOT_TIMEOUT = 30.0
+
+
+class Node:
+    def __init__(self, name: str, root: Path, init: Process | None = None) -> None:
+        self.name = name
+        self.root = root
+        self.cgroups = 0
+        self._init = init
+        self._boot: subprocess.Popen[bytes] | None = None
+        self._children: list[subprocess.Popen[Any]] = []
+
+    @property
+    def init(self) -> Process:
+        """The node's first process; what enters the node enters its namespaces."""
+        if self._init is None or not self._init.is_alive():
+            raise RuntimeError(f"node {self.name} of {self.root} is off; power_on starts it")
+        return self._init
+
+    @property
+    def is_on(self) -> bool:
+        return self._init is not None and self._init.is_alive()
+
+    def begin_boot(self, lifeline: int | None) -> None:
+        """Starts to boot; `finish_boot` waits for the end, so that nodes can boot together."""
+        (self.root / "nodes" / self.name).mkdir(parents=True, exist_ok=True)
+        kinds = ["--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child"]
+        with (self.root / "log" / f"console-{self.name}").open("ab") as console:
+            self._boot = subprocess.Popen(
+                ["/usr/bin/unshare", *kinds, "--propagation=private"]
+                + [str(INIT), self.name, str(self.root)],
+                stdin=subprocess.DEVNULL if lifeline is None else lifeline,
+                stdout=subprocess.PIPE,
+                stderr=console,
+                env=self._boot_environment(lifeline),
+                start_new_session=True,
+            )
+
+    def _boot_environment(self, lifeline: int | None) -> dict[str, str]:
+        return {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "LIFELINE": "0" if lifeline is None else "1",
+            "CGROUPS": str(self.cgroups),
+        }
+
+    def finish_boot(self) -> None:
+        assert self._boot is not None, "begin_boot comes first"
+        assert self._boot.stdout is not None, "begin_boot asks for a pipe"
+        with self._boot.stdout as output:
+            line = output.readline()
+        if not line:
+            console = self.root / "log" / f"console-{self.name}"
+            self._boot.wait()
+            raise RuntimeError(f"node {self.name} did not boot: {console.read_text().strip()}")
+        self._init = Process.of(int(line))
+
+    def popen(
+        self,
+        argv: Sequence[str],
+        *,
+        account: Account | None = None,
+        directory: str = "/",
+        env: Mapping[str, str],
+        **popen: Any,
+    ) -> subprocess.Popen[Any]:
+        if account is not None:
+            ids = [f"--reuid={account.uid}", f"--regid={account.gid}", "--init-groups"]
+            argv = ["/usr/bin/setpriv", *ids, "--", *argv]
+        cgroup = self.cgroups != 0
+        child = spawn(
+            self.init.pid, argv, directory=directory, cgroup=cgroup, env=dict(env), **popen
+        )
+        self._children = [c for c in self._children if c.returncode is None]
+        self._children.append(child)
+        return child
+
+    def power_off(self) -> None:
+        """Ends everything on the node at once, as a cut cable does."""
+        if self._init is None:
+            return
+        self._init.send(signal.SIGKILL)
+        wait_until(self._is_gone, f"node {self.name} is off")
+        self._init = None
+
+    def _is_gone(self) -> bool:
+        # The kernel lets the first process go only when its parents have seen the others' end;
+        # for those that were started from here, that is us.
+        for child in self._children:
+            child.poll()
+        if self._boot is not None:
+            self._boot.poll()
+        return not self.is_on
+
+
+def network_namespace(process: Process, script: str) -> None:
+    """Runs the lines of `script` by ip(8) in the network namespace of a process."""
+    subprocess.run(
+        ["/usr/bin/nsenter", f"--target={process.pid}", "--net", "--", "ip", "-batch", "-"],
+        input=script,
+        text=True,
+        check=True,
+        capture_output=True,
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": os.environ.get("LANG", "C.UTF-8")},
+    )

@@ -1,0 +1,73 @@
+"""What a test cluster shall be: nodes, partitions, options, as values.
+
+Made by tests and by the command line, read by everything else here and kept in the cluster's
+folder so that a later process finds the same cluster. It never starts or reads anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from tools.devroot import TEST_USER
+
+HEAD = "head"
+NETWORK = "10.77.0"
+HEAD_ADDRESS = f"{NETWORK}.254"
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    name: str
+    nodes: str = "ALL"
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+DEFAULT_PARTITIONS = (
+    Partition("main", settings={"Default": "YES", "MaxTime": "INFINITE"}),
+    Partition("short", settings={"MaxTime": "5", "DefaultTime": "1", "PriorityTier": "2"}),
+    Partition("single", nodes="n1", settings={"MaxTime": "INFINITE"}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """The defaults are what most tests want: up in about a second, quick to start and to fail."""
+
+    nodes: int = 4
+    cpus: int = 8
+    memory: int = 8000
+    user: str = TEST_USER
+    accounting: bool = False
+    rest: bool = False
+    cgroups: bool = False
+    gpus: int = 0
+    """Fake GPUs on each of the first two nodes."""
+    runtimes: tuple[str, ...] = ("crun", "apptainer")
+    """Container runtimes the cluster has; every other one of the machine is hidden on the nodes."""
+    partitions: tuple[Partition, ...] = DEFAULT_PARTITIONS
+    features: Mapping[str, str] = field(
+        default_factory=lambda: {"n1": "intel,ib", "n2": "intel", "n3": "amd,ib", "n4": "amd"}
+    )
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Lines of slurm.conf that replace ours or are added to them."""
+
+    @property
+    def node_names(self) -> list[str]:
+        return [f"n{number}" for number in range(1, self.nodes + 1)]
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        nodes = {name: f"{NETWORK}.{number}" for number, name in enumerate(self.node_names, 1)}
+        return {HEAD: HEAD_ADDRESS, **nodes}
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Spec:
+        values = {name: data[name] for name in (f.name for f in fields(cls)) if name in data}
+        values["runtimes"] = tuple(values["runtimes"])
+        values["partitions"] = tuple(Partition(**partition) for partition in values["partitions"])
+        return cls(**values)

@@ -1,0 +1,1 @@
+"""Prepares a machine for development: `tools/setup` is the door, `python3 -m tools` what it opens."""

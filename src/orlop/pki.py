@@ -1,0 +1,329 @@
+"""The cluster's own certificate authority and every certificate that it signs.
+
+`ensure` is called by whoever starts a control plane, and once a day while it runs: it makes what
+is missing and renews what expires, lacks a name or was signed by another authority. It never
+sends a key anywhere, and every file is readable by its owner alone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import os
+import secrets
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from . import wellknown
+
+CA_LIFE = dt.timedelta(days=3650)
+LEAF_LIFE = dt.timedelta(days=365)
+# Clocks of login and compute nodes differ; a certificate must not be "not yet valid" on one.
+BACKDATE = dt.timedelta(hours=1)
+
+ADMIN_USER = "kubernetes-admin"
+ADMIN_GROUP = "system:masters"
+# What every client may call the API server, beside the names of its host. 10.96.0.1 is the
+# address of the service `kubernetes`, as kubeadm's default service network gives it.
+SERVICE_NAMES = (
+    "localhost",
+    "127.0.0.1",
+    "::1",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "10.96.0.1",
+)
+
+_PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate and its key, as PEM files."""
+
+    crt: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """What one of our certificates must say."""
+
+    common_name: str
+    organizations: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # DNS names and addresses; a server's
+    make_key: Callable[[], _PrivateKey] = lambda: ec.generate_private_key(ec.SECP256R1())
+
+
+def _rsa_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+@dataclass(frozen=True, slots=True)
+class Pki:
+    """The files of a cluster's pki folder, and the TLS contexts made of them."""
+
+    folder: Path
+    renewed: frozenset[str] = frozenset()  # what the last `ensure` made anew, by name
+
+    def pair(self, name: str) -> Pair:
+        return Pair(self.folder / f"{name}.crt", self.folder / f"{name}.key")
+
+    @property
+    def ca(self) -> Path:
+        return self.pair("ca").crt
+
+    @property
+    def apiserver(self) -> Pair:
+        return self.pair("apiserver")
+
+    @property
+    def kubelet(self) -> Pair:
+        return self.pair("kubelet")
+
+    @property
+    def apiserver_kubelet_client(self) -> Pair:
+        """What the API server shows to a kubelet."""
+        return self.pair("apiserver-kubelet-client")
+
+    @property
+    def admin(self) -> Pair:
+        return self.pair("admin")
+
+    @property
+    def token_key(self) -> bytes:
+        """The secret from which every agent's token is derived."""
+        return (self.folder / "token.key").read_bytes()
+
+    def server_context(self, pair: Pair) -> ssl.SSLContext:
+        """For a listener that asks for a client certificate but also takes who has none."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(self.ca))
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_cert_chain(pair.crt, pair.key)
+        return context
+
+    def client_context(self, pair: Pair | None = None) -> ssl.SSLContext:
+        """For a client that trusts this cluster alone and shows `pair`."""
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=str(self.ca))
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if pair is not None:
+            context.load_cert_chain(pair.crt, pair.key)
+        return context
+
+    def issue(
+        self, user: str, groups: Sequence[str] = (), now: dt.datetime | None = None
+    ) -> tuple[bytes, bytes]:
+        """A client certificate and key (PEM) for a user of the API; nothing is written."""
+        authority = _read_authority(self.pair("ca"))
+        if authority is None:
+            raise FileNotFoundError(f"no certificate authority in {self.folder}; run `orlop up`")
+        leaf = _Leaf(user, tuple(groups), make_key=_rsa_key)
+        return authority.sign(leaf, now or dt.datetime.now(dt.UTC))
+
+
+def ensure(folder: Path, names: Sequence[str], now: dt.datetime | None = None) -> Pki:
+    """Whatever of the pki is missing or no longer good is made; `names` are those of this host.
+
+    1. The authority; near its end it signs itself again with the same key, so that
+       certificates of before stay good.
+    2. The servers' and clients' certificates.
+    3. The key of the agents' tokens, once and for ever.
+    """
+    moment = now or dt.datetime.now(dt.UTC)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    pki = Pki(folder)
+    renewed: set[str] = set()
+    authority = _ensure_authority(pki.pair("ca"), moment, renewed)
+    for name, leaf in _leaves(names).items():
+        if not authority.has_signed(leaf, pki.pair(name), moment):
+            crt, key = authority.sign(leaf, moment)
+            _write(pki.pair(name).key, key)
+            _write(pki.pair(name).crt, crt)
+            renewed.add(name)
+    token = folder / "token.key"
+    if not token.exists() or token.stat().st_size != 32:
+        _write(token, secrets.token_bytes(32))
+        renewed.add("token")
+    return Pki(folder, frozenset(renewed))
+
+
+def _leaves(names: Sequence[str]) -> dict[str, _Leaf]:
+    host = tuple(dict.fromkeys((*names, *SERVICE_NAMES)))
+    return {
+        "apiserver": _Leaf("kube-apiserver", names=host),
+        "kubelet": _Leaf(wellknown.AGENT_SERVER_NAME, names=(wellknown.AGENT_SERVER_NAME, *host)),
+        "apiserver-kubelet-client": _Leaf("kube-apiserver-kubelet-client", (ADMIN_GROUP,)),
+        # Java's clients read RSA keys in PKCS#1 only.
+        "admin": _Leaf(ADMIN_USER, (ADMIN_GROUP,), make_key=_rsa_key),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Authority:
+    certificate: x509.Certificate
+    key: _PrivateKey
+
+    def sign(self, leaf: _Leaf, now: dt.datetime) -> tuple[bytes, bytes]:
+        key = leaf.make_key()
+        usage = ExtendedKeyUsageOID.SERVER_AUTH if leaf.names else ExtendedKeyUsageOID.CLIENT_AUTH
+        public = self.key.public_key()
+        builder = (
+            _builder(_subject(leaf), self.certificate.subject, key, now, LEAF_LIFE)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_key_usage(signs=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False
+            )
+        )
+        if leaf.names:
+            names = x509.SubjectAlternativeName([_general_name(name) for name in leaf.names])
+            builder = builder.add_extension(names, critical=False)
+        certificate = builder.sign(self.key, hashes.SHA256())
+        return certificate.public_bytes(Encoding.PEM), _pem(key)
+
+    def has_signed(self, leaf: _Leaf, pair: Pair, now: dt.datetime) -> bool:
+        """Whether `pair` holds a certificate of ours that says what `leaf` wants, for a while."""
+        try:
+            certificate, key = _read(pair)
+            certificate.verify_directly_issued_by(self.certificate)
+        except (OSError, ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+            return False
+        return (
+            certificate.public_key() == key.public_key()
+            and certificate.subject == _subject(leaf)
+            and set(map(_general_name, leaf.names)) <= _names_in(certificate)
+            and _has_time(certificate, now, LEAF_LIFE)
+        )
+
+
+def _ensure_authority(pair: Pair, now: dt.datetime, renewed: set[str]) -> _Authority:
+    authority = _read_authority(pair)
+    if authority is not None and _has_time(authority.certificate, now, CA_LIFE):
+        return authority
+    if authority is None:
+        # A new name with each key: clients that cache issuers by name mix up two equal ones.
+        name = x509.Name(
+            [x509.NameAttribute(NameOID.COMMON_NAME, f"orlop-ca@{int(now.timestamp())}")]
+        )
+        authority = _self_signed(name, ec.generate_private_key(ec.SECP256R1()), now)
+        _write(pair.key, _pem(authority.key))
+    else:
+        authority = _self_signed(authority.certificate.subject, authority.key, now)
+    _write(pair.crt, authority.certificate.public_bytes(Encoding.PEM))
+    renewed.add("ca")
+    return authority
+
+
+def _self_signed(name: x509.Name, key: _PrivateKey, now: dt.datetime) -> _Authority:
+    builder = (
+        _builder(name, name, key, now, CA_LIFE)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(signs=True), critical=True)
+    )
+    return _Authority(builder.sign(key, hashes.SHA256()), key)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: _PrivateKey, now: dt.datetime, life: dt.timedelta
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATE)
+        .not_valid_after(now + life)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _key_usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_encipherment=not signs,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _subject(leaf: _Leaf) -> x509.Name:
+    groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in leaf.organizations]
+    return x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, leaf.common_name)])
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _names_in(certificate: x509.Certificate) -> set[x509.GeneralName]:
+    try:
+        return set(
+            certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        )
+    except x509.ExtensionNotFound:
+        return set()
+
+
+def _has_time(certificate: x509.Certificate, now: dt.datetime, life: dt.timedelta) -> bool:
+    """Valid now and for another third of its life: time enough for someone to notice."""
+    remaining = certificate.not_valid_after_utc - now
+    return certificate.not_valid_before_utc <= now and remaining > life / 3
+
+
+def _read_authority(pair: Pair) -> _Authority | None:
+    try:
+        certificate, key = _read(pair)
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
+        return None
+    return _Authority(certificate, key) if certificate.public_key() == key.public_key() else None
+
+
+def _read(pair: Pair) -> tuple[x509.Certificate, _PrivateKey]:
+    certificate = x509.load_pem_x509_certificate(pair.crt.read_bytes())
+    key = load_pem_private_key(pair.key.read_bytes(), password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
+        raise ValueError(f"{pair.key}: neither an EC nor an RSA key")
+    return certificate, key
+
+
+def _pem(key: _PrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+
+
+def _write(path: Path, data: bytes) -> None:
+    """All or nothing, and never readable by others, not even for a moment."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

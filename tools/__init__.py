@@ -1,1 +1,1 @@
-"""Prepares a machine for development: `tools/setup` is the door, `python3 -m tools` what it opens."""
+"""Prepares a machine for the tests and the demo; `tools/setup` is its door."""

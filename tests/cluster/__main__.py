@@ -45,8 +45,8 @@ def parser() -> argparse.ArgumentParser:
         power.set_defaults(act=power_off if name == "power-off" else power_on)
     for name, act, help_text in (
         ("status", status, "nodes and jobs, as Slurm sees them"),
-        ("stop-slurmctld", lambda o: _on(o).stop_slurmctld() or 0, "stop Slurm's controller"),
-        ("start-slurmctld", lambda o: _on(o).start_slurmctld() or 0, "start it again"),
+        ("stop-slurmctld", stop_slurmctld, "stop Slurm's controller"),
+        ("start-slurmctld", start_slurmctld, "start it again"),
         ("down", down, "end everything and remove the folder"),
     ):
         commands.add_parser(name, help=help_text).set_defaults(act=act)
@@ -119,6 +119,16 @@ def power_off(options: argparse.Namespace) -> int:
 
 def power_on(options: argparse.Namespace) -> int:
     _on(options).power_on(options.node)
+    return 0
+
+
+def stop_slurmctld(options: argparse.Namespace) -> int:
+    _on(options).stop_slurmctld()
+    return 0
+
+
+def start_slurmctld(options: argparse.Namespace) -> int:
+    _on(options).start_slurmctld()
     return 0
 
 

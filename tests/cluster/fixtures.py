@@ -42,9 +42,7 @@ def orlop_dev_root() -> DevRoot:
 
 
 @pytest.fixture(scope="session")
-def cluster_folders(
-    namespaces_of_root: None, orlop_dev_root: DevRoot
-) -> Iterator[Callable[[], Path]]:
+def cluster_folders(namespaces_of_root: None, orlop_dev_root: DevRoot) -> Callable[[], Path]:
     """Names folders for clusters, never one twice, whatever other test runs do meanwhile."""
     sweep(orlop_dev_root.clusters)
     count = 0
@@ -54,7 +52,7 @@ def cluster_folders(
         count += 1
         return orlop_dev_root.clusters / f"test-{os.getpid()}-{count}"
 
-    yield folder
+    return folder
 
 
 def start(folder: Path, spec: Spec, dev: DevRoot, stack: ExitStack) -> SlurmCluster:

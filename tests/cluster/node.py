@@ -45,10 +45,10 @@ class Node:
         """Starts to boot; `finish_boot` waits for the end, so that nodes can boot together."""
         (self.root / "nodes" / self.name).mkdir(parents=True, exist_ok=True)
         kinds = ["--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child"]
+        command = [str(INIT), self.name, str(self.root)]
         with (self.root / "log" / f"console-{self.name}").open("ab") as console:
             self._boot = subprocess.Popen(
-                ["/usr/bin/unshare", *kinds, "--propagation=private"]
-                + [str(INIT), self.name, str(self.root)],
+                ["/usr/bin/unshare", *kinds, "--propagation=private", *command],
                 stdin=subprocess.DEVNULL if lifeline is None else lifeline,
                 stdout=subprocess.PIPE,
                 stderr=console,
@@ -100,15 +100,15 @@ class Node:
             return
         self._init.send(signal.SIGKILL)
         wait_until(self._is_gone, f"node {self.name} is off")
-        self._init = None
+        if self._boot is not None:
+            self._boot.wait(BOOT_TIMEOUT)
+        self._init = self._boot = None
 
     def _is_gone(self) -> bool:
         # The kernel lets the first process go only when its parents have seen the others' end;
         # for those that were started from here, that is us.
         for child in self._children:
             child.poll()
-        if self._boot is not None:
-            self._boot.poll()
         return not self.is_on
 
 

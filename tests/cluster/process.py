@@ -1,4 +1,4 @@
-"""Processes that outlive the one that started them, named so that no other can be mistaken for them.
+"""Processes that outlive their starter, named so that no other is mistaken for them.
 
 Used for the first process of each node, whose number is kept in a file between two commands. A
 number alone is used again by the kernel; with its start time and the boot it belongs to it is not.

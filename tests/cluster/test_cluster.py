@@ -131,7 +131,7 @@ def test_power_off_ends_what_runs_on_a_node_and_power_on_brings_it_back(
     with cluster.popen("n2", ["sleep", "1000"]) as child:
         cluster.power_off("n2")
         assert child.wait(5) == -signal.SIGKILL
-    with pytest.raises(RuntimeError, match="node n2 of .* is off"):
+    with pytest.raises(RuntimeError, match=r"node n2 of .* is off"):
         cluster.run("n2", ["true"])
     cluster.power_on("n2")
     cluster.wait_idle()

@@ -1,0 +1,105 @@
+"""Sites for the scenarios: one shared by those that only add pods, own ones for those that break.
+
+Each test sees its site from a namespace of its own, which is deleted afterwards with all in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+
+import pytest
+from tests.cluster.registry import Registry
+
+from tests.cluster.cluster import SlurmCluster
+from tests.cluster.fixtures import StartSlurm
+from tests.cluster.spec import Spec
+from tests.e2e.site import Site, eventually
+
+OpenSite = Callable[[SlurmCluster], Site]
+
+
+def open_site(
+    cluster: SlurmCluster, stack: ExitStack, environment: Mapping[str, str] | None = None
+) -> Site:
+    """A registry on the head and Orlop up beside it, as the user."""
+    registry = stack.enter_context(Registry(cluster))
+    images = {
+        "mirrors": {"docker.io": [registry.address]},
+        "insecure_registries": [registry.address],
+    }
+    slurm = {"busy_tick": 1.0, "idle_tick": 5.0, "command_timeout": 5.0}
+    site = Site(
+        cluster, cluster.home / "orlop", {"images": images, "slurm": slurm}, environment or {}
+    )
+    site.up()
+    stack.callback(site.down)
+    return site
+
+
+def own_namespace(site: Site, request: pytest.FixtureRequest) -> Iterator[Site]:
+    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
+    inside = site.in_namespace(words[:40].strip("-"))
+    yield inside
+    inside.kubectl("delete", "namespace", inside.namespace, "--timeout=40s")
+    eventually(lambda: not site.squeue("%i"), "no job is left behind")
+
+
+@pytest.fixture(scope="session")
+def sites() -> Iterator[OpenSite]:
+    """One site per cluster for the whole worker."""
+    opened: dict[int, Site] = {}
+    with ExitStack() as stack:
+
+        def site_of(cluster: SlurmCluster) -> Site:
+            if id(cluster) not in opened:
+                opened[id(cluster)] = open_site(cluster, stack)
+            return opened[id(cluster)]
+
+        yield site_of
+
+
+@pytest.fixture
+def site(slurm: SlurmCluster, sites: OpenSite, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """Four nodes, both runtimes."""
+    yield from own_namespace(sites(slurm), request)
+
+
+@pytest.fixture
+def limited_site(
+    slurm_with: StartSlurm, sites: OpenSite, request: pytest.FixtureRequest
+) -> Iterator[Site]:
+    """Slurm limits memory by cgroups."""
+    yield from own_namespace(sites(slurm_with(Spec(nodes=2, cgroups=True))), request)
+
+
+@pytest.fixture
+def accounted_site(
+    slurm_with: StartSlurm, sites: OpenSite, request: pytest.FixtureRequest
+) -> Iterator[Site]:
+    """Slurm keeps accounts: sacct answers, and an account must exist."""
+    yield from own_namespace(sites(slurm_with(Spec(accounting=True))), request)
+
+
+@pytest.fixture
+def own_site(new_slurm: StartSlurm, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """A site that the test may break."""
+    with ExitStack() as stack:
+        yield open_site(new_slurm(Spec()), stack)
+
+
+@pytest.fixture
+def crowded_site(new_slurm: StartSlurm) -> Iterator[Site]:
+    """A site whose squeue counts its calls, a line each, before it is the real one."""
+    with ExitStack() as stack:
+        cluster = new_slurm(Spec(settings={"MaxJobCount": "20000"}))
+        folder = cluster.home / "bin"
+        real = cluster.run("head", ["which", "squeue"], user=cluster.user).stdout.strip()
+        calls = cluster.home / "orlop" / "squeue.calls"
+        script = f'#!/bin/sh\n[ -n "$COUNT" ] && echo >> {calls}\nexec {real} "$@"\n'
+        cluster.run("head", ["mkdir", "-p", str(folder)], user=cluster.user)
+        cluster.run("head", ["tee", str(folder / "squeue")], user=cluster.user, input=script)
+        cluster.run("head", ["chmod", "+x", str(folder / "squeue")], user=cluster.user)
+        path = f"{folder}:{cluster.environment(cluster.user)['PATH']}"
+        yield open_site(cluster, stack, environment={"PATH": path, "COUNT": "1"})

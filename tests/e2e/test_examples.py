@@ -1,0 +1,31 @@
+"""Every file in examples/ runs as its first comment says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e.site import Site, eventually
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_the_example_runs(site: Site, example: Path) -> None:
+    site.apply(example.read_text())
+    for obj in yaml.safe_load_all(example.read_text()):
+        kind, name = obj["kind"], obj["metadata"]["name"]
+        if kind == "Pod":
+            site.wait_phase(name, "Succeeded", timeout=90)
+        elif kind == "Job":
+            site.kubectl(
+                "wait", "--for=condition=complete", f"job/{name}", "--timeout=100s", timeout=110
+            )
+        elif kind == "Deployment":
+            site.kubectl("rollout", "status", f"deployment/{name}", "--timeout=60s", timeout=70)
+            eventually(
+                lambda name=name: site.get("deployment", name)["status"].get("readyReplicas"),
+                "ready replicas",
+            )

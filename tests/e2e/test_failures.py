@@ -1,0 +1,201 @@
+"""Every way to fail ends in the status and the words that the documentation promises."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.e2e.site import Obj, Site, eventually, pod, terminated
+
+
+def annotated(name: str, script: str, annotations: dict[str, str], **spec: Any) -> Obj:
+    return pod(name, "busybox", script, metadata={"annotations": annotations}, **spec)
+
+
+def waiting(pod: Obj) -> Obj:
+    statuses = pod["status"].get("containerStatuses") or [{}]
+    state: Obj = statuses[0].get("state", {}).get("waiting", {})
+    return state
+
+
+def condition(pod: Obj, kind: str) -> Obj:
+    conditions = pod["status"].get("conditions", [])
+    found: Obj = next((c for c in conditions if c["type"] == kind), {})
+    return found
+
+
+def wait_reason(site: Site, name: str, *reasons: str) -> Obj:
+    return eventually(
+        lambda: next((p for p in [site.pod(name)] if waiting(p).get("reason") in reasons), None),
+        f"{name} waits for {reasons}",
+    )
+
+
+@pytest.mark.timeout(200)
+def test_a_pod_over_its_time_limit_failed_with_deadline_exceeded(site: Site) -> None:
+    site.apply(annotated("slow", "sleep 600", {"slurm.orlop.dev/time": "1"}))
+    ended = site.wait_phase("slow", "Failed", timeout=150)
+    assert ended["status"]["reason"] == "DeadlineExceeded"
+    assert "time limit" in ended["status"]["message"].lower()
+
+
+def test_scancel_ends_the_pod_truthfully(site: Site) -> None:
+    site.apply(pod("cancelled", "busybox", "sleep 600"))
+    running = site.wait_phase("cancelled", "Running")
+    site.run("scancel", running["metadata"]["annotations"]["slurm.orlop.dev/job-id"])
+    ended = site.wait_phase("cancelled", "Failed")
+    disruption = condition(ended, "DisruptionTarget")
+    assert (disruption["status"], disruption["reason"]) == ("True", "Cancelled")
+    assert "scancel" in ended["status"]["message"] or "cancel" in ended["status"]["message"]
+
+
+def test_a_wrong_image_name_says_so_and_takes_no_job(site: Site) -> None:
+    site.apply(pod("noimage", "nosuch:1.0", "true"))
+    seen = wait_reason(site, "noimage", "ErrImagePull", "ImagePullBackOff")
+    assert "nosuch" in waiting(seen)["message"]
+    eventually(lambda: [e for e in site.events("noimage") if e[0] == "Failed"], "an event")
+    assert site.squeue("%i", "--name", f"{site.namespace}/noimage") == []
+    site.kubectl("delete", "pod", "noimage", "--timeout=10s")
+
+
+def test_a_wrong_command_says_which(site: Site) -> None:
+    manifest = pod("nocommand", "busybox", "")
+    manifest["spec"]["containers"][0]["command"] = ["/no/such/program"]
+    site.apply(manifest)
+    ended = terminated(site.wait_phase("nocommand", "Failed"))
+    assert ended["exitCode"] in (127, 128)
+    assert ended["reason"] == "StartError"
+    assert "/no/such/program" in ended["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "annotations", "words"),
+    [
+        ("partition", {"slurm.orlop.dev/flags": "--partition=nosuch"}, "partition"),
+        ("flag", {"slurm.orlop.dev/flags": "--no-such-flag"}, "no-such-flag"),
+        ("memory", {"slurm.orlop.dev/mem": "900G"}, "node"),
+    ],
+    ids=["bad partition", "bad flag", "too much memory"],
+)
+def test_a_rejected_submission_waits_with_slurms_words(
+    site: Site, name: str, annotations: dict[str, str], words: str
+) -> None:
+    site.apply(annotated(f"bad-{name}", "true", annotations))
+
+    def told() -> str:
+        return str(
+            condition(site.pod(f"bad-{name}"), "orlop.dev/Allocated").get("message", "")
+        ) or str(condition(site.pod(f"bad-{name}"), "PodScheduled").get("message", ""))
+
+    message = eventually(told, "a message on the pod")
+    assert words in message
+    assert site.pod(f"bad-{name}")["status"]["phase"] == "Pending"
+    eventually(lambda: any(words in m for _, m in site.events(f"bad-{name}")), "an event")
+    assert site.squeue("%i", "--name", f"{site.namespace}/bad-{name}") == []
+    site.kubectl("delete", "pod", f"bad-{name}", "--timeout=10s")
+
+
+def test_a_mended_annotation_lets_a_rejected_pod_run(site: Site) -> None:
+    site.apply(annotated("mended", "echo ok", {"slurm.orlop.dev/licenses": "nosuch"}))
+    wait_reason(site, "mended", "SubmitRejected")
+    site.kubectl("annotate", "pod", "mended", "slurm.orlop.dev/licenses-")
+    site.wait_phase("mended", "Succeeded", timeout=30)
+
+
+def test_a_missing_config_map_is_named_until_it_comes(site: Site) -> None:
+    env = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "a"}}}]
+    site.apply(pod("config", "busybox", "echo $A", container={"env": env}))
+    seen = wait_reason(site, "config", "CreateContainerConfigError")
+    assert "late" in waiting(seen)["message"]
+    site.kubectl("create", "configmap", "late", "--from-literal=a=now")
+    site.wait_phase("config", "Succeeded", timeout=40)
+    assert site.kubectl("logs", "config") == "now\n"
+
+
+@pytest.mark.timeout(240)
+def test_slurmctld_down_changes_nothing_but_a_condition(own_site: Site) -> None:
+    site = own_site
+    site.apply(pod("through", "busybox", "sleep 20; echo done"))
+    site.wait_phase("through", "Running")
+    site.cluster.stop_slurmctld()
+    try:
+        site.apply(pod("later", "busybox", "echo later"))
+        eventually(
+            lambda: (
+                condition(site.pod("through"), "orlop.dev/EngineReachable").get("status") == "False"
+            ),
+            "the pod says that Slurm does not answer",
+            timeout=60,
+        )
+        assert site.pod("through")["status"]["phase"] == "Running"
+        time.sleep(25)
+        assert terminated(site.wait_phase("through", "Succeeded"))["exitCode"] == 0
+        assert site.pod("later")["status"]["phase"] == "Pending"
+        assert "slurm" in str(site.pod("later")["status"]).lower()
+    finally:
+        site.cluster.start_slurmctld()
+    site.wait_phase("later", "Succeeded", timeout=90)
+    assert site.kubectl("logs", "through") == "done\n"
+    assert site.kubectl("logs", "later") == "later\n"
+
+
+@pytest.mark.timeout(240)
+def test_a_powered_off_node_is_node_lost(own_site: Site) -> None:
+    site = own_site
+    site.apply(annotated("lost", "sleep 600", {"slurm.orlop.dev/nodelist": "n3"}))
+    site.wait_phase("lost", "Running")
+    site.cluster.power_off("n3")
+    ended = site.wait_phase("lost", "Failed", timeout=120)
+    assert ended["status"]["reason"] == "NodeLost"
+    assert "n3" in ended["status"]["message"]
+    site.cluster.power_on("n3")
+
+
+@pytest.mark.timeout(240)
+def test_a_container_over_its_memory_is_oom_killed_alone(limited_site: Site) -> None:
+    site = limited_site
+    manifest = pod(
+        "hungry",
+        "python",
+        "python3 -c 'x = bytearray(200 << 20); print(len(x))'",
+        container={"resources": {"limits": {"memory": "64Mi"}}},
+    )
+    side = {
+        "name": "side",
+        "image": "busybox",
+        "command": ["sh", "-c", "sleep 4; echo alive"],
+        "resources": {"limits": {"memory": "64Mi"}},
+    }
+    manifest["spec"]["containers"].append(side)
+    site.apply(manifest)
+    ended = site.wait_phase("hungry", "Failed", "Succeeded")
+    hungry = terminated(ended)
+    assert (hungry["exitCode"], hungry["reason"]) == (137, "OOMKilled")
+    assert site.kubectl("logs", "hungry", "-c", "side") == "alive\n"
+
+
+@pytest.mark.timeout(240)
+def test_a_job_over_its_memory_is_oom_killed(limited_site: Site) -> None:
+    site = limited_site
+    manifest = annotated(
+        "job-hungry",
+        "",
+        {"slurm.orlop.dev/mem": "80M"},
+    )
+    main = manifest["spec"]["containers"][0]
+    main["image"] = "python"
+    main["command"] = ["python3", "-c", "x = bytearray(300 << 20); print(len(x))"]
+    site.apply(manifest)
+    ended = site.wait_phase("job-hungry", "Failed")
+    assert terminated(ended)["reason"] == "OOMKilled"
+    assert terminated(ended)["exitCode"] == 137
+
+
+@pytest.mark.timeout(240)
+def test_a_bad_account_is_refused_with_the_accounts_one_has(accounted_site: Site) -> None:
+    site = accounted_site
+    site.apply(annotated("account", "true", {"slurm.orlop.dev/account": "nosuch"}))
+    seen = wait_reason(site, "account", "SubmitRejected")
+    assert "account" in waiting(seen)["message"].lower()

@@ -85,9 +85,9 @@ def test_a_rejected_submission_waits_with_slurms_words(
     site.apply(annotated(f"bad-{name}", "true", annotations))
 
     def told() -> str:
-        return str(
-            condition(site.pod(f"bad-{name}"), "orlop.dev/Allocated").get("message", "")
-        ) or str(condition(site.pod(f"bad-{name}"), "PodScheduled").get("message", ""))
+        conditions = site.pod(f"bad-{name}")["status"].get("conditions", [])
+        messages = [c.get("message", "") for c in conditions if c["status"] == "False"]
+        return next((message for message in messages if message), "")
 
     message = eventually(told, "a message on the pod")
     assert words in message

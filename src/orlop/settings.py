@@ -7,7 +7,7 @@ calls it once and hands the result down. It never creates or changes a file.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +71,10 @@ class Paths:
     """The one folder of a cluster; every path of ours is a method or property here."""
 
     home: Path
-    images: Path = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "images", self.home / "images")
+    @property
+    def images(self) -> Path:
+        return self.home / "images"
 
     @property
     def config(self) -> Path:
@@ -97,6 +97,11 @@ class Paths:
         return self.home / "log"
 
     @property
+    def log_file(self) -> Path:
+        """What the control plane says."""
+        return self.log / "orlop.log"
+
+    @property
     def run(self) -> Path:
         return self.home / "run"
 
@@ -115,6 +120,16 @@ class Paths:
     @property
     def pid(self) -> Path:
         return self.home / wellknown.PID_FILE
+
+    @property
+    def lock(self) -> Path:
+        """Held by the one control plane that may run in this home."""
+        return self.run / "lock"
+
+    @property
+    def cluster_uid(self) -> Path:
+        """Who this cluster is, to tell its jobs from others'; made once, at the first `up`."""
+        return self.home / "cluster-uid"
 
     def pod(self, namespace: str, name: str, uid: str) -> Path:
         """The folder of one pod."""

@@ -1,0 +1,45 @@
+# `make` alone lists the targets. Everything a target needs it sets up itself (tools/setup).
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+PYTEST := $(BIN)/pytest
+
+.PHONY: help setup lint format types test test-fast demo demo-down bench build clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what development, the tests and the demo need
+	@tools/setup
+
+lint: ## style, formatting, and who may import whom
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
+
+format: ## let ruff mend what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+types: ## mypy --strict
+	$(BIN)/mypy
+
+test: setup lint types ## everything, on a real Slurm of several nodes
+	$(PYTEST)
+
+test-fast: ## the tests that need no Slurm
+	$(PYTEST) -m "not slurm"
+
+demo: setup ## a Slurm of several nodes, Orlop on it, and the examples, with a commentary
+	@$(BIN)/python -m tools.demo up
+
+demo-down: ## remove all that the demo started
+	@$(BIN)/python -m tools.demo down
+
+bench: setup ## pod start beside plain sbatch and srun, in one table
+	$(BIN)/python -m benchmarks
+
+build: ## the wheel
+	$(BIN)/python -m tools build
+
+clean: ## remove what is made by building and testing, but not the environment
+	rm -rf dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

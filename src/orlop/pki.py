@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
-import os
 import secrets
 import ssl
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from . import wellknown
+from .files import write_private
 
 CA_LIFE = dt.timedelta(days=3650)
 LEAF_LIFE = dt.timedelta(days=365)
@@ -154,12 +154,12 @@ def ensure(folder: Path, names: Sequence[str], now: dt.datetime | None = None) -
     for name, leaf in _leaves(names).items():
         if not authority.has_signed(leaf, pki.pair(name), moment):
             crt, key = authority.sign(leaf, moment)
-            _write(pki.pair(name).key, key)
-            _write(pki.pair(name).crt, crt)
+            write_private(pki.pair(name).key, key)
+            write_private(pki.pair(name).crt, crt)
             renewed.add(name)
     token = folder / "token.key"
     if not token.exists() or token.stat().st_size != 32:
-        _write(token, secrets.token_bytes(32))
+        write_private(token, secrets.token_bytes(32))
         renewed.add("token")
     return Pki(folder, frozenset(renewed))
 
@@ -224,10 +224,10 @@ def _ensure_authority(pair: Pair, now: dt.datetime, renewed: set[str]) -> _Autho
             [x509.NameAttribute(NameOID.COMMON_NAME, f"orlop-ca@{int(now.timestamp())}")]
         )
         authority = _self_signed(name, ec.generate_private_key(ec.SECP256R1()), now)
-        _write(pair.key, _pem(authority.key))
+        write_private(pair.key, _pem(authority.key))
     else:
         authority = _self_signed(authority.certificate.subject, authority.key, now)
-    _write(pair.crt, authority.certificate.public_bytes(Encoding.PEM))
+    write_private(pair.crt, authority.certificate.public_bytes(Encoding.PEM))
     renewed.add("ca")
     return authority
 
@@ -315,15 +315,3 @@ def _read(pair: Pair) -> tuple[x509.Certificate, _PrivateKey]:
 
 def _pem(key: _PrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
-
-
-def _write(path: Path, data: bytes) -> None:
-    """All or nothing, and never readable by others, not even for a moment."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

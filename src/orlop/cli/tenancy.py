@@ -1,0 +1,88 @@
+"""Who lives in a home folder: at most one control plane, on whichever host.
+
+`serve` moves in through `Tenancy`; the other commands ask `resident`. Three signs are read,
+because none is enough on every file system: a lock (some shared file systems keep locks to one
+host), the process itself (where it is on this host), and a heartbeat on the record (where not).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ..errors import HomeInUse
+from ..settings import Paths
+from . import record
+from .record import Record
+
+BEAT = 10.0  # seconds between two heartbeats of a living control plane
+LEASE = 45.0  # without one for so long, a control plane on another host is taken for dead
+
+
+def resident(paths: Paths) -> Record | None:
+    """The control plane that runs now, as far as can be told from here."""
+    known = record.read(paths)
+    if known is None or known.is_stopped:
+        return None
+    if known.is_of_this_host:
+        return known if record.birth_of(known.pid) == known.birth else None
+    return known if silence(paths) < LEASE else None
+
+
+def silence(paths: Paths) -> float:
+    """Seconds since the last heartbeat, by the file system's own clock."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=paths.run, prefix=".now.") as probe:
+            now = os.fstat(probe.fileno()).st_mtime
+        # Opening asks the server of a shared file system; a mere stat may answer from a cache.
+        with paths.pid.open("rb") as file:
+            return max(0.0, now - os.fstat(file.fileno()).st_mtime)
+    except FileNotFoundError:
+        return float("inf")
+
+
+class Tenancy:
+    """This process as the one control plane of a home, from `with` to the end of its block."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        self._lock = -1
+
+    def __enter__(self) -> Self:
+        other = resident(self._paths)
+        if other is not None and other.pid != os.getpid():
+            raise in_use(self._paths.home, other)
+        self._lock = os.open(self._paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise in_use(self._paths.home, record.read(self._paths)) from None
+        return self
+
+    def declare(self, mine: Record) -> None:
+        record.write(self._paths, mine)
+
+    def beat(self) -> None:
+        os.utime(self._paths.pid)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        known = record.read(self._paths)
+        if known is not None and known.pid == os.getpid() and known.is_of_this_host:
+            record.write(self._paths, known.stopped())
+        os.close(self._lock)
+
+
+def in_use(home: Path, other: Record | None) -> HomeInUse:
+    where = f"on {other}" if other is not None and not other.is_stopped else "and starts just now"
+    remedy = "use it, stop it there with `orlop down`, or choose another folder by ORLOP_HOME"
+    return HomeInUse(f"{home} already has a control plane, {where}: {remedy}")

@@ -1,0 +1,138 @@
+"""state.db: every revision that is still needed, as rows of one append-only table.
+
+Used by the store at start (`rows`, `floors`) and by the writer thread afterwards. It speaks SQL up
+to SQLite 3.26 and never interprets an object.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import ConfigError, HomeInUse
+
+_APPLICATION_ID = 0x6F726C70  # "orlp", so that `file` and a curious reader know what this is
+_VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS revisions(
+    revision INTEGER PRIMARY KEY,
+    bucket TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    deleted INTEGER NOT NULL,
+    data BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS floors(bucket TEXT PRIMARY KEY, floor INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+
+class Row(NamedTuple):
+    revision: int
+    bucket: str
+    namespace: str
+    name: str
+    deleted: bool
+    data: bytes
+
+
+class Compaction(NamedTuple):
+    """Revisions of a bucket that no watch can ask for any more, and its new floor."""
+
+    bucket: str
+    floor: int
+    revisions: Sequence[int]
+
+
+class Database:
+    """One connection that holds the file for itself as long as it is open."""
+
+    def __init__(self, path: Path, *, options: str = "") -> None:
+        """`options` go into the file's URI, e.g. `vfs=unix-dotfile` where locks do not work."""
+        self.path = path
+        uri = f"{path.absolute().as_uri()}?{options}" if options else path.absolute().as_uri()
+        try:
+            self._db = sqlite3.connect(
+                uri, uri=True, isolation_level=None, check_same_thread=False, timeout=0.5
+            )
+        except sqlite3.OperationalError as error:
+            raise _cannot_open(path, error) from error
+        try:
+            self.journal = self._prepare()
+        except sqlite3.Error as error:
+            self._db.close()
+            raise _cannot_open(path, error) from error
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _prepare(self) -> str:
+        db = self._db
+        # EXCLUSIVE before WAL: then no shared-memory file is made, which network file systems lack.
+        db.execute("PRAGMA locking_mode=EXCLUSIVE")
+        journal: str = db.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+        if journal != "wal":
+            journal = db.execute("PRAGMA journal_mode=TRUNCATE").fetchone()[0]
+        db.execute("PRAGMA synchronous=FULL")
+        db.execute("PRAGMA wal_autocheckpoint=4000")
+        db.execute("BEGIN EXCLUSIVE")  # takes the lock, which is then kept
+        self._check_version()
+        for statement in _SCHEMA.split(";"):
+            db.execute(statement)
+        db.execute(f"PRAGMA application_id={_APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version={_VERSION}")
+        db.execute("COMMIT")
+        return journal
+
+    def _check_version(self) -> None:
+        found: int = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if found > _VERSION:
+            raise ConfigError(
+                f"{self.path} is of format {found}, this Orlop reads up to {_VERSION}; "
+                "start the newer Orlop that wrote it, or another ORLOP_HOME"
+            )
+
+    def rows(self) -> Iterator[Row]:
+        """Everything kept, in the order it was written."""
+        query = "SELECT revision, bucket, namespace, name, deleted, data FROM revisions"
+        return map(Row._make, self._db.execute(f"{query} ORDER BY revision"))
+
+    def floors(self) -> dict[str, int]:
+        return dict(self._db.execute("SELECT bucket, floor FROM floors"))
+
+    def commit(self, rows: Sequence[Row], compactions: Sequence[Compaction]) -> None:
+        """All of it, durably, or nothing."""
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            db.executemany("INSERT INTO revisions VALUES(?,?,?,?,?,?)", rows)
+            for compaction in compactions:
+                self._compact(compaction)
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+    def _compact(self, compaction: Compaction) -> None:
+        forgotten = [(revision,) for revision in compaction.revisions]
+        self._db.executemany("DELETE FROM revisions WHERE revision=?", forgotten)
+        floor = (compaction.bucket, compaction.floor)
+        self._db.execute("INSERT OR REPLACE INTO floors VALUES(?,?)", floor)
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _cannot_open(path: Path, error: sqlite3.Error) -> Exception:
+    if "locked" in str(error):
+        return HomeInUse(
+            f"{path} is held by another control plane; `orlop status` says where it runs, "
+            "`orlop down` ends it"
+        )
+    return ConfigError(
+        f"{path} cannot be opened as Orlop's state: {error}; check the folder's permissions and "
+        "quota, or choose another ORLOP_HOME"
+    )

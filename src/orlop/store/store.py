@@ -1,0 +1,253 @@
+"""Objects under one revision counter: read from memory, written durably before anyone hears of it.
+
+Called by the API server from its event loop. A write is checked against the newest state, queued
+for the writer thread, and becomes visible (to readers, watchers and its own caller) only after the
+commit; it never blocks the loop on the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from sys import intern
+
+from ..api.objects import Key, Obj
+from ..errors import Error, Unavailable
+from ..log import logger
+from .bucket import Bucket
+from .history import Limits
+from .record import ADDED, DELETED, MODIFIED, Event, Record, record_of
+from .sqlite import Compaction, Database
+from .watch import Expired, Watch
+from .writer import Write, Writer
+
+log = logger(__name__)
+
+_COMPACT_AT = 500  # forgotten revisions of a bucket that are worth a DELETE
+_FIRST_REVISION = 1  # "0" means "any" to clients, so an empty store is at 1
+
+
+class RevisionConflict(Error):
+    """The object is not (or no more) what the writer thought; `current` is what is there."""
+
+    def __init__(self, current: Record | None) -> None:
+        super().__init__("the object has been modified")
+        self.current = current
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A consistent list, and the revision it is of."""
+
+    revision: int
+    records: list[Record]
+
+
+class Store:
+    """Use `await Store.open(path)`; one process at a time holds a path."""
+
+    def __init__(self, database: Database, limits: Limits) -> None:
+        self._database = database
+        self._limits = limits
+        self._buckets: dict[str, Bucket] = {}
+        self._pending: dict[tuple[str, Key], Event] = {}  # the newest uncommitted change of a key
+        self._watches: dict[str, set[Watch]] = {}
+        self._forgotten: dict[str, list[int]] = {}
+        self._generation = 0
+        self._revision = _FIRST_REVISION  # the newest one that readers see
+        self._allotted = _FIRST_REVISION  # the newest one given to a write
+        self._newest_write: asyncio.Future[None] | None = None
+        self._writer: Writer | None = None
+
+    @classmethod
+    async def open(cls, path: Path, *, limits: Limits | None = None, options: str = "") -> Store:
+        """Recover the state kept at `path`, or begin a new one; HomeInUse if another has it."""
+        database = await asyncio.to_thread(Database, path, options=options)
+        store = cls(database, limits or Limits())
+        await asyncio.to_thread(store._recover)
+        store._writer = Writer(database, store._committed)
+        return store
+
+    async def close(self) -> None:
+        """End all watches, write what was accepted, let go of the file."""
+        for watch in [watch for watches in self._watches.values() for watch in watches]:
+            watch.close()
+        if self._writer is not None:
+            for bucket in list(self._forgotten):
+                self._compact(bucket)
+            await self._writer.close()
+            self._writer = None
+        self._database.close()
+
+    def _recover(self) -> None:
+        floors = self._database.floors()
+        self._allotted = max([_FIRST_REVISION, *floors.values()])
+        for name, floor in floors.items():
+            self._bucket(name).history.floor = floor
+        for row in self._database.rows():
+            bucket = self._bucket(intern(row.bucket))
+            key = Key(intern(row.namespace), row.name)
+            record = Record(row.revision, key, row.data)
+            self._allotted = row.revision
+            if row.revision <= bucket.history.floor:
+                bucket.put(record)
+                continue
+            self._forget(row.bucket, bucket.apply(_event(record, bucket.get(key), row.deleted)))
+        self._revision = self._allotted = max(self._allotted, self._revision)
+
+    # Reading
+
+    @property
+    def revision(self) -> int:
+        """The newest revision that is durable and visible."""
+        return self._revision
+
+    @property
+    def journal(self) -> str:
+        """`wal`, or `truncate` where the file system cannot carry that."""
+        return self._database.journal
+
+    def get(self, bucket: str, key: Key) -> Record | None:
+        return self._bucket(bucket).get(key)
+
+    def newest(self, bucket: str, key: Key) -> Record | None:
+        """The object as the next write will find it: with changes not yet committed.
+
+        Only for building a write upon; if the earlier change fails, so will the later one.
+        """
+        event = self._pending.get((bucket, key))
+        if event is None:
+            return self._bucket(bucket).get(key)
+        return None if event.type == DELETED else event.record
+
+    def list(self, bucket: str, namespace: str = "", *, at: int | None = None) -> Snapshot:
+        """All objects now, or as they were `at` an earlier revision; Expired if it is not kept."""
+        kept = self._bucket(bucket)
+        if at is None or at >= self._revision:
+            return Snapshot(self._revision, kept.records(namespace))
+        if at < kept.history.floor:
+            raise Expired(f"too old resource version: {at} ({kept.history.floor})")
+        return Snapshot(at, kept.records_at(at, namespace))
+
+    def count(self, bucket: str) -> int:
+        return len(self._bucket(bucket))
+
+    def changed(self, bucket: str) -> int:
+        """The revision of the newest change in a bucket, for caches built over it."""
+        return self._bucket(bucket).changed
+
+    def watch(self, bucket: str, namespace: str = "", *, after: int) -> Watch:
+        """Every change after a revision; Expired if the history does not reach back so far."""
+        watches = self._watches.setdefault(bucket, set())
+        watch = Watch(self._bucket(bucket).history, namespace, after, watches.discard)
+        watches.add(watch)
+        return watch
+
+    # Writing
+
+    async def create(self, bucket: str, key: Key, obj: Obj) -> Record:
+        """Keep a new object; RevisionConflict if there is one of that key."""
+        previous = self.newest(bucket, key)
+        if previous is not None:
+            raise RevisionConflict(previous)
+        return await self._write(bucket, ADDED, key, obj, None)
+
+    async def update(self, bucket: str, key: Key, obj: Obj, *, expected: int) -> Record:
+        """Replace the object if it is still at revision `expected`, else RevisionConflict."""
+        previous = self._expect(bucket, key, expected)
+        return await self._write(bucket, MODIFIED, key, obj, previous)
+
+    async def delete(self, bucket: str, key: Key, obj: Obj, *, expected: int) -> Record:
+        """Remove the object if it is still at `expected`; `obj` is its last state, for watchers."""
+        previous = self._expect(bucket, key, expected)
+        return await self._write(bucket, DELETED, key, obj, previous)
+
+    async def settled(self) -> None:
+        """Return when everything accepted so far is durable; for answers that change nothing."""
+        if self._newest_write is not None and not self._newest_write.done():
+            await asyncio.wait([self._newest_write])
+
+    def _expect(self, bucket: str, key: Key, expected: int) -> Record:
+        previous = self.newest(bucket, key)
+        if previous is None or previous.revision != expected:
+            raise RevisionConflict(previous)
+        return previous
+
+    async def _write(
+        self, bucket: str, change: str, key: Key, obj: Obj, previous: Record | None
+    ) -> Record:
+        if self._writer is None:
+            raise Unavailable("the store is closed: the control plane is shutting down")
+        self._allotted += 1
+        event = Event(change, record_of(obj, key, self._allotted), previous)
+        done = asyncio.get_running_loop().create_future()
+        done.add_done_callback(_retrieve)
+        self._pending[bucket, key] = event
+        self._newest_write = done
+        self._writer.submit(Write(bucket, event, self._generation, done))
+        await asyncio.shield(done)
+        return event.record
+
+    # Called in the event loop by the writer
+
+    def _committed(self, writes: Sequence[Write], error: sqlite3.Error | None) -> None:
+        if error is None:
+            self._publish(writes)
+        else:
+            self._fail(writes, error)
+
+    def _publish(self, writes: Sequence[Write]) -> None:
+        namespaces: dict[str, set[str]] = {}
+        for write in writes:
+            event = write.event
+            self._revision = event.revision
+            self._forget(write.bucket, self._bucket(write.bucket).apply(event))
+            if self._pending.get((write.bucket, event.record.key)) is event:
+                del self._pending[write.bucket, event.record.key]
+            namespaces.setdefault(write.bucket, set()).add(event.record.key.namespace)
+            write.done.set_result(None)
+        for bucket, changed in namespaces.items():
+            for watch in self._watches.get(bucket, ()):
+                if not watch.namespace or watch.namespace in changed:
+                    watch.wake()
+
+    def _fail(self, writes: Sequence[Write], error: sqlite3.Error) -> None:
+        log.error("cannot write state", path=self._database.path, error=error)
+        message = f"{self._database.path} cannot be written: {error}; nothing was changed"
+        if writes[0].generation == self._generation:  # the first to fail, not one built upon it
+            self._generation += 1
+            self._pending.clear()
+        for write in writes:
+            write.done.set_exception(Unavailable(message))
+
+    def _bucket(self, name: str) -> Bucket:
+        bucket = self._buckets.get(name)
+        if bucket is None:
+            bucket = self._buckets[name] = Bucket(self._limits)
+        return bucket
+
+    def _forget(self, bucket: str, revisions: Sequence[int]) -> None:
+        if not revisions:
+            return
+        self._forgotten.setdefault(bucket, []).extend(revisions)
+        if len(self._forgotten[bucket]) >= _COMPACT_AT:
+            self._compact(bucket)
+
+    def _compact(self, bucket: str) -> None:
+        if self._writer is not None:
+            floor = self._bucket(bucket).history.floor
+            self._writer.submit(Compaction(bucket, floor, self._forgotten.pop(bucket)))
+
+
+def _event(record: Record, previous: Record | None, is_deleted: bool) -> Event:
+    change = DELETED if is_deleted else MODIFIED if previous else ADDED
+    return Event(change, record, previous)
+
+
+def _retrieve(done: asyncio.Future[None]) -> None:
+    """A writer that was cancelled no longer asks: its failure is in the log already."""
+    if not done.cancelled():
+        done.exception()

@@ -1,0 +1,81 @@
+"""A place in the history of a bucket, and a way to wait for more.
+
+Handed out by the store to whoever watches; read by one task. It holds no events itself, so it can
+never make the store wait: when it falls too far behind, reading raises `Expired`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from ..errors import Error
+from .history import History
+from .record import Event
+
+
+class Expired(Error):
+    """The history no longer reaches back to where this watch (or list) is: list again."""
+
+
+class Watch:
+    """Every change of a bucket (or of one namespace of it) after a revision, once and in order."""
+
+    def __init__(
+        self,
+        history: History,
+        namespace: str,
+        after: int,
+        forget: Callable[[Watch], None],
+    ) -> None:
+        if after < history.floor:
+            raise Expired(f"too old resource version: {after} ({history.floor})")
+        self.namespace = namespace
+        self._history = history
+        self._place = history.place_after(after)
+        self._after = after
+        self._forget = forget
+        self._wake = asyncio.Event()
+        self._is_closed = False
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def pending(self) -> list[Event]:
+        """What has happened since the last call."""
+        if not self._history.has(self._place):
+            raise Expired(f"too old resource version: {self._after} ({self._history.floor})")
+        self._wake.clear()
+        if self._place == self._history.end:
+            return []
+        events = self._history.since(self._place)
+        self._place = self._history.end
+        first = self._after
+        self._after = events[-1].revision
+        namespace = self.namespace
+        return [
+            event
+            for event in events
+            if event.revision > first and (not namespace or event.record.key.namespace == namespace)
+        ]
+
+    async def wait(self) -> None:
+        """Return when something may have happened, or the watch was closed."""
+        if not self._is_closed:
+            await self._wake.wait()
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        while not self._is_closed:
+            for event in self.pending():
+                yield event
+            await self.wait()
+
+    def close(self) -> None:
+        """Stop; whoever waits returns."""
+        self._is_closed = True
+        self._wake.set()
+        self._forget(self)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed

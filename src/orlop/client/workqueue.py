@@ -1,0 +1,135 @@
+"""A queue of keys: each waits at most once, and is worked on by one worker at a time.
+
+Filled by informer handlers, emptied by the workers of a controller, the scheduler or the kubelet.
+As client-go's util/workqueue: what is added while being worked on comes again when it is done,
+failures come again after a delay that doubles. It never looks at what a key means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from .clock import Clock, SystemClock, Timer
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Delays that double with each failure, from `first` to `longest` seconds."""
+
+    first: float = 0.005
+    longest: float = 1000.0
+
+    def delay(self, failures: int) -> float:
+        # 2**64 overflows nothing that a float cannot hold; more failures change nothing.
+        return min(self.first * 2.0 ** min(failures, 64), self.longest)
+
+
+DEFAULT_BACKOFF = Backoff()
+
+
+class WorkQueue(Generic[K]):
+    """Dedup, delay and back-off; `get` and `done` enclose the work on a key."""
+
+    def __init__(self, *, backoff: Backoff = DEFAULT_BACKOFF, clock: Clock | None = None) -> None:
+        self._backoff = backoff
+        self._clock = clock or SystemClock()
+        self._ready: deque[K] = deque()
+        self._dirty: set[K] = set()  # waiting, or to come again when the present work is done
+        self._working: set[K] = set()
+        self._failures: dict[K, int] = {}
+        self._timers: dict[K, tuple[float, Timer]] = {}
+        self._getters: deque[asyncio.Future[None]] = deque()
+
+    def __len__(self) -> int:
+        """How many keys are ready to be worked on."""
+        return len(self._ready)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is ready or being worked on; delayed keys may still come."""
+        return not self._ready and not self._working
+
+    def add(self, key: K) -> None:
+        if key in self._dirty:
+            return
+        self._dirty.add(key)
+        if key not in self._working:
+            self._push(key)
+
+    def add_after(self, key: K, delay: float) -> None:
+        """Add the key once `delay` seconds have passed; of several delays the earliest counts."""
+        if delay <= 0:
+            self.add(key)
+            return
+        due = self._clock.now() + delay
+        former = self._timers.get(key)
+        if former is not None:
+            if former[0] <= due:
+                return
+            former[1].cancel()
+        timer = self._clock.call_later(delay, lambda: self._fire(key))
+        self._timers[key] = (due, timer)
+
+    def add_rate_limited(self, key: K) -> float:
+        """Add the key after the delay that its failures have earned; returns that delay."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        delay = self._backoff.delay(failures)
+        self.add_after(key, delay)
+        return delay
+
+    def forget(self, key: K) -> None:
+        """The key went well: its next failure is its first."""
+        self._failures.pop(key, None)
+
+    def failures(self, key: K) -> int:
+        return self._failures.get(key, 0)
+
+    async def get(self) -> K:
+        """The next key; `done` must follow, whatever becomes of the work."""
+        while not self._ready:
+            getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                # Woken and cancelled at once: another worker must have the turn.
+                if getter.done() and not getter.cancelled():
+                    self._wake()
+                raise
+        key = self._ready.popleft()
+        self._dirty.discard(key)
+        self._working.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        self._working.discard(key)
+        if key in self._dirty:
+            self._push(key)
+
+    def close(self) -> None:
+        """Drop every delayed key, so that no timer outlives its owner."""
+        for _, timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _push(self, key: K) -> None:
+        self._ready.append(key)
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return
+
+    def _fire(self, key: K) -> None:
+        self._timers.pop(key, None)
+        self.add(key)

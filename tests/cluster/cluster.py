@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any, Self
 
 from tools.devroot import DevRoot, dev_root
 
-from . import files
+from . import files, namespaces
 from .accounts import account
 from .daemons import Daemons
 from .node import Node, network_namespace
@@ -191,6 +192,11 @@ class SlurmCluster:
             env=self.environment(user) | dict(env or {}),
             **popen,
         )
+
+    def connect(self, node: str, port: int, timeout: float = 10.0) -> socket.socket:
+        """A TCP connection, from inside the cluster's network, to a port of a node."""
+        address = (self.spec.addresses[node], port)
+        return namespaces.connect(self.nodes[HEAD].init.pid, address, timeout)
 
     def environment(self, user: str | None = None) -> dict[str, str]:
         """What a login on any node of the cluster would set."""

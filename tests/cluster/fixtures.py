@@ -2,7 +2,8 @@
 
 `slurm` is shared by all tests of a worker and must be left as it was found; `slurm_with` shares
 clusters of another spec the same way; `new_slurm` starts one for a test that breaks things.
-Without root they skip, all with one and the same reason.
+`registry` is on the head of `slurm`; `registry_on` starts one on any cluster's head, and
+`loopback_registry` needs no cluster. Without root those of a cluster skip, all for one reason.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ import pytest
 from tools.devroot import DevRoot, dev_root
 
 from .cluster import SlurmCluster, sweep
+from .registry import Registry, prepared_storage
 from .spec import Spec
 
 KEEP = "ORLOP_KEEP_CLUSTERS"
 
 StartSlurm = Callable[[Spec], SlurmCluster]
+StartRegistry = Callable[[SlurmCluster], Registry]
 
 
 @pytest.fixture(scope="session")
@@ -90,3 +93,35 @@ def new_slurm(cluster_folders: Callable[[], Path], orlop_dev_root: DevRoot) -> I
     """Starts clusters for one test, which may cut power and stop daemons as it likes."""
     with ExitStack() as stack:
         yield lambda spec: start(cluster_folders(), spec, orlop_dev_root, stack)
+
+
+@pytest.fixture(scope="session")
+def registry_on(orlop_dev_root: DevRoot) -> Iterator[StartRegistry]:
+    """The registry of a cluster, on its head; it ends with the cluster."""
+    running: dict[Path, Registry] = {}
+    with ExitStack() as stack:
+
+        def registry_of(cluster: SlurmCluster) -> Registry:
+            if cluster.root not in running:
+                registry = running[cluster.root] = Registry.on_head(cluster)
+                registry.start(prepared_storage(orlop_dev_root))
+                stack.callback(registry.stop)
+            return running[cluster.root]
+
+        yield registry_of
+
+
+@pytest.fixture(scope="session")
+def registry(slurm: SlurmCluster, registry_on: StartRegistry) -> Registry:
+    return registry_on(slurm)
+
+
+@pytest.fixture(scope="session")
+def loopback_registry(
+    orlop_dev_root: DevRoot, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Registry]:
+    """A registry on this machine's loopback, for tests without a cluster."""
+    registry = Registry.on_loopback(tmp_path_factory.mktemp("registry") / "data")
+    registry.start(prepared_storage(orlop_dev_root))
+    yield registry
+    registry.stop()

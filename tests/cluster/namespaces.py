@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -25,23 +27,25 @@ def _setns(descriptor: int, kind: int) -> None:
 
 
 @contextmanager
-def children_born_beside(pid: int) -> Iterator[None]:
-    """Children this thread starts meanwhile are born into the pid namespace of `pid`.
-
-    `nsenter --pid` would have to fork and stay between us and the command, and a signal meant for
-    the command would end nsenter alone.
-    """
-    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-    theirs = os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+def _inside(pid: int, name: str, kind: int) -> Iterator[None]:
+    """This thread, and no other, is in a namespace of `pid` meanwhile."""
+    own = os.open(f"/proc/thread-self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
+    theirs = os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _setns(theirs, CLONE_NEWPID)
+        _setns(theirs, kind)
         try:
             yield
         finally:
-            _setns(own, CLONE_NEWPID)
+            _setns(own, kind)
     finally:
         os.close(own)
         os.close(theirs)
+
+
+def connect(pid: int, address: tuple[str, int], timeout: float) -> socket.socket:
+    """A connection made in the network of `pid`; it stays there wherever it is used."""
+    with _inside(pid, "net", CLONE_NEWNET):
+        return socket.create_connection(address, timeout)
 
 
 def enter_command(pid: int, directory: str, *, cgroup: bool = False) -> list[str]:
@@ -53,6 +57,12 @@ def enter_command(pid: int, directory: str, *, cgroup: bool = False) -> list[str
 def spawn(
     pid: int, argv: Sequence[str], *, directory: str = "/", cgroup: bool = False, **popen: Any
 ) -> subprocess.Popen[Any]:
+    """Starts a command in all namespaces of `pid`.
+
+    `nsenter --pid` would have to fork and stay between us and the command, and a signal meant for
+    the command would end nsenter alone. So the child is born into the pid namespace, and only the
+    other namespaces are entered by nsenter, which then becomes the command.
+    """
     command = [*enter_command(pid, directory, cgroup=cgroup), *argv]
-    with children_born_beside(pid):
+    with _inside(pid, "pid", CLONE_NEWPID):
         return subprocess.Popen(command, **popen)

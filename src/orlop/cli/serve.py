@@ -1,0 +1,199 @@
+"""The control plane: the one place where its parts are put together, and all its tasks listed.
+
+Run by `orlop up`, in the background, in a Slurm job or in the foreground. A part that fails for
+good ends the whole process with a line in the log, because half a control plane helps nobody; a
+TERM or an interrupt ends it in order, and pods run on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import ssl
+import uuid
+from contextlib import AsyncExitStack
+
+import click
+
+from .. import __version__, errors, log, pki
+from ..agent.build import build as build_agent
+from ..apiserver import ApiServer
+from ..client.informer import Informers
+from ..controllers.manager import ControllerManager
+from ..files import write_private
+from ..kubelet import Kubelet
+from ..runtime.images import Images
+from ..scheduler import Scheduler
+from ..settings import Paths, Settings, home_from_env, load
+from ..store import Store
+from . import addresses, kubeconfig_file, record
+from .engines import engine_for
+from .readiness import Readiness
+from .tasks import until_stopped
+from .tenancy import BEAT, Tenancy
+
+logger = log.logger(__name__)
+
+RENEWAL = 24 * 3600.0  # seconds between two looks at the certificates
+
+
+@click.command("serve", hidden=True)
+@click.option("--engine", default="", help="slurm or local.")
+@click.option("--port", type=int, default=None, help="Port of the API server.")
+@click.option("--ready-fd", type=int, default=-1, help="Where to say that it is up, or why not.")
+def command(engine: str, port: int | None, ready_fd: int) -> None:
+    """Run the control plane in this process."""
+    overrides = {"engine": engine, "port": port}
+    settings = load(home_from_env(), {key: value for key, value in overrides.items() if value})
+    run(home_from_env(), settings, Readiness(ready_fd))
+
+
+def run(paths: Paths, settings: Settings, ready: Readiness) -> None:
+    """Serve until told to stop; raises what ended it otherwise."""
+    log.configure(settings.log_level, settings.log_format)
+    os.umask(0o077)
+    try:
+        for folder in (paths.run, paths.log, paths.pods, paths.images, paths.volumes):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with Tenancy(paths) as tenancy:
+            asyncio.run(ControlPlane(paths, settings, tenancy, ready).run())
+    except BaseException as error:
+        ready.failed(_first(error))
+        logger.error("the control plane ended", error=_first(error), exc_info=True)
+        raise
+
+
+def _first(error: BaseException) -> str:
+    """The words of an error; of a group's first, for a line that people read."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    words = str(error) or type(error).__name__
+    return words if isinstance(error, errors.Error) else f"{type(error).__name__}: {words}"
+
+
+class ControlPlane:
+    def __init__(
+        self, paths: Paths, settings: Settings, tenancy: Tenancy, ready: Readiness
+    ) -> None:
+        self.paths = paths
+        self.settings = settings
+        self.tenancy = tenancy
+        self.ready = ready
+        self.uid = cluster_uid(paths)
+        self.names = [*addresses.host_names(), *addresses.addresses(), *settings.advertise]
+        self.pki = pki.ensure(paths.pki, self.names)
+
+    async def run(self) -> None:
+        """From nothing to a cluster, and back.
+
+        1. The store, then the API server over it.
+        2. The agent's file, the engine, and the components, all clients of that API.
+        3. Kubeconfig and record; whoever waits for us hears that we are ready.
+        4. All tasks, until a signal or until one fails.
+        """
+        async with AsyncExitStack() as stack:
+            store = await Store.open(self.paths.state)
+            stack.push_async_callback(store.close)
+            tls = self.pki.server_context(self.pki.apiserver)
+            server = ApiServer(
+                store,
+                tls=tls,
+                kubelet_tls=self.pki.client_context(self.pki.apiserver_kubelet_client),
+            )
+            port = await self._listen(server)
+            stack.push_async_callback(server.stop)
+
+            engine = engine_for(self.settings, self.paths, self.uid)
+            api = server.client(user="system:orlop", groups=["system:masters"])
+            informers = Informers(api)
+            kubelet_tls = self.pki.server_context(self.pki.kubelet)
+            kubelet = Kubelet(
+                api,
+                informers,
+                engine=engine,
+                images=Images(self.paths.images, self.settings.images),
+                settings=self.settings,
+                paths=self.paths,
+                tls=kubelet_tls,
+                token_key=self.pki.token_key,
+                agent_file=build_agent(self.paths.run),
+            )
+            contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}
+
+            mine = record.mine(url=self._url(port), port=port, engine=engine.name)
+            self._write_kubeconfig(mine.url)
+            self.tenancy.declare(mine)
+            logger.info(
+                "control plane is up", version=__version__, url=mine.url, engine=mine.engine
+            )
+            self.ready.up(mine)
+
+            await until_stopped(
+                {
+                    "informers": informers.run(),
+                    "controllers": ControllerManager(api, informers).run(),
+                    "scheduler": Scheduler(api, informers).run(),
+                    "kubelet": kubelet.run(),
+                    "heartbeat": self._beat(),
+                    "certificates": self._renew(contexts, mine.url),
+                }
+            )
+        logger.info("control plane has stopped")
+
+    async def _listen(self, server: ApiServer) -> int:
+        """At the port asked for, else at that of last time, so that kubeconfigs stay good."""
+        last = record.read(self.paths)
+        kept = last.port if last is not None else 0
+        try:
+            return await server.start(self.settings.listen, self.settings.port or kept)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            if self.settings.port:
+                text = f"port {self.settings.port} is taken by another process; choose another one"
+                raise errors.ConfigError(text) from error
+            logger.warning("the port of last time is taken; kubeconfig changes", port=kept)
+            return await server.start(self.settings.listen, 0)
+
+    def _url(self, port: int) -> str:
+        """The address that is best known on the cluster; the certificate has all of them."""
+        listen = [self.settings.listen] if self.settings.listen != "0.0.0.0" else []
+        hosts = [*listen, *self.settings.advertise, *addresses.addresses(), "127.0.0.1"]
+        return f"https://{hosts[0]}:{port}"
+
+    def _write_kubeconfig(self, url: str) -> None:
+        admin = self.pki.admin
+        document = kubeconfig_file.document(
+            self.settings.name,
+            url,
+            self.pki.ca.read_bytes(),
+            admin.crt.read_bytes(),
+            admin.key.read_bytes(),
+        )
+        write_private(self.paths.kubeconfig, kubeconfig_file.dumped(document))
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT)
+            self.tenancy.beat()
+
+    async def _renew(self, contexts: dict[pki.Pair, ssl.SSLContext], url: str) -> None:
+        """Certificates outlive no control plane that runs for years; connections are untouched."""
+        while True:
+            await asyncio.sleep(RENEWAL)
+            renewed = pki.ensure(self.paths.pki, self.names).renewed
+            if renewed:
+                logger.info("renewed certificates", names=",".join(sorted(renewed)))
+                for pair, context in contexts.items():
+                    context.load_cert_chain(pair.crt, pair.key)
+                self._write_kubeconfig(url)
+
+
+def cluster_uid(paths: Paths) -> str:
+    """Who this cluster is; made once, and kept even if the database is lost."""
+    try:
+        return paths.cluster_uid.read_text().strip()
+    except FileNotFoundError:
+        write_private(paths.cluster_uid, f"{uuid.uuid4()}\n")
+        return paths.cluster_uid.read_text().strip()

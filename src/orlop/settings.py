@@ -145,16 +145,20 @@ def home_from_env(environ: dict[str, str] | None = None) -> Paths:
 def load(paths: Paths, overrides: dict[str, Any] | None = None) -> Settings:
     """The settings of a home: its config.yaml, then `overrides` (flags), over the defaults."""
     try:
-        text = paths.config.read_text()
-    except FileNotFoundError:
-        text = ""
-    try:
-        raw = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {}
-        merged = _merged(raw, overrides or {})
-        return msgspec.convert(merged, Settings)
-    except (yaml.YAMLError, msgspec.ValidationError, AttributeError) as error:
+        raw = yaml.load(_text(paths.config), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        if not isinstance(raw or {}, dict):
+            raise ValueError(f"expected a mapping of settings, found {raw!r}")
+        return msgspec.convert(_merged(raw or {}, overrides or {}), Settings)
+    except (yaml.YAMLError, ValueError, OSError) as error:
         message = f"{paths.config}: {error}; docs/reference/configuration.md lists every setting"
         raise ConfigError(message, "InvalidConfiguration") from error
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
 
 
 def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

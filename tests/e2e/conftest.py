@@ -10,29 +10,31 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 
 import pytest
-from tests.cluster.registry import Registry
 
 from tests.cluster.cluster import SlurmCluster
-from tests.cluster.fixtures import StartSlurm
-from tests.cluster.spec import Spec
+from tests.cluster.fixtures import StartRegistry, StartSlurm
+from tests.cluster.spec import HEAD, Spec
 from tests.e2e.site import Site, eventually
 
 OpenSite = Callable[[SlurmCluster], Site]
 
+ACCOUNTED = Spec(accounting=True)
+LIMITED = Spec(nodes=2, cgroups=True)
+
 
 def open_site(
-    cluster: SlurmCluster, stack: ExitStack, environment: Mapping[str, str] | None = None
+    cluster: SlurmCluster,
+    registry_on: StartRegistry,
+    stack: ExitStack,
+    environment: Mapping[str, str] | None = None,
 ) -> Site:
     """A registry on the head and Orlop up beside it, as the user."""
-    registry = stack.enter_context(Registry(cluster))
-    images = {
-        "mirrors": {"docker.io": [registry.address]},
-        "insecure_registries": [registry.address],
+    address = registry_on(cluster).address
+    config = {
+        "images": {"default_registry": address, "insecure_registries": [address]},
+        "slurm": {"busy_tick": 1.0, "idle_tick": 5.0, "command_timeout": 5.0},
     }
-    slurm = {"busy_tick": 1.0, "idle_tick": 5.0, "command_timeout": 5.0}
-    site = Site(
-        cluster, cluster.home / "orlop", {"images": images, "slurm": slurm}, environment or {}
-    )
+    site = Site(cluster, cluster.home / "orlop", config, environment or {})
     site.up()
     stack.callback(site.down)
     return site
@@ -47,14 +49,14 @@ def own_namespace(site: Site, request: pytest.FixtureRequest) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="session")
-def sites() -> Iterator[OpenSite]:
+def sites(registry_on: StartRegistry) -> Iterator[OpenSite]:
     """One site per cluster for the whole worker."""
     opened: dict[int, Site] = {}
     with ExitStack() as stack:
 
         def site_of(cluster: SlurmCluster) -> Site:
             if id(cluster) not in opened:
-                opened[id(cluster)] = open_site(cluster, stack)
+                opened[id(cluster)] = open_site(cluster, registry_on, stack)
             return opened[id(cluster)]
 
         yield site_of
@@ -71,7 +73,7 @@ def limited_site(
     slurm_with: StartSlurm, sites: OpenSite, request: pytest.FixtureRequest
 ) -> Iterator[Site]:
     """Slurm limits memory by cgroups."""
-    yield from own_namespace(sites(slurm_with(Spec(nodes=2, cgroups=True))), request)
+    yield from own_namespace(sites(slurm_with(LIMITED)), request)
 
 
 @pytest.fixture
@@ -79,27 +81,27 @@ def accounted_site(
     slurm_with: StartSlurm, sites: OpenSite, request: pytest.FixtureRequest
 ) -> Iterator[Site]:
     """Slurm keeps accounts: sacct answers, and an account must exist."""
-    yield from own_namespace(sites(slurm_with(Spec(accounting=True))), request)
+    yield from own_namespace(sites(slurm_with(ACCOUNTED)), request)
 
 
 @pytest.fixture
-def own_site(new_slurm: StartSlurm, request: pytest.FixtureRequest) -> Iterator[Site]:
+def own_site(new_slurm: StartSlurm, registry_on: StartRegistry) -> Iterator[Site]:
     """A site that the test may break."""
     with ExitStack() as stack:
-        yield open_site(new_slurm(Spec()), stack)
+        yield open_site(new_slurm(Spec()), registry_on, stack)
 
 
 @pytest.fixture
-def crowded_site(new_slurm: StartSlurm) -> Iterator[Site]:
+def crowded_site(new_slurm: StartSlurm, registry_on: StartRegistry) -> Iterator[Site]:
     """A site whose squeue counts its calls, a line each, before it is the real one."""
     with ExitStack() as stack:
         cluster = new_slurm(Spec(settings={"MaxJobCount": "20000"}))
         folder = cluster.home / "bin"
-        real = cluster.run("head", ["which", "squeue"], user=cluster.user).stdout.strip()
-        calls = cluster.home / "orlop" / "squeue.calls"
-        script = f'#!/bin/sh\n[ -n "$COUNT" ] && echo >> {calls}\nexec {real} "$@"\n'
-        cluster.run("head", ["mkdir", "-p", str(folder)], user=cluster.user)
-        cluster.run("head", ["tee", str(folder / "squeue")], user=cluster.user, input=script)
-        cluster.run("head", ["chmod", "+x", str(folder / "squeue")], user=cluster.user)
+        real = cluster.run(HEAD, ["which", "squeue"], user=cluster.user).stdout.strip()
+        calls = cluster.home / "squeue.calls"
+        script = f'#!/bin/sh\n[ -n "$COUNT" ] && echo call >> {calls}\nexec {real} "$@"\n'
+        cluster.run(HEAD, ["mkdir", "-p", str(folder)], user=cluster.user)
+        cluster.run(HEAD, ["tee", str(folder / "squeue")], user=cluster.user, input=script)
+        cluster.run(HEAD, ["chmod", "+x", str(folder / "squeue")], user=cluster.user)
         path = f"{folder}:{cluster.environment(cluster.user)['PATH']}"
-        yield open_site(cluster, stack, environment={"PATH": path, "COUNT": "1"})
+        yield open_site(cluster, registry_on, stack, {"PATH": path, "COUNT": "1"})

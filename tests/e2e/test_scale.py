@@ -38,7 +38,7 @@ def cpu_seconds(site: Site) -> float:
 
 def squeue_calls(site: Site) -> int:
     """How often the stand-in in front of the real squeue was called by the control plane."""
-    return len(site.run("cat", str(site.home / "squeue.calls")).stdout.splitlines())
+    return len(site.run("cat", str(site.cluster.home / "squeue.calls")).stdout.splitlines())
 
 
 @pytest.mark.timeout(400)

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import os
+
+from orlop.cli import record
+from orlop.cli.readiness import Readiness, awaited
+
+
+def test_who_waits_hears_that_it_is_up():
+    read, write = os.pipe()
+    mine = record.mine(port=7)
+    Readiness(write).up(mine)
+    assert awaited(read) == (mine, "")
+
+
+def test_who_waits_hears_why_not():
+    read, write = os.pipe()
+    ready = Readiness(write)
+    ready.failed("no room")
+    ready.failed("said once")
+    assert awaited(read) == (None, "no room")
+
+
+def test_who_waits_for_the_dead_waits_no_longer():
+    read, write = os.pipe()
+    os.close(write)
+    assert awaited(read) == (None, "")
+
+
+def test_nobody_waiting_is_no_error():
+    Readiness().up(record.mine())
+    read, write = os.pipe()
+    os.close(read)
+    Readiness(write).up(record.mine())

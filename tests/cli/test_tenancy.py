@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from orlop.cli import record
+from orlop.cli.record import Record
+from orlop.cli.tenancy import LEASE, Tenancy, resident, silence
+from orlop.errors import HomeInUse
+from orlop.settings import Paths
+
+
+@pytest.fixture
+def paths(tmp_path):
+    (tmp_path / "run").mkdir()
+    return Paths(tmp_path)
+
+
+def beat_ago(paths: Paths, seconds: float) -> None:
+    then = time.time() - seconds
+    os.utime(paths.pid, (then, then))
+
+
+def test_nobody_lives_in_an_empty_home(paths):
+    assert resident(paths) is None
+
+
+def test_a_control_plane_is_seen_while_it_is_there_and_not_after(paths):
+    mine = record.mine(port=7)
+    with Tenancy(paths) as tenancy:
+        tenancy.declare(mine)
+        assert resident(paths) == mine
+    assert resident(paths) is None
+    assert record.read(paths) == mine.stopped()
+
+
+def test_a_killed_one_on_this_host_is_gone_at_once(paths):
+    dead = replace(record.mine(), pid=os.getpid(), birth="some-boot/1")
+    record.write(paths, dead)
+    assert resident(paths) is None
+    with Tenancy(paths):
+        pass
+
+
+@pytest.mark.parametrize(("age", "lives"), [(0, True), (LEASE - 5, True), (LEASE + 5, False)])
+def test_one_on_another_host_lives_as_long_as_its_heart_beats(paths, age, lives):
+    other = Record("another-host", 1, "boot/1")
+    record.write(paths, other)
+    beat_ago(paths, age)
+    assert resident(paths) == (other if lives else None)
+
+
+def test_one_on_another_host_keeps_us_out_with_its_name_and_a_remedy(paths):
+    record.write(paths, Record("another-host", 4711, "boot/1"))
+    with pytest.raises(HomeInUse) as caught, Tenancy(paths):
+        pass
+    for word in ("another-host", "4711", str(paths.home), "orlop down", "ORLOP_HOME"):
+        assert word in str(caught.value)
+
+
+def test_the_lock_keeps_out_even_one_whose_record_is_lost(paths):
+    hold = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from orlop.cli.tenancy import Tenancy\n"
+        "from orlop.settings import Paths\n"
+        "with Tenancy(Paths(Path(sys.argv[1]))):\n"
+        "    print('in', flush=True); input()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, paths.home],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "in\n"
+        with pytest.raises(HomeInUse), Tenancy(paths):
+            pass
+        child.kill()
+        child.wait()
+        with Tenancy(paths):  # the kernel gave the lock back
+            pass
+
+
+def test_a_beat_changes_the_time_and_nothing_else(paths):
+    with Tenancy(paths) as tenancy:
+        tenancy.declare(record.mine())
+        before = paths.pid.read_bytes()
+        beat_ago(paths, 30)
+        assert 25 < silence(paths) < 35
+        tenancy.beat()
+        assert silence(paths) < 5
+        assert paths.pid.read_bytes() == before
+
+
+def test_another_tenants_record_is_not_touched_on_leaving(paths):
+    other = Record("another-host", 1, "boot/1")
+    with Tenancy(paths):
+        record.write(paths, other)
+    assert record.read(paths) == other

@@ -1,0 +1,82 @@
+"""Container logs: bytes from a pipe become lines of the CRI's format in a file.
+
+The supervisor feeds what it reads; the file is what the kubelet serves and what the uplink
+streams. Lines longer than 16 KiB are written in parts, as containerd does. It never waits.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+MAX_LINE = 16 * 1024
+TAIL_LINES, TAIL_BYTES = 80, 2048  # as pkg/kubelet: what FallbackToLogsOnError may show
+
+
+class LogFile:
+    """The log of one run of one container."""
+
+    def __init__(self, path: str) -> None:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self.path = path
+        self._fd = os.open(path, flags, 0o600)
+        self._rest: dict[str, bytes] = {}
+        self._second = (-1, b"")
+
+    def feed(self, stream: str, data: bytes) -> None:
+        """Append what a container wrote to `stream` (stdout or stderr)."""
+        lines = (self._rest.get(stream, b"") + data).split(b"\n")
+        rest = lines.pop()
+        stamp = self._stamp()
+        head = stamp + stream.encode()
+        out: list[bytes] = []
+        for line in lines:
+            while len(line) > MAX_LINE:
+                out.append(head + b" P " + line[:MAX_LINE])
+                line = line[MAX_LINE:]
+            out.append(head + b" F " + line)
+        while len(rest) >= MAX_LINE:
+            out.append(head + b" P " + rest[:MAX_LINE])
+            rest = rest[MAX_LINE:]
+        self._rest[stream] = rest
+        if out:
+            self._write(b"\n".join(out) + b"\n")
+
+    def end(self, stream: str) -> None:
+        """The stream is closed: what it left without a newline is a line."""
+        if self._rest.get(stream):
+            self.feed(stream, b"\n")
+
+    def close(self) -> None:
+        for stream in list(self._rest):
+            self.end(stream)
+        os.close(self._fd)
+
+    def _stamp(self) -> bytes:
+        second, nano = divmod(time.time_ns(), 1_000_000_000)
+        if second != self._second[0]:
+            text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+            self._second = (second, text.encode())
+        return b"%s.%09dZ " % (self._second[1], nano)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            while data:
+                data = data[os.write(self._fd, data) :]
+        except OSError:
+            pass  # a full disk loses lines, never the container
+
+
+def tail(path: str) -> str:
+    """The last lines of a log file, without their CRI heads."""
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 4 * TAIL_BYTES))
+            lines = file.read().splitlines()[-TAIL_LINES:]
+    except OSError:
+        return ""
+    words = [line.split(b" ", 3) for line in lines]
+    text = b"".join(w[3] + (b"\n" if w[2] == b"F" else b"") for w in words if len(w) == 4)
+    return text[-TAIL_BYTES:].decode(errors="replace")

@@ -1,0 +1,166 @@
+"""The plan of one pod as the agent reads it: `plan.json`, typed.
+
+Read once at start, by `main`. It only describes; how a container is started is composed by
+runtimes/ from what the node has.
+"""
+
+from __future__ import annotations
+
+from .lean import loads, signal, value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+VERSION = 1
+
+
+@value
+class Mount:
+    volume: str
+    path: str
+    read_only: bool
+    sub_path: str
+
+
+@value
+class User:
+    uid: int
+    gid: int
+    groups: list[int]
+
+
+@value
+class Container:
+    name: str
+    init: bool
+    image: str
+    rootfs: str  # empty: the node's own root
+    argv: list[str]
+    env: list[tuple[str, str]]
+    cwd: str
+    user: User | None  # None: root in an image, oneself on the node's own root
+    read_only_root: bool
+    mounts: list[Mount]
+    memory_limit: int
+    cpu_limit: int  # thousandths of a core
+    stdin: bool
+    tty: bool
+    message_path: str
+    message_policy: str
+    stop_signal: int
+
+
+@value
+class Pod:
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    hostname: str
+    restart_policy: str
+    grace: float
+    deadline: float  # 0: none
+    host_aliases: list[dict[str, Any]]
+
+
+@value
+class Plan:
+    cluster: str
+    pod: Pod
+    kubelet: dict[str, str]
+    runtimes: list[str]
+    scratch: str
+    pass_env: list[str]
+    volumes: list[dict[str, Any]]
+    containers: list[Container]  # init containers first, in order
+    kill_wait: float  # seconds from TERM to KILL when the engine ends the job; 0: not known
+
+
+def read(path: str) -> Plan:
+    """The plan in the file at `path`; raises ValueError with what is wrong with it."""
+    with open(path, "rb") as file:
+        raw = loads(file.read())
+    if raw.get("version") != VERSION:
+        found = raw.get("version")
+        raise ValueError(f"{path}: plan version {found}, this agent reads {VERSION}: `orlop up`")
+    try:
+        return _plan(raw)
+    except KeyError as missing:
+        raise ValueError(f"{path}: the plan has no {missing}") from missing
+
+
+def _plan(raw: dict[str, Any]) -> Plan:
+    return Plan(
+        cluster=raw.get("cluster", ""),
+        pod=_pod(raw["pod"]),
+        kubelet=raw.get("kubelet") or {},
+        runtimes=raw.get("runtimes") or [],
+        scratch=raw.get("scratch") or "",
+        pass_env=raw.get("passEnv") or [],
+        volumes=raw.get("volumes") or [],
+        containers=[_container(c, True) for c in raw.get("initContainers") or []]
+        + [_container(c, False) for c in raw["containers"]],
+        kill_wait=float(raw.get("killWait") or 0),
+    )
+
+
+def _pod(raw: dict[str, Any]) -> Pod:
+    grace = raw.get("terminationGracePeriodSeconds")
+    return Pod(
+        namespace=raw["namespace"],
+        name=raw["name"],
+        uid=raw["uid"],
+        node=raw.get("node", ""),
+        hostname=raw.get("hostname") or raw["name"],
+        restart_policy=raw.get("restartPolicy") or "Always",
+        grace=30.0 if grace is None else float(grace),
+        deadline=float(raw.get("activeDeadlineSeconds") or 0),
+        host_aliases=raw.get("hostAliases") or [],
+    )
+
+
+def _container(raw: dict[str, Any], init: bool) -> Container:
+    return Container(
+        name=raw["name"],
+        init=init,
+        image=raw.get("image", ""),
+        rootfs=raw.get("rootfs") or "",
+        argv=raw["argv"],
+        env=[(name, value) for name, value in raw.get("env") or []],
+        cwd=raw.get("cwd") or "/",
+        user=_user(raw.get("user")),
+        read_only_root=bool(raw.get("readOnlyRoot")),
+        mounts=[_mount(m) for m in raw.get("mounts") or []],
+        memory_limit=int(raw.get("memoryLimit") or 0),
+        cpu_limit=int(raw.get("cpuLimit") or 0),
+        stdin=bool(raw.get("stdin")),
+        tty=bool(raw.get("tty")),
+        message_path=raw.get("terminationMessagePath") or "/dev/termination-log",
+        message_policy=raw.get("terminationMessagePolicy") or "File",
+        stop_signal=signal_number(raw.get("stopSignal") or ""),
+    )
+
+
+def _user(raw: dict[str, Any] | None) -> User | None:
+    if not raw:
+        return None
+    return User(raw.get("uid") or 0, raw.get("gid") or 0, raw.get("groups") or [])
+
+
+def _mount(raw: dict[str, Any]) -> Mount:
+    read_only = bool(raw.get("readOnly"))
+    return Mount(raw["volume"], raw["path"], read_only, raw.get("subPath") or "")
+
+
+def signal_number(name: str) -> int:
+    """The number of a stop signal as images write it: TERM, SIGQUIT, 3, SIGRTMIN+3."""
+    word = name.strip().upper()
+    word = word[3:] if word.startswith("SIG") else word
+    base, _, offset = word.partition("+")
+    if not word:
+        return int(signal.SIGTERM)
+    if base.isdigit():
+        return int(base)
+    known = getattr(signal, "SIG" + base, None)
+    return int(known) + int(offset or 0) if known is not None else int(signal.SIGTERM)

@@ -1,0 +1,91 @@
+"""Starting a child process: its standard streams, its cgroups, then its program.
+
+Called by the supervisor for every launcher. The child is a fork of the agent that does as little
+as possible before it becomes another program, because another thread may hold any lock; whoever
+calls owns the child and reaps it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .lean import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+def spawn(
+    body: Callable[[], object],
+    streams: tuple[int, int, int],
+    cgroups: Sequence[str] = (),
+) -> int:
+    """Fork a child that runs `body` with the given stdin, stdout and stderr; returns its pid.
+
+    `cgroups` are cgroup.procs files the child enters first. A body that returns or raises ends
+    the child with 127 and the error on its stderr.
+    """
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        os.setsid()
+        for path in cgroups:
+            _enter(path)
+        _redirect(streams)
+        body()
+    except BaseException as error:
+        os.write(2, f"{error}\n".encode(errors="replace"))
+    finally:
+        os._exit(127)
+    return 0
+
+
+def program(argv: list[str], env: Mapping[str, str]) -> Callable[[], object]:
+    """The body of a child that becomes another program, looked for in the agent's own PATH."""
+
+    def become() -> None:
+        if "/" in argv[0]:
+            os.execve(argv[0], argv, env)
+        os.execvpe(argv[0], argv, env)
+
+    return become
+
+
+def _enter(path: str) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    os.write(fd, b"0")
+    os.close(fd)
+
+
+def _redirect(streams: tuple[int, int, int]) -> None:
+    # Copies above 2 first, so that no dup2 overwrites a stream that is still to be copied.
+    import fcntl
+
+    copies = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in streams]
+    for target, fd in enumerate(copies):
+        os.dup2(fd, target)
+
+
+def exit_of(status: int) -> tuple[int, int]:
+    """Exit code as Kubernetes counts it (128 + signal), and the signal or 0."""
+    if os.WIFSIGNALED(status):
+        return 128 + os.WTERMSIG(status), os.WTERMSIG(status)
+    return os.WEXITSTATUS(status), 0
+
+
+def capture(argv: list[str]) -> str:
+    """What a quick command prints; empty if it cannot be run."""
+    read_end, write_end = os.pipe()
+    null = os.open(os.devnull, os.O_RDWR)
+    pid = spawn(program(argv, os.environ), (null, write_end, null))
+    os.close(write_end)
+    os.close(null)
+    with open(read_end, "rb") as file:
+        text = file.read()
+    os.waitpid(pid, 0)
+    return text.decode(errors="replace")

@@ -1,0 +1,146 @@
+"""Containers by an OCI runtime's command line: crun, runc, youki.
+
+Composes the bundle (config.json) and the command; the runtime is already inside the pod's
+sandbox, so a container needs a mount and a process namespace only, and a user namespace where one
+id alone is mapped and it is not the one asked for. It never starts anything itself.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..lean import dumps, loads
+from ..plan import User
+from ..process import capture, program
+from ..volumes import remove_tree
+from . import Box, Launch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# containerd's default set for a container that asks for nothing.
+CAPABILITIES = [
+    "CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL",
+    "CAP_MKNOD", "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID",
+    "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT",
+]  # fmt: skip
+
+MASKED = [
+    "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+    "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
+]  # fmt: skip
+READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
+
+
+class Oci:
+    """One OCI runtime of the node."""
+
+    def __init__(self, path: str, folder: str) -> None:
+        self.name = os.path.basename(path)
+        self._path = path
+        self._state = os.path.join(folder, "oci")
+
+    def version(self) -> str:
+        """`crun 1.8.1`, from `crun version 1.8.1`."""
+        first = capture([self._path, "--version"]).partition("\n")[0]
+        return first.replace(" version", "", 1).strip() or self.name
+
+    def compose(self, box: Box) -> Launch:
+        with open(os.path.join(box.folder, "config.json"), "w") as file:
+            file.write(dumps(config(box)))
+        pid_file = os.path.join(box.folder, "pid")
+        error_file = os.path.join(box.folder, "runtime.log")
+        argv = [self._path, "--root", self._state, "--log", error_file, "--log-format", "json"]
+        if self.name == "crun":  # the others do without a cgroup of their own when they must
+            argv.append("--cgroup-manager=disabled")
+        argv += ["run", "--detach", "--pid-file", pid_file, "--bundle", box.folder, box.id]
+        return Launch(program(argv, os.environ), pid_file, error_file)
+
+    def words(self, launch: Launch, output: str) -> str:
+        """The last error in the runtime's log, else what it printed."""
+        messages = []
+        try:
+            with open(launch.error_file, "rb") as file:
+                messages = [loads(line).get("msg", "") for line in file if line.strip()]
+        except (OSError, ValueError):
+            pass
+        return f"{self.name}: {messages[-1] if messages else output.strip()}"
+
+    def remove(self, box: Box) -> None:
+        remove_tree(os.path.join(self._state, box.id))
+
+
+def config(box: Box) -> dict[str, Any]:
+    """The bundle's config.json."""
+    container, user = box.container, box.container.user or User(0, 0, [])
+    is_nested = not box.sandbox.has_id_range and (user.uid, user.gid) != (0, 0)
+    process = {
+        "terminal": False,
+        "user": _user(user, box),
+        "args": container.argv,
+        "env": [f"{name}={text}" for name, text in box.env],
+        "cwd": container.cwd,
+        "capabilities": _capabilities(user),
+        "noNewPrivileges": True,
+    }
+    return {
+        "ociVersion": "1.0.2",
+        "process": process,
+        "root": {"path": box.root, "readonly": container.read_only_root},
+        "mounts": _mounts(box, is_nested),
+        # The user's own groups open project folders; they stay unless others are asked for.
+        "annotations": {} if user.groups else {"run.oci.keep_original_groups": "1"},
+        "linux": _linux(user, box, is_nested),
+    }
+
+
+def _user(user: User, box: Box) -> dict[str, Any]:
+    found: dict[str, Any] = {"uid": user.uid, "gid": user.gid}
+    if user.groups and box.sandbox.has_id_range:
+        found["additionalGids"] = user.groups
+    return found
+
+
+def _capabilities(user: User) -> dict[str, list[str]]:
+    own = CAPABILITIES if user.uid == 0 else []
+    return {"bounding": CAPABILITIES, "effective": own, "permitted": own}
+
+
+def _linux(user: User, box: Box, is_nested: bool) -> dict[str, Any]:
+    namespaces = [{"type": "mount"}]
+    if box.sandbox.has_own_pids:
+        namespaces.append({"type": "pid"})
+    linux: dict[str, Any] = {
+        "namespaces": namespaces,
+        "maskedPaths": MASKED,
+        "readonlyPaths": READ_ONLY,
+    }
+    if is_nested:
+        namespaces.append({"type": "user"})
+        linux["uidMappings"] = [{"containerID": user.uid, "hostID": 0, "size": 1}]
+        linux["gidMappings"] = [{"containerID": user.gid, "hostID": 0, "size": 1}]
+    return linux
+
+
+def _mounts(box: Box, is_nested: bool) -> list[dict[str, Any]]:
+    quiet = ["nosuid", "noexec", "nodev"]
+    proc: tuple[str, str, list[str]] = ("proc", "proc", quiet)
+    if not box.sandbox.has_own_pids:
+        proc = ("bind", "/proc", ["rbind", *quiet])
+    pts = ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]
+    mounts = [
+        _mount("/proc", *proc),
+        _mount("/dev", "tmpfs", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
+        _mount("/dev/pts", "devpts", "devpts", pts),
+    ]
+    if not is_nested:  # belongs to the ipc namespace, which is the pod's
+        mounts.append(_mount("/dev/mqueue", "mqueue", "mqueue", quiet))
+    for bind in box.binds:
+        access = "ro" if bind.read_only else "rw"
+        mounts.append(_mount(bind.path, "bind", bind.source, ["rbind", access]))
+    return mounts
+
+
+def _mount(path: str, kind: str, source: str, options: list[str]) -> dict[str, Any]:
+    return {"destination": path, "type": kind, "source": source, "options": options}

@@ -1,0 +1,139 @@
+"""The system calls that Python 3.9 has no function for, through ctypes.
+
+Called by whatever makes namespaces and mounts. Each call raises OSError with the path it was
+about; nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+
+MS_RDONLY = 0x1
+MS_NOSUID = 0x2
+MS_NODEV = 0x4
+MS_NOEXEC = 0x8
+MS_REMOUNT = 0x20
+MS_NOATIME = 0x400
+MS_NODIRATIME = 0x800
+MS_BIND = 0x1000
+MS_MOVE = 0x2000
+MS_REC = 0x4000
+MS_PRIVATE = 0x40000
+MS_SLAVE = 0x80000
+MS_RELATIME = 0x200000
+MNT_DETACH = 0x2
+
+_PR_SET_PDEATHSIG = 1
+_PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+
+_SYS_MOUNT_SETATTR = 442  # the same number on every architecture
+_AT_FDCWD = -100
+_AT_RECURSIVE = 0x8000
+_MOUNT_ATTR_RDONLY = 0x1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, path: str = "") -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), path or None)
+    return result
+
+
+def unshare(flags: int) -> None:
+    _check(_libc.unshare(flags))
+
+
+def sethostname(name: str) -> None:
+    raw = name.encode()
+    _check(_libc.sethostname(raw, len(raw)))
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    """mount(2); the error names the target."""
+    _check(
+        _libc.mount(
+            os.fsencode(source),
+            os.fsencode(target),
+            kind.encode() or None,
+            ctypes.c_ulong(flags),
+            os.fsencode(options) or None,
+        ),
+        target,
+    )
+
+
+def bind(source: str, target: str, *, recursive: bool = True) -> None:
+    mount(source, target, flags=MS_BIND | (MS_REC if recursive else 0))
+
+
+def umount(target: str) -> None:
+    """Detach `target` and all below it; those who still use it may finish."""
+    _check(_libc.umount2(os.fsencode(target), MNT_DETACH), target)
+
+
+def pivot_root(new_root: str) -> None:
+    """Make `new_root`, a mount point, the root of this mount namespace; the old one is gone."""
+    os.chdir(new_root)
+    _check(_libc.pivot_root(b".", b"."), new_root)
+    umount(".")
+    os.chdir("/")
+
+
+def make_read_only(path: str) -> None:
+    """Make a mount and all mounts below it read-only (Linux 5.12), else the mount alone."""
+    attributes = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY, 0, 0, 0)
+    result = _libc.syscall(
+        _SYS_MOUNT_SETATTR,
+        _AT_FDCWD,
+        os.fsencode(path),
+        _AT_RECURSIVE,
+        ctypes.byref(attributes),
+        ctypes.c_size_t(ctypes.sizeof(attributes)),
+    )
+    if result < 0:
+        flags = MS_BIND | MS_REMOUNT | MS_RDONLY | _locked_flags(path)
+        mount("none", path, flags=flags)
+
+
+def _locked_flags(path: str) -> int:
+    """The flags a mount has already: in a user namespace they must be named in a remount."""
+    have = os.statvfs(path).f_flag
+    pairs = (
+        (os.ST_NOSUID, MS_NOSUID),
+        (os.ST_NODEV, MS_NODEV),
+        (os.ST_NOEXEC, MS_NOEXEC),
+        (os.ST_NOATIME, MS_NOATIME),
+        (os.ST_NODIRATIME, MS_NODIRATIME),
+        (os.ST_RELATIME, MS_RELATIME),
+    )
+    return sum(flag for bit, flag in pairs if have & bit)
+
+
+def die_with_parent(number: int) -> None:
+    """Ask for signal `number` when the process that forked us ends."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0))
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+
+
+def no_new_privileges() -> None:
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+
+
+def drop_from_bounding_set(capability: int) -> bool:
+    """False when the kernel knows no such capability."""
+    return int(_libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)) == 0

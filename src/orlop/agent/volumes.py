@@ -1,0 +1,240 @@
+"""The pod's volumes on its node: emptyDir, files of the plan, hostPath; and where each is mounted.
+
+`Volumes` is made once by `main`; every volume exists before the first container starts, and each
+container asks for its binds. Sub-paths are walked without following links that a container may
+have laid. What cannot be had is a VolumeError with upstream's words.
+"""
+
+from __future__ import annotations
+
+import binascii
+import os
+import stat
+
+from . import syscalls
+from .lean import value
+from .plan import Container, Mount
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class VolumeError(Exception):
+    """A volume that cannot be mounted, in words for `kubectl describe`."""
+
+
+@value
+class Bind:
+    """A folder or file of the node, and where a container sees it."""
+
+    source: str
+    path: str
+    read_only: bool = False
+
+
+# hostPath types that must exist already: what they are called, and the test on st_mode.
+_KINDS = {
+    "Directory": ("a directory", stat.S_ISDIR),
+    "File": ("a file", stat.S_ISREG),
+    "Socket": ("a socket", stat.S_ISSOCK),
+    "CharDevice": ("a character device", stat.S_ISCHR),
+    "BlockDevice": ("a block device", stat.S_ISBLK),
+}
+
+
+class Volumes:
+    """All volumes of the pod; `disk` is node-local, `memory` a tmpfs (or as good as there is)."""
+
+    def __init__(
+        self, volumes: list[dict[str, Any]], disk: str, memory: str, can_mount: bool
+    ) -> None:
+        self._disk, self._memory, self._can_mount = disk, memory, can_mount
+        self._paths: dict[str, str] = {}
+        self._read_only: set[str] = set()
+        for volume in volumes:
+            try:
+                self._paths[volume["name"]] = self._set_up(volume)
+            except OSError as error:
+                text = f"{error.strerror}: {error.filename}"
+                raise VolumeError(_failed(volume["name"], text)) from error
+
+    def path(self, name: str) -> str:
+        return self._paths[name]
+
+    def _set_up(self, volume: dict[str, Any]) -> str:
+        name, kind = volume["name"], volume["kind"]
+        if kind == "hostPath":
+            return _host_path(name, volume["path"], volume.get("type") or "")
+        if kind == "emptyDir":
+            return self._empty_dir(volume)
+        if kind == "files":
+            self._read_only.add(name)
+            path = os.path.join(self._memory, "volumes", name)
+            os.makedirs(path, exist_ok=True)
+            write_files(path, volume["files"])
+            return path
+        raise VolumeError(_failed(name, f"this agent knows no volume of kind {kind!r}"))
+
+    def _empty_dir(self, volume: dict[str, Any]) -> str:
+        in_memory = volume.get("medium") == "Memory"
+        base = self._memory if in_memory else self._disk
+        path = os.path.join(base, "volumes", volume["name"])
+        os.makedirs(path)
+        if in_memory and self._can_mount:
+            limit = volume.get("sizeLimit")
+            options = "mode=0777" + (f",size={limit}" if limit else "")
+            flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
+            syscalls.mount("tmpfs", path, "tmpfs", flags, options)
+        os.chmod(path, 0o777)  # as pkg/volume/emptydir: any user of the pod may write
+        return path
+
+    def binds(self, container: Container, staging: str) -> list[Bind]:
+        """Where the container's mounts come from; sub-paths are pinned below `staging`."""
+        found = []
+        for number, mount in enumerate(container.mounts):
+            if mount.volume not in self._paths:
+                raise VolumeError(_failed(mount.volume, "the plan has no such volume"))
+            source = self._paths[mount.volume]
+            if mount.sub_path:
+                source = self._pinned(mount, source, os.path.join(staging, str(number)))
+            read_only = mount.read_only or mount.volume in self._read_only
+            found.append(Bind(source, os.path.normpath("/" + mount.path), read_only))
+        return found
+
+    def _pinned(self, mount: Mount, root: str, staging: str) -> str:
+        """A sub-path of a volume; bound to a place of ours, so that no later link moves it."""
+        try:
+            if mount.volume in self._read_only:  # ours: its links lead to the current version
+                return os.path.realpath(os.path.join(root, mount.sub_path), strict=False)
+            fd = _open_below(root, mount.sub_path)
+        except OSError as error:
+            reason = f"subPath {mount.sub_path!r}: {error.strerror}"
+            raise VolumeError(_failed(mount.volume, reason)) from error
+        try:
+            if not self._can_mount:
+                return os.readlink(f"/proc/self/fd/{fd}")
+            _make_point(staging, stat.S_ISDIR(os.fstat(fd).st_mode))
+            syscalls.bind(f"/proc/self/fd/{fd}", staging)
+            return staging
+        finally:
+            os.close(fd)
+
+
+def _failed(name: str, why: str) -> str:
+    return f'MountVolume.SetUp failed for volume "{name}" : {why}'
+
+
+def _host_path(name: str, path: str, kind: str) -> str:
+    """A path of the node, of the type asked for; as pkg/volume/hostpath."""
+    if kind == "DirectoryOrCreate":
+        os.makedirs(path, mode=0o755, exist_ok=True)
+        kind = "Directory"
+    elif kind == "FileOrCreate":
+        if not os.path.lexists(path):
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o644))
+        kind = "File"
+    elif not kind and not os.path.exists(path):
+        raise VolumeError(_failed(name, f"hostPath {path} does not exist on {os.uname().nodename}"))
+    if kind:
+        words, is_kind = _KINDS[kind]
+        if not (os.path.exists(path) and is_kind(os.stat(path).st_mode)):
+            reason = f"hostPath type check failed: {path} is not {words}"
+            raise VolumeError(_failed(name, reason))
+    return path
+
+
+def _open_below(root: str, sub_path: str) -> int:
+    """An O_PATH descriptor of a sub-path, its missing folders made; links are not followed."""
+    fd = os.open(root, os.O_PATH | os.O_DIRECTORY)
+    for part in [part for part in sub_path.split("/") if part not in ("", ".")]:
+        if part == "..":
+            os.close(fd)
+            raise PermissionError(1, "must not contain '..'")
+        parent, fd = fd, -1
+        try:
+            try:
+                fd = os.open(part, os.O_PATH | os.O_NOFOLLOW, dir_fd=parent)
+            except FileNotFoundError:
+                os.mkdir(part, 0o777, dir_fd=parent)
+                os.chmod(part, 0o777, dir_fd=parent)
+                fd = os.open(part, os.O_PATH | os.O_NOFOLLOW, dir_fd=parent)
+            if stat.S_ISLNK(os.fstat(fd).st_mode):
+                os.close(fd)
+                raise PermissionError(1, f"{part} is a symbolic link")
+        finally:
+            os.close(parent)
+    return fd
+
+
+def _make_point(path: str, is_folder: bool) -> None:
+    """Something to mount on."""
+    if is_folder:
+        os.makedirs(path, exist_ok=True)
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+
+
+def write_files(folder: str, files: list[dict[str, Any]]) -> None:
+    """Lay files out so that a later call changes all of them at one moment.
+
+    As pkg/volume/util/atomic_writer.go: the files are in a folder of their own, `..data` links to
+    it, and each name the user sees links into `..data`.
+    """
+    version = _new_version(folder)
+    for file in files:
+        _write_file(os.path.join(folder, version, file["path"]), file)
+    data = os.path.join(folder, "..data")
+    before = os.readlink(data) if os.path.islink(data) else ""
+    os.symlink(version, data + "_tmp")
+    os.replace(data + "_tmp", data)
+    names = {file["path"].split("/")[0] for file in files}
+    for name in names:
+        if not os.path.lexists(os.path.join(folder, name)):
+            os.symlink(f"..data/{name}", os.path.join(folder, name))
+    for name in os.listdir(folder):
+        if not name.startswith("..") and name not in names:
+            os.unlink(os.path.join(folder, name))
+    if before:
+        remove_tree(os.path.join(folder, before))
+
+
+def _new_version(folder: str) -> str:
+    number = 1 + max((int(n[2:]) for n in os.listdir(folder) if n[2:].isdigit()), default=0)
+    version = f"..{number}"
+    os.mkdir(os.path.join(folder, version), 0o755)
+    return version
+
+
+def _write_file(path: str, file: dict[str, Any]) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        data = binascii.a2b_base64(file["data"])
+        while data:
+            data = data[os.write(fd, data) :]
+        os.fchmod(fd, file.get("mode", 0o644))  # exactly: no umask
+    finally:
+        os.close(fd)
+
+
+def remove_tree(path: str) -> None:
+    """Remove a folder and all below it on the same file system, as far as we may."""
+    try:
+        os.chmod(path, 0o700)  # an overlay leaves a work folder nobody may enter
+        entries = list(os.scandir(path))
+    except OSError:
+        entries = []
+    for entry in entries:
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                remove_tree(entry.path)
+            else:
+                os.unlink(entry.path)
+        except OSError:
+            pass
+    try:
+        os.rmdir(path)
+    except OSError:
+        pass

@@ -1,0 +1,1 @@
+"""Who owns a pod: from its plan to its last status, beside whatever engine runs it."""

@@ -1,0 +1,143 @@
+"""The containerStatuses of a pod, from its journal and from how it ended.
+
+Used by `status` alone; pure. A container's states are told in upstream's shapes and words, and a
+container that never started is never given an exit code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..api.objects import Obj, uid_of
+from ..api.times import rfc3339
+from .endings import Ending, was_killed
+from .journal import Container, Journal, Record, lost
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why containers wait that have not begun; `container` is empty where all do."""
+
+    reason: str
+    message: str = ""
+    container: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What container statuses are computed from."""
+
+    pod: Obj
+    journal: Journal
+    waiting: Waiting
+    ending: Ending | None = None
+    is_requeued: bool = False
+    image_ids: Mapping[str, str] = field(default_factory=dict)
+    now: float = 0.0
+
+
+def init_container_statuses(scene: Scene) -> list[Obj]:
+    containers = scene.pod["spec"].get("initContainers") or []
+    return [_status(scene, container, is_init=True) for container in containers]
+
+
+def container_statuses(scene: Scene) -> list[Obj]:
+    return [
+        _status(scene, container, is_init=False) for container in scene.pod["spec"]["containers"]
+    ]
+
+
+def container_id(pod: Obj, journal: Journal, name: str, restart: int) -> str:
+    """`crun://<pod uid>.<container>.<run>`: the runtime, and a name that is never used again."""
+    runtime = (
+        journal.started.runtime.split()[0] if journal.started and journal.started.runtime else ""
+    )
+    return f"{runtime or 'orlop'}://{uid_of(pod)}.{name}.{restart}"
+
+
+def _status(scene: Scene, spec: Obj, *, is_init: bool) -> Obj:
+    name = spec["name"]
+    known = scene.journal.containers.get(name) or Container(name)
+    current, ended = _records(scene, known)
+    has_run = current is not None and current.state in ("running", "terminated")
+    is_running = current is not None and current.state == "running"
+    succeeded = current is not None and current.state == "terminated" and current.exitCode == 0
+    status: Obj = {
+        "name": name,
+        "image": spec.get("image", ""),
+        "imageID": scene.image_ids.get(name, ""),
+        "ready": succeeded if is_init else is_running,
+        "started": is_running,
+        "restartCount": known.restart,
+        "state": _state(scene, current, spec, is_init=is_init),
+        "lastState": _terminated(scene, ended) if ended is not None else {},
+    }
+    latest = current if has_run else ended
+    if latest is not None:
+        status["containerID"] = container_id(scene.pod, scene.journal, name, latest.restart)
+    return status
+
+
+def _records(scene: Scene, known: Container) -> tuple[Record | None, Record | None]:
+    """The present record and that of the end before it, as they are to be told."""
+    current, ended = known.current, known.ended
+    if scene.is_requeued and scene.ending is None:
+        again = Container(known.name, known.restart, current, ended)
+        again.interrupt(scene.now)
+        return None, again.ended
+    if current is not None and current.state == "terminated":
+        ended = ended if ended is not None and ended.restart < current.restart else None
+    if scene.ending is not None:
+        return _at_the_end(scene.ending, current, ended, scene.now)
+    return current, ended
+
+
+def _at_the_end(
+    ending: Ending, current: Record | None, ended: Record | None, now: float
+) -> tuple[Record | None, Record | None]:
+    """Nothing runs or waits any more: what has no last word is told to be lost."""
+    if current is not None and current.state == "running":
+        return lost(current, now, ending.lost_reason, ending.message), ended
+    if current is not None and current.state == "waiting":
+        # Its last run was its last: there is none to come.
+        return (ended, None) if ended is not None else (None, None)
+    if current is not None and ending.is_oom and was_killed(current):
+        return lost(current, current.finishedAt or now, "OOMKilled", ending.message), ended
+    return current, ended
+
+
+def _state(scene: Scene, record: Record | None, spec: Obj, *, is_init: bool) -> Obj:
+    if record is None:
+        return {"waiting": _why(scene, spec["name"], is_init=is_init)}
+    if record.state == "running":
+        return {"running": {"startedAt": rfc3339(record.startedAt or record.time)}}
+    if record.state == "terminated":
+        return _terminated(scene, record)
+    words = {"reason": record.reason, "message": record.message}
+    return {"waiting": {key: text for key, text in words.items() if text}}
+
+
+def _why(scene: Scene, name: str, *, is_init: bool) -> Obj:
+    if scene.ending is not None:
+        return {}
+    waiting = scene.waiting
+    if waiting.reason and waiting.container in ("", name):
+        words = {"reason": waiting.reason, "message": waiting.message}
+        return {key: text for key, text in words.items() if text}
+    has_init = bool(scene.pod["spec"].get("initContainers"))
+    return {"reason": "PodInitializing" if is_init or has_init else "ContainerCreating"}
+
+
+def _terminated(scene: Scene, record: Record) -> Obj:
+    fields: Obj = {"exitCode": 137 if record.exitCode is None else record.exitCode}
+    if record.signal:
+        fields["signal"] = record.signal
+    if record.reason:
+        fields["reason"] = record.reason
+    if record.message:
+        fields["message"] = record.message
+    fields["startedAt"] = rfc3339(record.startedAt or record.time)
+    fields["finishedAt"] = rfc3339(record.finishedAt or record.time)
+    fields["containerID"] = container_id(scene.pod, scene.journal, record.name, record.restart)
+    return {"terminated": fields}

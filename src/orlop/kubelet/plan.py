@@ -1,0 +1,220 @@
+"""The plan of a pod: everything its job must do, as data; no decision is left but the pod's own.
+
+Made by the pod's worker once images, ConfigMaps and Secrets are there, written to the pod's folder
+and read by the agent on the compute node. Pure: the same pod and inputs give the same plan, and
+what cannot be done is raised as a Refusal with Kubernetes' own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from ..api.objects import Obj, annotations_of, meta
+from ..api.quantity import to_bytes, to_millis
+from ..wellknown import (
+    AGENT_SERVER_NAME,
+    HOST_IMAGE,
+    RUNTIME_ANNOTATION,
+    SLURM_ENV_PASSED,
+)
+from .downward import Allocatable
+from .environment import container_variables, with_image
+from .expansion import expand
+from .refusal import Refusal
+from .sources import Sources
+from .support import unsupported
+from .users import Accounts, container_user
+from .volumes import planned_mounts, planned_volumes
+
+VERSION = 1
+CLUSTER_DOMAIN = "cluster.local"
+RUNTIMES = ("crun", "apptainer", "singularity")
+MAX_HOSTNAME = 63
+MAX_FQDN = 64  # of the kernel: __NEW_UTS_LEN
+# As the container runtimes have it where an image says nothing.
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class ImageConfig(Protocol):
+    """What a plan needs to know of an image that has been pulled (runtime.images.Image)."""
+
+    @property
+    def reference(self) -> str: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def rootfs(self) -> Path | None: ...
+    @property
+    def entrypoint(self) -> Sequence[str]: ...
+    @property
+    def cmd(self) -> Sequence[str]: ...
+    @property
+    def env(self) -> Mapping[str, str]: ...
+    @property
+    def user(self) -> str: ...
+    @property
+    def working_dir(self) -> str: ...
+    @property
+    def stop_signal(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What all plans of this cluster share."""
+
+    cluster: str
+    endpoint_file: Path
+    ca: Path
+    runtimes: tuple[str, ...] = RUNTIMES
+    scratch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What was found for one pod; images and accounts by the image's name in the pod."""
+
+    images: Mapping[str, ImageConfig]
+    allocatable: Allocatable
+    sources: Sources = field(default_factory=Sources)
+    accounts: Mapping[str, Accounts] = field(default_factory=dict)
+
+
+def check(pod: Obj) -> list[str]:
+    """Refuse what would run wrongly; returns the wishes that will not be met, for people."""
+    findings = unsupported(pod)
+    refused = [str(finding) for finding in findings if finding.refuses]
+    if refused:
+        raise Refusal("; ".join(refused))
+    return [str(finding) for finding in findings]
+
+
+def runs_on_host(pod: Obj, image: str) -> bool:
+    """Whether a container of this image runs in the node's own root, without an image."""
+    return image == HOST_IMAGE or annotations_of(pod).get(RUNTIME_ANNOTATION) == HOST_IMAGE
+
+
+def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
+    """The plan.json of the pod."""
+    spec = pod["spec"]
+    runtime = annotations_of(pod).get(RUNTIME_ANNOTATION, "")
+    return {
+        "version": VERSION,
+        "cluster": site.cluster,
+        "pod": _pod(pod),
+        "kubelet": {
+            "endpointFile": str(site.endpoint_file),
+            "ca": str(site.ca),
+            "serverName": AGENT_SERVER_NAME,
+        },
+        "runtimes": [runtime] if runtime and runtime != HOST_IMAGE else list(site.runtimes),
+        "scratch": site.scratch,
+        "passEnv": list(SLURM_ENV_PASSED),
+        "volumes": planned_volumes(pod, inputs.sources, inputs.allocatable),
+        "initContainers": [_container(pod, c, inputs) for c in spec.get("initContainers") or []],
+        "containers": [_container(pod, c, inputs) for c in spec["containers"]],
+    }
+
+
+def _pod(pod: Obj) -> Obj:
+    metadata, spec = meta(pod), pod["spec"]
+    grace = spec.get("terminationGracePeriodSeconds")
+    return {
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "node": spec.get("nodeName", ""),
+        "hostname": hostname(pod),
+        "restartPolicy": spec.get("restartPolicy") or "Always",
+        "terminationGracePeriodSeconds": 30 if grace is None else int(grace),
+        "activeDeadlineSeconds": spec.get("activeDeadlineSeconds"),
+        "hostAliases": spec.get("hostAliases") or [],
+    }
+
+
+def hostname(pod: Obj) -> str:
+    """The pod's own host name. As pkg/kubelet/util/util.go and kubelet_pods.go have it."""
+    metadata, spec = meta(pod), pod["spec"]
+    if spec.get("hostnameOverride"):
+        return str(spec["hostnameOverride"])
+    short = str(spec.get("hostname") or metadata["name"])[:MAX_HOSTNAME].rstrip("-.")
+    if not (spec.get("setHostnameAsFQDN") and spec.get("subdomain")):
+        return short
+    full = f"{short}.{spec['subdomain']}.{metadata['namespace']}.svc.{CLUSTER_DOMAIN}"
+    if len(full) > MAX_FQDN:
+        words = (
+            f"failed to construct FQDN from pod hostname and cluster domain, FQDN {full} is too "
+            f"long ({MAX_FQDN} characters is the max, {len(full)} characters requested)"
+        )
+        raise Refusal(words, "ContainerCreating", event="FailedCreatePodSandBox")
+    return full
+
+
+def image_id(image: ImageConfig) -> str:
+    """`repository@sha256:...`, as containerStatuses name it."""
+    if not image.digest:
+        return image.reference
+    name = image.reference.partition("@")[0]
+    path, slash, last = name.rpartition("/")
+    return f"{path}{slash}{last.partition(':')[0]}@{image.digest}"
+
+
+def _container(pod: Obj, container: Obj, inputs: Inputs) -> Obj:
+    try:
+        return _planned(pod, container, inputs)
+    except Refusal as refusal:
+        raise refusal.within(refusal.container or container["name"]) from refusal
+
+
+def _planned(pod: Obj, container: Obj, inputs: Inputs) -> Obj:
+    image = inputs.images[container["image"]]
+    variables = container_variables(pod, container, inputs.sources, inputs.allocatable)
+    limits = (container.get("resources") or {}).get("limits") or {}
+    return {
+        "name": container["name"],
+        "image": container["image"],
+        "imageID": image_id(image),
+        "rootfs": None if image.rootfs is None else str(image.rootfs),
+        "argv": _argv(container, image, variables),
+        "env": with_image(_image_env(image), variables),
+        "cwd": container.get("workingDir") or image.working_dir or "/",
+        "user": _user(pod, container, image, inputs),
+        "readOnlyRoot": bool(
+            (container.get("securityContext") or {}).get("readOnlyRootFilesystem")
+        ),
+        "mounts": planned_mounts(container, variables),
+        "memoryLimit": to_bytes(limits["memory"]) if "memory" in limits else None,
+        "cpuLimit": to_millis(limits["cpu"]) if "cpu" in limits else None,
+        "stdin": bool(container.get("stdin")),
+        "tty": bool(container.get("tty")),
+        "terminationMessagePath": container.get("terminationMessagePath") or "/dev/termination-log",
+        "terminationMessagePolicy": container.get("terminationMessagePolicy") or "File",
+        "stopSignal": (container.get("lifecycle") or {}).get("stopSignal") or image.stop_signal,
+    }
+
+
+def _argv(container: Obj, image: ImageConfig, variables: Mapping[str, str]) -> list[str]:
+    """command replaces ENTRYPOINT and CMD, args replaces CMD alone."""
+    command, args = container.get("command") or [], container.get("args") or []
+    given = [expand(word, variables) for word in [*command, *args]]
+    # What the image says is never expanded.
+    argv = given if command else [*image.entrypoint, *(given or image.cmd)]
+    if not argv:
+        raise Refusal("no command specified", "CreateContainerError")
+    return argv
+
+
+def _image_env(image: ImageConfig) -> Mapping[str, str]:
+    # The node's own root has the job's PATH, which the agent knows.
+    return image.env if image.rootfs is None else {"PATH": DEFAULT_PATH, **image.env}
+
+
+def _user(pod: Obj, container: Obj, image: ImageConfig, inputs: Inputs) -> Obj | None:
+    """None on the node's own root: there one is oneself, and never root."""
+    if image.rootfs is None:
+        return None
+    accounts = inputs.accounts.get(container["image"], Accounts())
+    user = container_user(pod, container, image.user, accounts)
+    return {"uid": user.uid, "gid": user.gid, "groups": list(user.groups)}

@@ -1,0 +1,262 @@
+"""Which wishes of a pod are met, which are not yet, and which cannot be: one table, every field.
+
+Asked before a pod's plan is made. A field that is set and not met is never passed over in silence:
+the harmless ones are named in one Warning event, those that would make the pod run wrongly refuse
+it. A field that the table does not know at all is named too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..api.objects import Obj
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What becomes of a field: met where `applies` is False; else warned of, or refused."""
+
+    words: str = ""
+    refuses: bool = False
+    applies: Callable[[Any], bool] = bool
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A wish that is not met: where it stands, why not, and whether the pod can run without."""
+
+    path: str
+    words: str
+    refuses: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.words}"
+
+
+Table = Mapping[str, "Rule | Nested"]
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A field that holds further fields, once or in a list."""
+
+    table: Table
+
+
+MET = Rule(applies=lambda value: False)
+
+
+def _warn(words: str, applies: Callable[[Any], bool] = bool) -> Rule:
+    return Rule(words, False, applies)
+
+
+def _refuse(words: str, applies: Callable[[Any], bool] = bool) -> Rule:
+    return Rule(words, True, applies)
+
+
+def _is_other_than(*values: object) -> Callable[[Any], bool]:
+    return lambda value: value not in values
+
+
+def _all_met(*names: str) -> dict[str, Rule | Nested]:
+    return dict.fromkeys(names, MET)
+
+
+_NO_ROOT = "a Slurm job has no privileges on its node to give away"
+_NO_VOLUME = "this kind of volume is not supported yet; hostPath reaches what the nodes mount"
+_IN_USER_NAMESPACE = "not applied; containers run in a user namespace without privileges outside it"
+
+_SECURITY: Table = {
+    **_all_met("runAsUser", "runAsGroup", "runAsNonRoot", "readOnlyRootFilesystem"),
+    "privileged": _refuse(f"privileged containers cannot be had: {_NO_ROOT}"),
+    "allowPrivilegeEscalation": _warn(_IN_USER_NAMESPACE, lambda value: value is False),
+    "capabilities": _warn(_IN_USER_NAMESPACE),
+    "seccompProfile": _warn("not applied", lambda p: p.get("type") == "Localhost"),
+    "appArmorProfile": _warn("not applied", lambda p: p.get("type") == "Localhost"),
+    "seLinuxOptions": _warn("not applied"),
+    "procMount": _warn("not applied", _is_other_than("", "Default", None)),
+    "windowsOptions": _warn("nodes are Linux"),
+}
+
+_POD_SECURITY: Table = {
+    **_all_met("runAsUser", "runAsGroup", "runAsNonRoot", "supplementalGroups"),
+    **_all_met("supplementalGroupsPolicy", "fsGroup"),
+    "fsGroupChangePolicy": MET,  # volumes are made for the pod: there is nothing to change
+    "seccompProfile": _SECURITY["seccompProfile"],
+    "appArmorProfile": _SECURITY["appArmorProfile"],
+    "seLinuxOptions": _SECURITY["seLinuxOptions"],
+    "seLinuxChangePolicy": MET,
+    "sysctls": _refuse(f"sysctls cannot be set: {_NO_ROOT}"),
+    "windowsOptions": _SECURITY["windowsOptions"],
+}
+
+_ENV = Nested(
+    {
+        **_all_met("name", "value"),
+        "valueFrom": Nested(
+            {
+                **_all_met("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef"),
+                "fileKeyRef": _refuse("variables from files are not supported yet"),
+            }
+        ),
+    }
+)
+
+_MOUNT: Table = {
+    **_all_met("name", "mountPath", "readOnly", "subPath", "subPathExpr"),
+    "mountPropagation": _refuse(
+        "mounts made later cannot pass between a container and its node",
+        _is_other_than("", "None", None),
+    ),
+    "recursiveReadOnly": _warn(
+        "only the mount itself is read-only", _is_other_than("", "Disabled", "IfPossible", None)
+    ),
+    "bindMountOptions": _warn("not applied"),
+}
+
+_RESOURCES: Table = {
+    "claims": _refuse("dynamic resources cannot be claimed; ask by slurm.orlop.dev/gres instead"),
+    "limits": _warn(
+        "limits of ephemeral storage and huge pages are not enforced",
+        lambda limits: any(
+            name == "ephemeral-storage" or name.startswith("hugepages-") for name in limits
+        ),
+    ),
+    "requests": MET,
+}
+
+_CONTAINER: Table = {
+    **_all_met("name", "image", "imagePullPolicy", "command", "args", "envFrom", "workingDir"),
+    **_all_met("terminationMessagePath", "terminationMessagePolicy", "stdin", "tty"),
+    "env": _ENV,
+    "ports": Nested(
+        {
+            **_all_met("name", "containerPort", "protocol"),
+            "hostPort": _warn("containers share their node's network: they listen on it directly"),
+            "hostIP": _warn("not applied"),
+        }
+    ),
+    "livenessProbe": _warn("not run yet: a container that hangs is not restarted"),
+    "readinessProbe": _warn("not run yet: a container counts as ready as soon as it runs"),
+    "startupProbe": _warn("not run yet: a container counts as started as soon as it runs"),
+    "lifecycle": Nested(
+        {
+            "postStart": _refuse("hooks after the start of a container are not run yet"),
+            "preStop": _warn("not run yet: the container is sent its stop signal at once"),
+            "stopSignal": MET,
+        }
+    ),
+    "resizePolicy": MET,  # of interest only where resources change, and those of a job never do
+    "resources": Nested(_RESOURCES),
+    "restartPolicy": _refuse(
+        "restart policies of single containers (sidecars) are not supported yet"
+    ),
+    "restartPolicyRules": _refuse("restart rules of single containers are not supported yet"),
+    "securityContext": Nested(_SECURITY),
+    "stdinOnce": _warn("nobody can attach to the container yet"),
+    "volumeDevices": _refuse("block devices cannot be had without a volume of that kind"),
+    "volumeMounts": Nested(_MOUNT),
+}
+
+_PROJECTION: Table = {
+    **_all_met("configMap", "secret", "downwardAPI"),
+    "serviceAccountToken": _warn("tokens of service accounts are not issued yet"),
+    "clusterTrustBundle": _refuse("trust bundles cannot be mounted yet"),
+    "podCertificate": _refuse("certificates of pods are not issued yet"),
+}
+
+_VOLUME: Table = {
+    **_all_met("name", "configMap", "secret", "downwardAPI", "hostPath"),
+    "emptyDir": Nested(
+        {
+            "sizeLimit": MET,
+            "medium": _refuse(
+                "a medium must be empty or Memory; huge pages cannot be had",
+                _is_other_than("", "Memory", None),
+            ),
+            "mode": _warn("not applied"),
+        }
+    ),
+    "projected": Nested(
+        {"defaultMode": MET, "defaultUser": _warn("not applied"), "sources": Nested(_PROJECTION)}
+    ),
+    "persistentVolumeClaim": _refuse(
+        "claims of persistent volumes cannot be mounted yet; hostPath reaches what the nodes mount"
+    ),
+    **{
+        kind: _refuse(_NO_VOLUME, lambda value: value is not None)
+        for kind in (
+            "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi",
+            "ephemeral", "fc", "flexVolume", "flocker", "gcePersistentDisk", "gitRepo",
+            "glusterfs", "image", "iscsi", "nfs", "photonPersistentDisk", "portworxVolume",
+            "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume",
+        )
+    },
+}  # fmt: skip
+
+_SPEC: Table = {
+    # The scheduler's, the API server's, the controllers' and the engine's fields.
+    **_all_met("nodeName", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints"),
+    **_all_met("schedulerName", "schedulingGates", "priority", "priorityClassName", "overhead"),
+    **_all_met("preemptionPolicy", "serviceAccount", "serviceAccountName", "evictionResponders"),
+    **_all_met("automountServiceAccountToken", "enableServiceLinks"),
+    **_all_met("restartPolicy", "terminationGracePeriodSeconds", "activeDeadlineSeconds"),
+    **_all_met("hostname", "hostnameOverride", "setHostnameAsFQDN", "hostAliases"),
+    **_all_met("imagePullSecrets", "readinessGates", "hostNetwork"),
+    "hostUsers": _warn("pods always have a user namespace of their own", lambda v: v is True),
+    "containers": Nested(_CONTAINER),
+    "initContainers": Nested(_CONTAINER),
+    "ephemeralContainers": _warn("ephemeral containers are not started yet"),
+    "volumes": Nested(_VOLUME),
+    "securityContext": Nested(_POD_SECURITY),
+    "dnsPolicy": _warn(
+        "names are resolved as on the node", _is_other_than("", "ClusterFirst", "Default", None)
+    ),
+    "dnsConfig": _warn("names are resolved as on the node"),
+    "hostPID": _refuse("a pod cannot share the process numbers of its node"),
+    "hostIPC": _refuse("a pod cannot share the interprocess communication of its node"),
+    "os": _refuse("nodes are Linux", lambda os: os.get("name") != "linux"),
+    "resourceClaims": _RESOURCES["claims"],
+    "resources": _warn("limits of a pod as a whole are not enforced; those of containers are"),
+    "runtimeClassName": _warn("not applied; orlop.dev/runtime chooses the runtime"),
+    "schedulingGroup": _warn("pods are not started as a group yet"),
+    "shareProcessNamespace": _refuse("containers of a pod cannot share process numbers yet"),
+    "subdomain": _warn("names of pods are not resolved yet"),
+}
+
+
+def unsupported(pod: Obj) -> list[Finding]:
+    """Every wish of the pod that is not met, in the order of its spec."""
+    return list(_walk(pod["spec"], _SPEC, "spec"))
+
+
+def treatment(path: str) -> Rule | Nested | None:
+    """What the table says of a field, e.g. `containers.livenessProbe`; None if nothing."""
+    entry: Rule | Nested | None = Nested(_SPEC)
+    for name in path.split("."):
+        entry = entry.table.get(name) if isinstance(entry, Nested) else None
+    return entry
+
+
+def _walk(obj: Obj, table: Table, path: str) -> Iterator[Finding]:
+    for name, value in obj.items():
+        entry = table.get(name)
+        here = f"{path}.{name}"
+        if entry is None:
+            yield Finding(here, "unknown to this version of Orlop")
+        elif isinstance(entry, Nested):
+            yield from _walk_nested(value, entry, here)
+        elif value is not None and entry.applies(value):
+            yield Finding(here, entry.words, entry.refuses)
+
+
+def _walk_nested(value: Any, entry: Nested, path: str) -> Iterator[Finding]:
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            # Names tell people more than numbers do.
+            label = f'"{item["name"]}"' if "name" in item else str(index)
+            yield from _walk(item, entry.table, f"{path}[{label}]")
+    elif value is not None:
+        yield from _walk(value, entry.table, path)

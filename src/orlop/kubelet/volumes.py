@@ -1,0 +1,171 @@
+"""A pod's volumes and mounts, as data for the agent.
+
+Called while a plan is made. ConfigMaps, Secrets and the downward API become plain files with
+their modes; emptyDir and hostPath are named and left to the compute node. What is not here was
+refused before (see support), and nothing is read from or written to disk.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..api.objects import Obj
+from ..api.quantity import to_bytes
+from .downward import Allocatable, field_value, resource_value
+from .expansion import expand, unknown_names
+from .refusal import Refusal, mount_refusal
+from .sources import Sources
+
+DEFAULT_MODE = 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    path: str
+    data: bytes
+    mode: int
+
+    def planned(self) -> Obj:
+        data = base64.b64encode(self.data).decode()
+        return {"path": self.path, "data": data, "mode": self.mode}
+
+
+def planned_volumes(pod: Obj, sources: Sources, allocatable: Allocatable) -> list[Obj]:
+    """The `volumes` of the plan, in the pod's order."""
+    maker = _Maker(pod, sources, allocatable)
+    return [maker.volume(volume) for volume in pod["spec"].get("volumes") or []]
+
+
+def planned_mounts(container: Obj, variables: Mapping[str, str]) -> list[Obj]:
+    """The `mounts` of a container in the plan."""
+    return [
+        {
+            "volume": mount["name"],
+            "path": mount["mountPath"],
+            "readOnly": bool(mount.get("readOnly")),
+            "subPath": _sub_path(mount, variables),
+        }
+        for mount in container.get("volumeMounts") or []
+    ]
+
+
+def _sub_path(mount: Obj, variables: Mapping[str, str]) -> str:
+    template = mount.get("subPathExpr")
+    if not template:
+        return str(mount.get("subPath") or "")
+    if unknown_names(template, variables):
+        raise Refusal(f'failed to expand subPath for volumeMount "{mount["name"]}": {template}')
+    path = expand(template, variables)
+    # As volumevalidation.ValidatePathNoBacksteps: a variable must not lead out of the volume.
+    if path.startswith("/") or ".." in path.split("/"):
+        raise Refusal(f'subPath "{path}" must be a relative path that does not contain ".."')
+    return path
+
+
+class _Maker:
+    """The volumes of one pod; a method a kind of volume."""
+
+    def __init__(self, pod: Obj, sources: Sources, allocatable: Allocatable) -> None:
+        self._pod = pod
+        self._sources = sources
+        self._allocatable = allocatable
+
+    def volume(self, volume: Obj) -> Obj:
+        name = volume["name"]
+        if "hostPath" in volume:
+            host = volume["hostPath"]
+            kind = host.get("type") or ""
+            return {"name": name, "kind": "hostPath", "path": host["path"], "type": kind}
+        for kind, files in self._files_makers().items():
+            if volume.get(kind) is not None:
+                made = self._made(name, files, volume[kind])
+                return {"name": name, "kind": "files", "files": [file.planned() for file in made]}
+        # No source at all means emptyDir, as upstream's defaults have it.
+        empty = volume.get("emptyDir") or {}
+        limit = empty.get("sizeLimit")
+        return {
+            "name": name,
+            "kind": "emptyDir",
+            "medium": empty.get("medium") or "",
+            "sizeLimit": None if limit is None else to_bytes(limit),
+        }
+
+    def _made(self, name: str, files: Callable[[Obj, int], list[File]], source: Obj) -> list[File]:
+        mode = source.get("defaultMode")
+        try:
+            return files(source, DEFAULT_MODE if mode is None else int(mode))
+        except Refusal as refusal:
+            raise mount_refusal(name, refusal.message) from refusal
+
+    def _files_makers(self) -> dict[str, Callable[[Obj, int], list[File]]]:
+        return {
+            "configMap": self._config_map,
+            "secret": self._secret,
+            "downwardAPI": self._downward,
+            "projected": self._projected,
+        }
+
+    def _config_map(self, source: Obj, mode: int) -> list[File]:
+        name = source.get("name", "")
+        values = self._sources.config_map(name)
+        if values is None:
+            return _absent(source, f'configmap "{name}" not found')
+        return _picked(source, values, mode, "config")
+
+    def _secret(self, source: Obj, mode: int) -> list[File]:
+        name = source.get("secretName") or source.get("name", "")
+        values = self._sources.secret(name)
+        if values is None:
+            return _absent(source, f'secret "{name}" not found')
+        return _picked(source, values, mode, "secret")
+
+    def _downward(self, source: Obj, mode: int) -> list[File]:
+        files = []
+        for item in source.get("items") or []:
+            text = self._downward_value(item)
+            files.append(File(item["path"], text.encode(), _mode(item, mode)))
+        return files
+
+    def _downward_value(self, item: Obj) -> str:
+        if item.get("fieldRef"):
+            return field_value(self._pod, item["fieldRef"]["fieldPath"])
+        reference = item["resourceFieldRef"]
+        return resource_value(self._pod, {"name": ""}, reference, self._allocatable)
+
+    def _projected(self, source: Obj, mode: int) -> list[File]:
+        makers = self._files_makers()
+        files: dict[str, File] = {}
+        for part in source.get("sources") or []:
+            for kind, part_source in part.items():
+                # Tokens of service accounts are named by `support` as not there yet.
+                if kind in makers:
+                    files.update({file.path: file for file in makers[kind](part_source, mode)})
+        return list(files.values())
+
+
+def _absent(source: Obj, words: str) -> list[File]:
+    if source.get("optional"):
+        return []
+    raise Refusal(words)
+
+
+def _picked(source: Obj, values: Mapping[str, bytes], mode: int, word: str) -> list[File]:
+    """All keys, or those that `items` names, under the paths it gives them."""
+    items: list[Any] = source.get("items") or []
+    if not items:
+        return [File(key, values[key], mode) for key in sorted(values)]
+    files = []
+    for item in items:
+        if item["key"] in values:
+            files.append(File(item["path"], values[item["key"]], _mode(item, mode)))
+        elif not source.get("optional"):
+            raise Refusal(f"references non-existent {word} key: {item['key']}")
+    return files
+
+
+def _mode(item: Obj, default: int) -> int:
+    mode = item.get("mode")
+    return default if mode is None else int(mode)

@@ -1,0 +1,168 @@
+"""Variables come from the image, from whole ConfigMaps and Secrets, and one by one."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from orlop.kubelet.environment import container_variables, with_image
+from orlop.kubelet.refusal import Refusal
+from orlop.kubelet.sources import Sources, references
+
+from .objects import NODE, a_container, a_pod
+
+
+def b64(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+SOURCES = Sources(
+    "default",
+    {"settings": {"data": {"colour": "blue", "my.key": "dot"}, "binaryData": {"bin": b64("x")}}},
+    {"vault": {"data": {"password": b64("s3cret")}}},
+)
+
+
+def variables(*env, **container):
+    spec = a_container(env=list(env), **container)
+    return container_variables(a_pod(spec), spec, SOURCES, NODE)
+
+
+def key_ref(kind, name, key, **more):
+    return {"name": "A", "valueFrom": {kind: {"name": name, "key": key, **more}}}
+
+
+def test_values_are_taken_as_they_are_and_in_order():
+    found = variables({"name": "B", "value": "1"}, {"name": "A", "value": ""}, {"name": "C"})
+    assert list(found.items()) == [("B", "1"), ("A", ""), ("C", "")]
+
+
+def test_a_value_may_refer_to_those_before_it_only():
+    found = variables(
+        {"name": "A", "value": "1"},
+        {"name": "B", "value": "$(A) $(C) $$(A)"},
+        {"name": "C", "value": "3"},
+    )
+    assert found["B"] == "1 $(C) $(A)"
+
+
+def test_the_later_of_two_equal_names_wins():
+    assert variables({"name": "A", "value": "1"}, {"name": "A", "value": "2"}) == {"A": "2"}
+
+
+def test_what_a_reference_brings_is_not_expanded_again():
+    found = container_variables(
+        a_pod(),
+        a_container(
+            env=[key_ref("configMapKeyRef", "money", "a"), {"name": "B", "value": "$(A)"}],
+        ),
+        Sources("default", {"money": {"data": {"a": "$$ $(B)"}}}),
+        NODE,
+    )
+    assert found == {"A": "$$ $(B)", "B": "$$ $(B)"}
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ({"fieldRef": {"fieldPath": "metadata.name"}}, "web"),
+        ({"resourceFieldRef": {"resource": "limits.cpu"}}, "64"),
+        ({"configMapKeyRef": {"name": "settings", "key": "colour"}}, "blue"),
+        ({"secretKeyRef": {"name": "vault", "key": "password"}}, "s3cret"),
+    ],
+    ids=["field", "resource", "configMap", "secret"],
+)
+def test_a_value_may_come_from_elsewhere(source, expected):
+    assert variables({"name": "A", "valueFrom": source}) == {"A": expected}
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        key_ref("configMapKeyRef", "none", "a", optional=True),
+        key_ref("configMapKeyRef", "settings", "none", optional=True),
+        key_ref("secretKeyRef", "none", "a", optional=True),
+        key_ref("secretKeyRef", "vault", "none", optional=True),
+    ],
+)
+def test_what_is_optional_and_absent_is_not_set(variable):
+    assert variables(variable) == {}
+
+
+@pytest.mark.parametrize(
+    ("variable", "words"),
+    [
+        (key_ref("configMapKeyRef", "none", "a"), 'configmap "none" not found'),
+        (key_ref("secretKeyRef", "none", "a"), 'secret "none" not found'),
+        (
+            key_ref("configMapKeyRef", "settings", "b"),
+            "couldn't find key b in ConfigMap default/settings",
+        ),
+        (key_ref("secretKeyRef", "vault", "b"), "couldn't find key b in Secret default/vault"),
+    ],
+)
+def test_what_is_required_and_absent_is_refused_in_upstreams_words(variable, words):
+    with pytest.raises(Refusal) as refused:
+        variables(variable)
+    assert refused.value.message == words
+    assert refused.value.reason == "CreateContainerConfigError"
+
+
+def test_whole_sources_come_first_with_their_prefix_and_env_wins():
+    found = variables(
+        {"name": "P_colour", "value": "red"},
+        {"name": "B", "value": "$(password)"},
+        envFrom=[
+            {"prefix": "P_", "configMapRef": {"name": "settings"}},
+            {"secretRef": {"name": "vault"}},
+        ],
+    )
+    assert found == {
+        "P_colour": "red",
+        "P_my.key": "dot",
+        "password": "s3cret",
+        "B": "s3cret",
+    }
+
+
+@pytest.mark.parametrize("kind", ["configMapRef", "secretRef"])
+def test_an_absent_whole_source_is_refused_unless_optional(kind):
+    assert variables(envFrom=[{kind: {"name": "none", "optional": True}}]) == {}
+    with pytest.raises(Refusal, match='"none" not found'):
+        variables(envFrom=[{kind: {"name": "none"}}])
+
+
+def test_the_images_variables_are_there_where_the_pod_sets_none():
+    final = with_image({"PATH": "/bin", "LANG": "C"}, {"LANG": "de", "A": "1"})
+    assert final == [["PATH", "/bin"], ["LANG", "de"], ["A", "1"]]
+
+
+def test_bytes_of_a_secret_that_are_no_text_survive():
+    raw = base64.b64encode(b"\xff\x00ok").decode()
+    sources = Sources("default", {}, {"vault": {"data": {"raw": raw}}})
+    assert sources.secret_text("vault") == {"raw": "\udcff\x00ok"}
+
+
+def test_everything_that_a_pod_names_is_fetched():
+    pod = a_pod(
+        a_container(
+            env=[key_ref("configMapKeyRef", "c1", "a"), key_ref("secretKeyRef", "s1", "a")],
+            envFrom=[{"configMapRef": {"name": "c2"}}, {"secretRef": {"name": "s2"}}],
+        ),
+        initContainers=[a_container("init", envFrom=[{"secretRef": {"name": "s3"}}])],
+        volumes=[
+            {"name": "a", "configMap": {"name": "c3"}},
+            {"name": "b", "secret": {"secretName": "s4"}},
+            {
+                "name": "c",
+                "projected": {
+                    "sources": [{"configMap": {"name": "c4"}}, {"secret": {"name": "s5"}}]
+                },
+            },
+            {"name": "d", "emptyDir": {}},
+        ],
+    )
+    named = references(pod)
+    assert named.config_maps == {"c1", "c2", "c3", "c4"}
+    assert named.secrets == {"s1", "s2", "s3", "s4", "s5"}

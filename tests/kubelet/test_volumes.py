@@ -1,0 +1,173 @@
+"""Volumes become files, folders and paths; mounts say where."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from orlop.kubelet.refusal import Refusal
+from orlop.kubelet.sources import Sources
+from orlop.kubelet.volumes import planned_mounts, planned_volumes
+
+from .objects import NODE, a_container, a_pod
+
+
+def b64(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+SOURCES = Sources(
+    "default",
+    {"settings": {"data": {"a": "1", "b": "2"}, "binaryData": {"c": b64("3")}}},
+    {"vault": {"data": {"k": b64("secret")}}},
+)
+
+
+def planned(**source):
+    pod = a_pod(
+        a_container(resources={"limits": {"cpu": "2"}}),
+        volumes=[{"name": "v", **source}],
+        metadata={"labels": {"x": "y"}},
+    )
+    return planned_volumes(pod, SOURCES, NODE)[0]
+
+
+def files(**source):
+    volume = planned(**source)
+    assert (volume["name"], volume["kind"]) == ("v", "files")
+    return {
+        file["path"]: (base64.b64decode(file["data"]).decode(), file["mode"])
+        for file in volume["files"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ({"emptyDir": {}}, {"kind": "emptyDir", "medium": "", "sizeLimit": None}),
+        (
+            {"emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
+            {"kind": "emptyDir", "medium": "Memory", "sizeLimit": 64 << 20},
+        ),
+        ({}, {"kind": "emptyDir", "medium": "", "sizeLimit": None}),
+        ({"hostPath": {"path": "/data"}}, {"kind": "hostPath", "path": "/data", "type": ""}),
+        (
+            {"hostPath": {"path": "/f", "type": "File"}},
+            {"kind": "hostPath", "path": "/f", "type": "File"},
+        ),
+    ],
+)
+def test_folders_and_paths_are_named(source, expected):
+    assert planned(**source) == {"name": "v", **expected}
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (
+            {"configMap": {"name": "settings"}},
+            {"a": ("1", 0o644), "b": ("2", 0o644), "c": ("3", 0o644)},
+        ),
+        (
+            {
+                "configMap": {
+                    "name": "settings",
+                    "defaultMode": 0o400,
+                    "items": [
+                        {"key": "a", "path": "x/y"},
+                        {"key": "b", "path": "z", "mode": 0o600},
+                    ],
+                }
+            },
+            {"x/y": ("1", 0o400), "z": ("2", 0o600)},
+        ),
+        ({"secret": {"secretName": "vault", "defaultMode": 0}}, {"k": ("secret", 0)}),
+        ({"configMap": {"name": "none", "optional": True}}, {}),
+        ({"secret": {"secretName": "none", "optional": True}}, {}),
+        (
+            {
+                "configMap": {
+                    "name": "settings",
+                    "optional": True,
+                    "items": [{"key": "none", "path": "n"}, {"key": "a", "path": "a"}],
+                }
+            },
+            {"a": ("1", 0o644)},
+        ),
+        (
+            {
+                "downwardAPI": {
+                    "items": [
+                        {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
+                        {
+                            "path": "cpu",
+                            "mode": 0o440,
+                            "resourceFieldRef": {"containerName": "main", "resource": "limits.cpu"},
+                        },
+                    ]
+                }
+            },
+            {"labels": ('x="y"', 0o644), "cpu": ("2", 0o440)},
+        ),
+    ],
+    ids=["all keys", "items and modes", "secret", "optional map", "optional secret",
+         "optional key", "downward"],
+)  # fmt: skip
+def test_maps_secrets_and_fields_become_files(source, expected):
+    assert files(**source) == expected
+
+
+def test_a_projected_volume_lays_its_sources_over_each_other():
+    sources = [
+        {"configMap": {"name": "settings", "items": [{"key": "a", "path": "p"}]}},
+        {"secret": {"name": "vault", "items": [{"key": "k", "path": "p"}]}},
+        {"downwardAPI": {"items": [{"path": "n", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+        {"serviceAccountToken": {"path": "token"}},
+    ]
+    found = files(projected={"defaultMode": 0o440, "sources": sources})
+    assert found == {"p": ("secret", 0o440), "n": ("web", 0o440)}
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ({"configMap": {"name": "none"}}, 'configmap "none" not found'),
+        ({"secret": {"secretName": "none"}}, 'secret "none" not found'),
+        (
+            {"configMap": {"name": "settings", "items": [{"key": "z", "path": "z"}]}},
+            "references non-existent config key: z",
+        ),
+        (
+            {"secret": {"secretName": "vault", "items": [{"key": "z", "path": "z"}]}},
+            "references non-existent secret key: z",
+        ),
+    ],
+)
+def test_what_is_missing_leaves_the_pod_waiting_with_upstreams_words(source, words):
+    with pytest.raises(Refusal) as refused:
+        planned(**source)
+    assert refused.value.message == f'MountVolume.SetUp failed for volume "v" : {words}'
+    assert (refused.value.reason, refused.value.event) == ("ContainerCreating", "FailedMount")
+
+
+def test_mounts_say_where_and_how():
+    container = a_container(
+        volumeMounts=[
+            {"name": "v", "mountPath": "/v", "readOnly": True},
+            {"name": "w", "mountPath": "/w", "subPath": "a/b"},
+            {"name": "x", "mountPath": "/x", "subPathExpr": "logs/$(POD)"},
+        ]
+    )
+    assert planned_mounts(container, {"POD": "web-0"}) == [
+        {"volume": "v", "path": "/v", "readOnly": True, "subPath": ""},
+        {"volume": "w", "path": "/w", "readOnly": False, "subPath": "a/b"},
+        {"volume": "x", "path": "/x", "readOnly": False, "subPath": "logs/web-0"},
+    ]
+
+
+@pytest.mark.parametrize("value", [None, "../up", "/abs", "a/../../b"])
+def test_a_sub_path_may_not_lead_out_of_its_volume(value):
+    container = a_container(volumeMounts=[{"name": "x", "mountPath": "/x", "subPathExpr": "$(P)"}])
+    with pytest.raises(Refusal, match="subPath"):
+        planned_mounts(container, {} if value is None else {"P": value})

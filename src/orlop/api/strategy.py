@@ -1,0 +1,249 @@
+"""What the server itself sets on an object when it is created or updated, kind by kind.
+
+Called by create, update and the status subresource, after defaulting and before validation. It
+protects what clients may not write (uid, timestamps, generation, the half of the object that
+another endpoint owns) and derives what they need not; as the strategies in upstream's pkg/registry.
+Time and uid are passed in.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+
+from . import times
+from .kinds import Kind
+from .objects import Obj, meta
+from .qos import qos_class
+
+# Kept from the stored object whatever an update says.
+_SYSTEM_FIELDS = (
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+)
+_NOT_SPEC = ("apiVersion", "kind", "metadata", "status")
+
+# An update of these must name the resourceVersion it is based on.
+_CONDITIONAL = frozenset(
+    {
+        ("coordination.k8s.io", "leases"),
+        ("policy", "poddisruptionbudgets"),
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+        ("storage.k8s.io", "csidrivers"),
+        ("storage.k8s.io", "csinodes"),
+        ("storage.k8s.io", "csistoragecapacities"),
+        ("storage.k8s.io", "volumeattachments"),
+        ("node.k8s.io", "runtimeclasses"),
+    }
+)
+# A PUT of one of these that does not exist creates it.
+_CREATED_BY_UPDATE = frozenset(
+    {
+        ("coordination.k8s.io", "leases"),
+        ("", "endpoints"),
+        ("", "events"),
+        ("events.k8s.io", "events"),
+        ("", "limitranges"),
+        ("rbac.authorization.k8s.io", "roles"),
+        ("rbac.authorization.k8s.io", "rolebindings"),
+        ("rbac.authorization.k8s.io", "clusterroles"),
+        ("rbac.authorization.k8s.io", "clusterrolebindings"),
+    }
+)
+
+
+def allows_unconditional_update(kind: Kind) -> bool:
+    return (kind.group, kind.plural) not in _CONDITIONAL
+
+
+def allows_create_on_update(kind: Kind) -> bool:
+    return (kind.group, kind.plural) in _CREATED_BY_UPDATE
+
+
+def prepare_for_create(kind: Kind, obj: Obj, *, now: float, uid: str) -> None:
+    """Make `obj`, which has its final name, ready to be stored for the first time."""
+    metadata = obj.setdefault("metadata", {})
+    for key in (*_SYSTEM_FIELDS, "resourceVersion"):
+        metadata.pop(key, None)
+    metadata["uid"] = uid
+    metadata["creationTimestamp"] = times.rfc3339(now)
+    if kind.keeps_generation:
+        metadata["generation"] = 1
+    if kind.has_status and (kind.group, kind.kind) not in _STATUS_AT_BIRTH:
+        obj.pop("status", None)
+    creator = _CREATORS.get((kind.group, kind.kind))
+    if creator is not None:
+        creator(obj)
+
+
+def prepare_for_update(kind: Kind, new: Obj, old: Obj) -> None:
+    """Make `new` ready to replace `old`: the caller's fields, the server's metadata and status."""
+    _keep_system_fields(new, old)
+    if kind.has_status:
+        _take(new, old, "status")
+    updater = _UPDATERS.get((kind.group, kind.kind))
+    if updater is not None:
+        updater(new, old)
+    if kind.keeps_generation and _has_new_generation(kind, new, old):
+        metadata = new["metadata"]
+        metadata["generation"] = int(metadata.get("generation", 0)) + 1
+
+
+def prepare_for_status_update(kind: Kind, new: Obj, old: Obj) -> None:
+    """Make `new` a copy of `old` but for its status, and for labels and annotations."""
+    _keep_system_fields(new, old)
+    for key in {*new, *old} - set(_NOT_SPEC):
+        _take(new, old, key)
+    _take(new["metadata"], meta(old), "ownerReferences")
+    if kind.kind == "Pod":
+        status = new.setdefault("status", {})
+        if "qosClass" in (old.get("status") or {}):
+            status.setdefault("qosClass", old["status"]["qosClass"])
+    elif kind.kind == "Deployment":
+        _take(new["metadata"], meta(old), "labels")
+
+
+def _keep_system_fields(new: Obj, old: Obj) -> None:
+    metadata, former = new.setdefault("metadata", {}), meta(old)
+    for key in _SYSTEM_FIELDS:
+        _take(metadata, former, key)
+
+
+def _take(new: Obj, old: Obj, key: str) -> None:
+    if key in old:
+        new[key] = old[key]
+    else:
+        new.pop(key, None)
+
+
+def _has_new_generation(kind: Kind, new: Obj, old: Obj) -> bool:
+    keys = {*new, *old} - set(_NOT_SPEC)
+    if any(new.get(key) != old.get(key) for key in keys):
+        return True
+    # A rollout can be asked for by annotation alone.
+    is_annotated = kind.kind == "Deployment"
+    return is_annotated and meta(new).get("annotations") != meta(old).get("annotations")
+
+
+def _create_pod(obj: Obj) -> None:
+    spec = obj["spec"]
+    if spec.get("terminationGracePeriodSeconds", 0) < 0:
+        spec["terminationGracePeriodSeconds"] = 1  # as kubelets have always read it
+    obj["status"] = {"phase": "Pending", "qosClass": qos_class(obj)}
+    if spec.get("schedulingGates"):
+        obj["status"]["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+        ]
+
+
+def _create_namespace(obj: Obj) -> None:
+    obj["status"] = {"phase": "Active"}
+    finalizers = obj.setdefault("spec", {}).setdefault("finalizers", [])
+    if "kubernetes" not in finalizers:
+        finalizers.append("kubernetes")
+
+
+def _create_pending(obj: Obj) -> None:
+    obj["status"] = {"phase": "Pending"}
+
+
+def _create_load_balanced(obj: Obj) -> None:
+    obj["status"] = {"loadBalancer": {}}
+
+
+def _create_job(obj: Obj) -> None:
+    """The labels by which a job finds its pods; they are unique since its uid is in them."""
+    spec, metadata = obj["spec"], obj["metadata"]
+    if spec.get("manualSelector"):
+        return
+    labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
+    for prefix in ("", "batch.kubernetes.io/"):
+        labels.setdefault(f"{prefix}controller-uid", metadata["uid"])
+        labels.setdefault(f"{prefix}job-name", metadata["name"])
+    selector = spec.setdefault("selector", {}).setdefault("matchLabels", {})
+    selector.setdefault("batch.kubernetes.io/controller-uid", metadata["uid"])
+
+
+def merge_string_data(obj: Obj) -> None:
+    """A secret's `stringData` is for writing only: its values join `data`."""
+    texts = obj.pop("stringData", None)
+    if texts:
+        data = obj.setdefault("data", {})
+        for key, text in texts.items():
+            data[key] = base64.b64encode(text.encode()).decode()
+
+
+def _update_secret(new: Obj, old: Obj) -> None:
+    merge_string_data(new)
+
+
+def _update_namespace(new: Obj, old: Obj) -> None:
+    spec = new.setdefault("spec", {})
+    _take(spec, old.get("spec") or {}, "finalizers")
+
+
+def _update_signing_request(new: Obj, old: Obj) -> None:
+    _take(new, old, "spec")
+
+
+def _update_service(new: Obj, old: Obj) -> None:
+    """Addresses and ports that were given out stay, where the update does not mention them."""
+    spec, former = new.get("spec") or {}, old.get("spec") or {}
+    if "ExternalName" in (spec.get("type"), former.get("type")):
+        return
+    if not spec.get("clusterIP"):
+        for key in ("clusterIP", "clusterIPs"):
+            _take(spec, former, key)
+    for key in ("ipFamilies", "ipFamilyPolicy"):
+        if key not in spec:
+            _take(spec, former, key)
+    if spec.get("type") in ("NodePort", "LoadBalancer"):
+        _keep_node_ports(spec, former)
+
+
+def _keep_node_ports(spec: Obj, former: Obj) -> None:
+    taken = {port.get("nodePort") for port in spec.get("ports") or ()}
+    by_port = {_port_key(port): port.get("nodePort") for port in former.get("ports") or ()}
+    for port in spec.get("ports") or ():
+        number = by_port.get(_port_key(port))
+        if number and not port.get("nodePort") and number not in taken:
+            port["nodePort"] = number
+    if not spec.get("healthCheckNodePort") and former.get("healthCheckNodePort"):
+        if spec.get("externalTrafficPolicy") == "Local":
+            spec["healthCheckNodePort"] = former["healthCheckNodePort"]
+
+
+def _port_key(port: Obj) -> tuple[str, int]:
+    return port.get("protocol", "TCP"), port.get("port", 0)
+
+
+# Kubelets register their nodes with a status; everything else starts without.
+_STATUS_AT_BIRTH = frozenset({("", "Node")})
+_CREATORS: dict[tuple[str, str], Callable[[Obj], None]] = {
+    ("", "Pod"): _create_pod,
+    ("", "Namespace"): _create_namespace,
+    ("", "PersistentVolume"): _create_pending,
+    ("", "PersistentVolumeClaim"): _create_pending,
+    ("", "Service"): _create_load_balanced,
+    ("", "Secret"): merge_string_data,
+    ("networking.k8s.io", "Ingress"): _create_load_balanced,
+    ("batch", "Job"): _create_job,
+}
+_UPDATERS: dict[tuple[str, str], Callable[[Obj, Obj], None]] = {
+    ("", "Secret"): _update_secret,
+    ("", "Namespace"): _update_namespace,
+    ("", "Service"): _update_service,
+    ("certificates.k8s.io", "CertificateSigningRequest"): _update_signing_request,
+}

@@ -1,0 +1,288 @@
+"""From a pod to a `JobSpec`: what sbatch is asked for, as a value.
+
+Called by `jobs` for each submission; pure, so that every rule here is tested as a table. It never
+looks at a partition's real nodes: whether a wish can be met is for Slurm to say.
+
+An option may come from several places. From weakest to strongest:
+
+1. SBATCH_* variables of the user, then `slurm.flags`, `slurm.account` and `slurm.qos` of the
+   settings;
+2. the pod's own fields: resources, activeDeadlineSeconds, nodeSelector on mirrored features;
+3. the flags that the settings give its PriorityClass;
+4. raw flags: those of earlier systems, then `slurm.orlop.dev/flags`;
+5. single options: those of slurm-bridge, then `slurm.orlop.dev/<option>`;
+6. what Orlop keeps for itself (comment, output, …), which cannot be set at all.
+
+Three options are joined instead of replaced: the nodeSelector's features with a `constraint`, the
+pod's GPUs with a `gres` that names none, and the deadline with a `time`: the shorter holds.
+`slurm.orlop.dev/mpi` is no option of sbatch but of srun, and becomes srun's SLURM_MPI_TYPE.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from .. import wellknown
+from ..api.objects import Obj, annotations_of, key_of, uid_of
+from ..errors import ConfigError
+from ..settings import SlurmSettings
+from . import aliases, durations, options, resources
+
+Options = dict[str, str | None]
+
+DEFAULT_GRACE = 30
+# Written by Orlop under the same prefix, or not meant for sbatch.
+_MPI = wellknown.SLURM_PREFIX + "mpi"
+_NOT_OPTIONS = {wellknown.FLAGS, wellknown.JOB_ID, wellknown.NODE_LIST, _MPI}
+# sbatch refuses one beside the other.
+_RIVALS = {
+    "cpus-per-task": ("cpus-per-gpu",),
+    "mem": ("mem-per-cpu", "mem-per-gpu"),
+    "gres": ("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"),
+}
+_AND_ONLY = re.compile(r"[\w.:=-]+(&[\w.:=-]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What must be known beside the pod: settings, and the limits of the partition it goes to."""
+
+    settings: SlurmSettings
+    cluster_uid: str
+    path: str = ""  # PATH of the job
+    environment: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)  # of the user's SBATCH_* variables
+    kill_wait: float = 30.0  # seconds Slurm leaves between TERM and KILL
+    default_time: float | None = None
+    max_time: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One batch job; `options` in the order in which they are written into its script."""
+
+    options: tuple[options.Option, ...]
+    command: tuple[str, ...]
+    path: str
+    environment: tuple[tuple[str, str], ...]
+    prologue: str
+    title: str  # for people, in the script's first line
+    warnings: tuple[str, ...] = ()
+
+    def value(self, name: str) -> str | None:
+        return dict(self.options).get(name)
+
+
+def comment_of(cluster_uid: str, pod_uid: str) -> str:
+    """By which a job is known as ours, should everything else be lost."""
+    return f"orlop:{cluster_uid}:{pod_uid}"
+
+
+def pod_uid_of(comment: str, cluster_uid: str) -> str:
+    """The pod of a job's comment; empty if the job is not of this cluster."""
+    prefix = comment_of(cluster_uid, "")
+    return comment.removeprefix(prefix) if comment.startswith(prefix) else ""
+
+
+def job_spec(
+    pod: Obj, partition: str, folder: str, command: tuple[str, ...], site: Site
+) -> JobSpec:
+    """The job of `pod`; ConfigError where it asks for what cannot be."""
+    warnings: list[str] = []
+    asked = _asked(pod, site.settings, warnings)
+    wanted = {**site.defaults, **_from_settings(site.settings)}
+    _add_resources(wanted, asked, pod)
+    wanted |= asked
+    wanted.setdefault("partition", partition)
+    _add_gpus(wanted, asked, pod)
+    _add_constraint(wanted, pod)
+    _add_time(wanted, pod, site)
+    signal = _signal(wanted, pod, site)
+    name = str(key_of(pod))
+    ours: Options = {
+        "job-name": wanted.pop("job-name", None) or name,
+        "comment": comment_of(site.cluster_uid, uid_of(pod)),
+    }
+    last: Options = {
+        "chdir": folder,
+        "output": f"{folder}/{wellknown.OUTPUT_FILE}",
+        "open-mode": "append",
+        "export": "NIL",
+        **signal,
+        **({} if "requeue" in wanted or "no-requeue" in wanted else {"no-requeue": None}),
+    }
+    return JobSpec(
+        options=tuple({**ours, **dict(sorted(wanted.items())), **last}.items()),
+        command=command,
+        path=site.path,
+        environment=tuple(sorted(_environment(pod, site).items())),
+        prologue=_prologue(pod, site.settings),
+        title=f"pod {name}",
+        warnings=tuple(warnings),
+    )
+
+
+def requested_partition(pod: Obj) -> str:
+    """The partition that the pod's own annotations name; empty if it leaves the choice."""
+    return _from_annotations(annotations_of(pod), []).get("partition") or ""
+
+
+def mpi_launcher(pod: Obj) -> tuple[str, ...]:
+    """What stands before a container's command where an earlier system's mpi-flags ask for it."""
+    annotations = annotations_of(pod)
+    asked = _from_annotations(annotations, [])
+    return aliases.mpi_launcher(annotations, asked.get("ntasks") or "1")
+
+
+def _from_settings(settings: SlurmSettings) -> Options:
+    found = _without_ignored(options.from_words(settings.flags, "slurm.flags in config.yaml"), [])
+    for name in ("account", "qos"):
+        if value := getattr(settings, name):
+            found[name] = value
+    found.pop("partition", None)  # the node it is bound to decides
+    return found
+
+
+def _asked(pod: Obj, settings: SlurmSettings, warnings: list[str]) -> Options:
+    """What the pod asks for in Slurm's words: PriorityClass, then annotations."""
+    priority = (pod.get("spec") or {}).get("priorityClassName") or ""
+    words = settings.priority_classes.get(priority, [])
+    where = f"slurm.priority_classes.{priority} in config.yaml"
+    by_class = _without_ignored(options.from_words(list(words), where), warnings)
+    return by_class | _from_annotations(annotations_of(pod), warnings)
+
+
+def _from_annotations(annotations: Mapping[str, str], warnings: list[str]) -> Options:
+    found: Options = {}
+    raw = aliases.flags(annotations)
+    if wellknown.FLAGS in annotations:
+        raw.append((wellknown.FLAGS, annotations[wellknown.FLAGS]))
+    for where, text in raw:
+        found |= _without_ignored(options.from_flags(text, where), warnings)
+    found |= _without_ignored(aliases.bridge_options(annotations, warnings), warnings)
+    for key, value in sorted(annotations.items()):
+        name = key.removeprefix(wellknown.SLURM_PREFIX)
+        if name == key or key in _NOT_OPTIONS:
+            continue
+        option = options.from_annotation(name, value, key)
+        if option is None:
+            found.pop(name, None)
+        else:
+            found |= _without_ignored([option], warnings)
+    return found
+
+
+def _without_ignored(found: Iterable[options.Option], warnings: list[str]) -> Options:
+    kept: Options = {}
+    for name, value in found:
+        if name in options.IGNORED:
+            warnings.append(f"--{name} is ignored: {options.IGNORED[name]}")
+        else:
+            kept[name] = value
+    return kept
+
+
+def _add_resources(wanted: Options, asked: Options, pod: Obj) -> None:
+    demand = resources.demand(pod)
+    amounts = {
+        "cpus-per-task": str(demand.cpus) if demand.cpus else "",
+        "mem": f"{demand.memory_mib}M" if demand.memory_mib else "",
+    }
+    for name, amount in amounts.items():
+        if amount and not any(rival in asked for rival in _RIVALS[name]):
+            wanted[name] = amount
+            _drop(wanted, _RIVALS[name])
+    # What the pod asks for in Slurm's own words drives out what it would not go with.
+    for name, rivals in _RIVALS.items():
+        if name in asked and name != "gres":
+            _drop(wanted, rivals)
+        if any(rival in asked for rival in rivals) and name != "gres":
+            _drop(wanted, (name,))
+
+
+def _add_gpus(wanted: Options, asked: Options, pod: Obj) -> None:
+    gpus = resources.demand(pod).gpus
+    gres = wanted.get("gres") or ""
+    names = [part.removeprefix("gres/").partition(":")[0] for part in gres.split(",")]
+    if not gpus or any(rival in asked for rival in _RIVALS["gres"]):
+        return
+    if "gpu" not in names or "gres" not in asked:
+        others = [part for part, name in zip(gres.split(","), names, strict=True) if name != "gpu"]
+        wanted["gres"] = ",".join([f"gpu:{gpus}", *filter(None, others)])
+        _drop(wanted, _RIVALS["gres"])
+
+
+def _drop(wanted: Options, names: Iterable[str]) -> None:
+    for name in names:
+        wanted.pop(name, None)
+
+
+def _add_constraint(wanted: Options, pod: Obj) -> None:
+    prefix = wellknown.FEATURE_LABEL_PREFIX
+    selector: Mapping[str, str] = (pod.get("spec") or {}).get("nodeSelector") or {}
+    features = sorted(key.removeprefix(prefix) for key in selector if key.startswith(prefix))
+    if not features:
+        return
+    for feature in features:
+        if selector[prefix + feature] != "true":
+            message = f'nodeSelector {prefix}{feature}: expected "true", the only value it has'
+            raise ConfigError(f"{message}, found {selector[prefix + feature]!r}")
+    constraint = wanted.get("constraint") or ""
+    if constraint and not _AND_ONLY.fullmatch(constraint):
+        message = f"--constraint={constraint} cannot be joined with a nodeSelector on features"
+        raise ConfigError(f"{message} ({', '.join(features)}); write them all as one constraint")
+    wanted["constraint"] = "&".join(filter(None, [constraint, *features]))
+
+
+def _add_time(wanted: Options, pod: Obj, site: Site) -> None:
+    """The shorter of what is asked for and of the deadline, which the agent keeps to the second;
+    Slurm's limit, in minutes, comes after it and its grace period.
+    """
+    deadline = (pod.get("spec") or {}).get("activeDeadlineSeconds")
+    if deadline is None:
+        return
+    needed = float(deadline) + _grace(pod)
+    if site.max_time is not None:
+        needed = min(needed, site.max_time)
+    asked = _time_of(wanted)
+    if asked is None or needed < asked:
+        wanted["time"] = durations.limit(needed)
+
+
+def _signal(wanted: Options, pod: Obj, site: Site) -> Options:
+    """TERM for the agent ahead of the time limit, where Slurm alone would leave too little time.
+
+    Not if the limit is so short, or unknown, that the signal would come at once.
+    """
+    grace = _grace(pod)
+    limit = _time_of(wanted) or site.default_time or site.max_time
+    if grace < site.kill_wait or limit is None or limit == durations.UNLIMITED:
+        return {}
+    # Slurm looks at time limits every half minute, so the signal may be that much early or late.
+    lead = int(min(grace + 30, limit / 4))
+    return {"signal": f"B:TERM@{lead}"} if lead > 0 else {}
+
+
+def _time_of(wanted: Options) -> float | None:
+    text = wanted.get("time")
+    try:
+        return durations.seconds(text) if text else None
+    except ValueError as error:
+        raise ConfigError(f"--time: {error}") from None
+
+
+def _grace(pod: Obj) -> int:
+    grace = (pod.get("spec") or {}).get("terminationGracePeriodSeconds")
+    return DEFAULT_GRACE if grace is None else int(grace)
+
+
+def _environment(pod: Obj, site: Site) -> dict[str, str]:
+    mpi = annotations_of(pod).get(_MPI)
+    return {**site.environment, **({"SLURM_MPI_TYPE": mpi} if mpi else {})}
+
+
+def _prologue(pod: Obj, settings: SlurmSettings) -> str:
+    lines = [settings.prologue.strip(), annotations_of(pod).get(aliases.PRE_EXEC, "").strip()]
+    return "\n".join(filter(None, lines))

@@ -1,0 +1,142 @@
+"""Why Slurm lets a job wait, in plain words with what to do about it.
+
+Used for the message of a pending job, so that `kubectl describe` answers "why does it not run?".
+Pure. Slurm's own word stays the reason; a word without an entry here gets Slurm's word alone.
+"""
+
+from __future__ import annotations
+
+import re
+
+# What slurmctld writes instead of a word.
+_SENTENCES = (
+    ("nodes required for job are down", "NodesNotAvailable"),
+    ("launch failed requeued held", "LaunchFailedRequeuedHeld"),
+    ("job requeued in held state", "JobHeldAdmin"),
+    ("job held by", "JobHeldUser"),
+    ("burst buffer", "BurstBufferResources"),
+)
+
+_PLAIN: dict[str, tuple[str, str]] = {
+    "None": ("Slurm has not looked at it yet", ""),
+    "Priority": ("jobs of higher priority are before it", ""),
+    "Resources": ("it is first in line and waits for resources to become free", ""),
+    "NodesNotAvailable": (
+        "the nodes it needs are down, drained or reserved",
+        "see `sinfo -R`; another partition or fewer demands may start it sooner",
+    ),
+    "ReqNodeNotAvail": (
+        "nodes it asks for are not available now (down, drained or kept for maintenance)",
+        "ask for other nodes, or a time limit that ends before the maintenance",
+    ),
+    "Dependency": ("it depends on a job that has not ended", ""),
+    "DependencyNeverSatisfied": (
+        "it depends on a job that ended otherwise than it asks",
+        "delete the pod, or clear the dependency with `scontrol update`",
+    ),
+    "BeginTime": ("its earliest start time has not come", ""),
+    "Cleaning": ("it was requeued and its last run is still being cleaned up", ""),
+    "JobHeldUser": ("it is held by its user", "`scontrol release JOBID` lets it go"),
+    "JobHeldAdmin": ("it is held by an administrator", "ask your site's support"),
+    "LaunchFailedRequeuedHeld": (
+        "its launch failed on a compute node, so Slurm holds it",
+        "`scontrol release JOBID` tries again; tell your site's support if it recurs",
+    ),
+    "BadConstraints": (
+        "no node can ever satisfy what it asks for",
+        "lower the requests or correct the constraint",
+    ),
+    "Licenses": ("it waits for a licence", ""),
+    "Reservation": ("it waits for its reservation to start", ""),
+    "ReservationDeleted": ("its reservation was deleted", "ask without the reservation"),
+    "JobArrayTaskLimit": ("the limit of tasks of its array that run at once is reached", ""),
+    "MaxMemPerLimit": ("it asks for more memory than may be asked for", "lower its memory request"),
+    "PartitionDown": ("its partition is down", "use another partition, or wait"),
+    "PartitionInactive": ("its partition is inactive", "use another partition, or wait"),
+    "PartitionNodeLimit": (
+        "it asks for more than its partition allows or has",
+        "lower its requests or use another partition",
+    ),
+    "PartitionConfig": (
+        "it asks for more than its partition allows or has",
+        "lower its requests or use another partition",
+    ),
+    "PartitionTimeLimit": (
+        "its time limit is longer than its partition allows",
+        "shorten `slurm.orlop.dev/time` or use another partition",
+    ),
+    "InvalidAccount": ("its account is not valid", "set `slurm.orlop.dev/account`"),
+    "InvalidQOS": ("its QOS is not valid", "set `slurm.orlop.dev/qos`"),
+    "QOSNotAllowed": ("its QOS may not be used with its partition or account", "use another QOS"),
+    "QOSUsageThreshold": ("its QOS' usage threshold is breached", "use another QOS"),
+    "QOSTimeLimit": ("its QOS' time limit is reached", "use another QOS"),
+    "AssociationJobLimit": ("your account's limit of jobs is reached", ""),
+    "AssociationResourceLimit": ("your account's limit of resources is reached", ""),
+    "AssociationTimeLimit": ("your account's limit of time is reached", "ask for more time"),
+    "NodeDown": ("a node it needs is down", ""),
+    "Prolog": ("the site's prolog runs", ""),
+    "FrontEndDown": ("no front end node can run it", "tell your site's support"),
+    "SchedDefer": ("slurmctld defers scheduling under load", ""),
+    "DeadLine": ("it cannot end before its deadline", "delete the pod"),
+    "BurstBufferResources": ("it waits for the burst buffer", ""),
+    "BurstBufferStageIn": ("its burst buffer is being filled", ""),
+    "Configuring": ("its nodes are being booted or prepared", ""),
+}
+
+_THINGS = (
+    ("Submit", "submitted jobs"),
+    ("Jobs", "running jobs"),
+    ("Wall", "run time"),
+    ("Cpu", "CPUs"),
+    ("Mem", "memory"),
+    ("Node", "nodes"),
+    ("GRES", "generic resources such as GPUs"),
+    ("Billing", "billing units"),
+    ("License", "licences"),
+    ("Energy", "energy"),
+    ("BB", "burst buffer"),
+)
+
+
+def word_of(text: str) -> str:
+    """Slurm's reason as one word fit for a condition: `ReqNodeNotAvail, Unavailable…` loses its
+    tail, and the few whole sentences get a word.
+    """
+    clean = text.strip().strip("()")
+    if not clean or clean in ("None", "null", "N/A"):
+        return ""
+    low = clean.lower()
+    for beginning, word in _SENTENCES:
+        if low.startswith(beginning):
+            return word
+    first = re.match(r"[A-Za-z][A-Za-z0-9_]*", clean)
+    if first is None:
+        return "Other"
+    # A sentence we have not met: its words joined, as reasons are CamelCase words.
+    if " " in clean and "," not in clean.split(" ", 1)[0]:
+        return "".join(part.capitalize() for part in re.findall(r"[A-Za-z0-9]+", clean)[:6])
+    return first.group()
+
+
+def in_words(text: str) -> tuple[str, str]:
+    """What the reason means, and what to do about it; both may be empty."""
+    word = word_of(text)
+    if word in _PLAIN:
+        return _PLAIN[word]
+    if word.startswith(("QOS", "Assoc")):
+        return _limit_in_words(word)
+    return "", ""
+
+
+def _limit_in_words(word: str) -> tuple[str, str]:
+    """QOSMaxCpuPerUserLimit and its eighty relatives are built of parts; so are their words."""
+    owner = "your QOS" if word.startswith("QOS") else "your account"
+    thing = next((plain for key, plain in _THINGS if key.lower() in word.lower()), "resources")
+    if "minutes" in word.lower():
+        thing = f"minutes of {thing}"
+    if word.endswith(("PerJob", "PerJobLimit", "PerNode", "PerNodeLimit")):
+        return (
+            f"it asks for more {thing} than {owner} allows a single job",
+            "lower its requests, or use another QOS or account",
+        )
+    return f"the limit of {thing} of {owner} is reached", "it starts when other jobs have ended"

@@ -1,0 +1,45 @@
+"""From a `JobSpec` to the text of job.sh, readable by anyone who knows sbatch.
+
+Called by `jobs`; pure, and held by golden files. The script carries no secret: the agent finds the
+pod's token and plan in the pod's folder, by file permissions.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from .job import JobSpec
+from .options import Option
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./:,=@%+&|*\[\]()!^~-]*")
+
+
+def script(spec: JobSpec) -> str:
+    """job.sh: options, environment, the site's prologue, and the agent in the shell's place."""
+    parts = [
+        "#!/bin/bash",
+        f"# Orlop: {spec.title}. Written for sbatch; changing it changes nothing.",
+        *(directive(option) for option in spec.options),
+        "",
+        "umask 077",
+        *(f"export {name}={shlex.quote(value)}" for name, value in spec.environment),
+        *([f"export PATH={shlex.quote(spec.path)}"] if spec.path else []),
+    ]
+    if spec.prologue:
+        parts += ["", "# The site's prologue.", spec.prologue, ""]
+    parts.append(f"exec {shlex.join(spec.command)}")
+    return "\n".join(parts) + "\n"
+
+
+def directive(option: Option) -> str:
+    """One `#SBATCH` line, quoted as sbatch unquotes it."""
+    name, value = option
+    return f"#SBATCH --{name}" if value is None else f"#SBATCH --{name}={_quoted(value)}"
+
+
+def _quoted(value: str) -> str:
+    """sbatch takes backslash and quotes off as a shell does, but expands nothing."""
+    if value and _PLAIN.fullmatch(value):
+        return value
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

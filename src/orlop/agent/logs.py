@@ -9,6 +9,11 @@ from __future__ import annotations
 import os
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+READ_SIZE = 65536
 MAX_LINE = 16 * 1024
 TAIL_LINES, TAIL_BYTES = 80, 2048  # as pkg/kubelet: what FallbackToLogsOnError may show
 
@@ -66,6 +71,27 @@ class LogFile:
                 data = data[os.write(self._fd, data) :]
         except OSError:
             pass  # a full disk loses lines, never the container
+
+
+class LogReader:
+    """Reads a log file from an offset; follows it as long as `is_open` says more may come."""
+
+    def __init__(self, path: str, offset: int, is_open: Callable[[], bool] | None) -> None:
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._offset, self._is_open = offset, is_open
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def read(self) -> bytes | None:
+        """The next bytes; empty when there are none yet, None when there will be none."""
+        more_may_come = self._is_open is not None and self._is_open()  # asked before reading
+        data = os.pread(self._fd, READ_SIZE, self._offset)
+        self._offset += len(data)
+        return data if data or more_may_come else None
+
+    def close(self) -> None:
+        os.close(self._fd)
 
 
 def tail(path: str) -> str:

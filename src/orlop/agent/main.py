@@ -13,6 +13,7 @@ import sys
 
 from .. import wellknown
 from . import claim, life, plan, sandbox, syscalls
+from .addresses import own_addresses
 from .journal import Journal
 from .lean import signal
 from .plan import Plan
@@ -24,6 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+DELIVERY_TIME = 3.0  # for the last records; the kubelet reads the journal otherwise
 REFUSED = 75  # EX_TEMPFAIL: this job is not the one that runs the pod
 
 
@@ -107,10 +109,23 @@ def _supervise(
     runtime = runtimes.choose(the_plan.runtimes, places.memory)
     supervisor = Supervisor(the_plan, machine, journal, workshop, lambda _: runtime, folder)
     supervisor.watch_signals()
-    started = {"type": "started", "job": job.id, "restart": job.restart, "node": job.node}
-    supervisor.begin()
-    supervisor.record({**started, "runtime": runtime.version(), "pid": os.getpid()})
-    return supervisor.run()
+    supervisor.begin(lambda: _started(job, the_plan, runtime.version()))
+    from .uplink import Identity, Uplink
+
+    identity = Identity(job.id, job.restart, job.node)
+    uplink = Uplink(the_plan, identity, folder, journal, supervisor.post, supervisor.is_log_open)
+    supervisor.on_records, supervisor.on_log = uplink.on_records, uplink.on_log
+    uplink.start()
+    code = supervisor.run()
+    uplink.finish(DELIVERY_TIME)
+    return code
+
+
+def _started(job: Job, the_plan: Plan, runtime: str) -> dict[str, Any]:
+    """The record that opens this job's part of the journal."""
+    head = {"type": "started", "job": job.id, "restart": job.restart, "node": job.node}
+    addresses = own_addresses(the_plan.kubelet.get("endpointFile", ""))
+    return {**head, "addresses": addresses, "runtime": runtime, "pid": os.getpid()}
 
 
 def _life(the_plan: Plan, journal: Journal) -> life.Life:

@@ -7,6 +7,7 @@ calls owns the child and reaps it.
 
 from __future__ import annotations
 
+import fcntl
 import os
 
 from .lean import signal
@@ -64,8 +65,6 @@ def _enter(path: str) -> None:
 
 def _redirect(streams: tuple[int, int, int]) -> None:
     # Copies above 2 first, so that no dup2 overwrites a stream that is still to be copied.
-    import fcntl
-
     copies = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in streams]
     for target, fd in enumerate(copies):
         os.dup2(fd, target)

@@ -108,18 +108,30 @@ class Supervisor:
             grace = min(grace, max(kill_wait - 2, 1))
         self._inbox.append(life.Terminate("signal", grace))
 
+    def is_log_open(self, name: str, restart: int) -> bool:
+        """Whether more lines may come (asked by the uplink)."""
+        run = self._runs.get(name)
+        return run is not None and run.box.restart == restart
+
     def record(self, fields: dict[str, Any]) -> None:
-        """Add to the journal what is no part of Life; made durable with the next turn."""
-        self._journal.append(fields, self._clock.now())
+        """Add to the journal; made durable with the next turn."""
+        self._journal.append(fields, self.now())
 
     def now(self) -> float:
         return self._clock.now()
 
     # The loop
 
-    def begin(self) -> None:
-        """Start what comes first; nothing is written yet, so that nothing delays it."""
-        self._observe(life.Begin())
+    def begin(self, started: Callable[[], dict[str, Any]]) -> None:
+        """Start what comes first; the journal's opening record is made while that starts."""
+        actions = self._life.observe(life.Begin(), self.now())
+        starts = [action for action in actions if isinstance(action, life.Start)]
+        for action in starts:
+            self._act(action)
+        self.record(started())
+        for other in actions:
+            if other not in starts:
+                self._act(other)
 
     def run(self) -> int:
         """Until the pod is over; the agent's exit code."""
@@ -138,7 +150,7 @@ class Supervisor:
         self._reap()
         while self._inbox:
             self._observe(self._inbox.pop(0))
-        now = self._clock.now()
+        now = self.now()
         for run in [run for run in self._runs.values() if run.drain_until]:
             if now >= run.drain_until:
                 self._close_streams(run)
@@ -155,7 +167,7 @@ class Supervisor:
             times.append(deadline)
         if not times:
             return None
-        return max(0, int((min(times) - self._clock.now()) * 1000) + 1)
+        return max(0, int((min(times) - self.now()) * 1000) + 1)
 
     def _drain_wakeups(self) -> None:
         try:
@@ -170,16 +182,18 @@ class Supervisor:
     # What Life wants
 
     def _observe(self, event: life.Event) -> None:
-        now = self._clock.now()
-        for action in self._life.observe(event, now):
-            if isinstance(action, life.Record):
-                self._journal.append(action.fields, now)
-            elif isinstance(action, life.Start):
-                self._start(self._containers[action.container], action.restart)
-            elif isinstance(action, life.Signal):
-                self._signal(action.container, action.number)
-            else:
-                self._exit_code = action.code
+        for action in self._life.observe(event, self.now()):
+            self._act(action)
+
+    def _act(self, action: life.Action) -> None:
+        if isinstance(action, life.Record):
+            self.record(action.fields)
+        elif isinstance(action, life.Start):
+            self._start(self._containers[action.container], action.restart)
+        elif isinstance(action, life.Signal):
+            self._signal(action.container, action.number)
+        else:
+            self._exit_code = action.code
 
     def _start(self, container: Container, restart: int) -> None:
         """Launch a container; failures come back to Life as events, as all else does."""
@@ -303,7 +317,7 @@ class Supervisor:
     def _ended(self, run: Run, status: int) -> None:
         """The first process is gone, and all of the container with it; its last words may not."""
         run.status = status
-        run.drain_until = self._clock.now() + DRAIN_TIME
+        run.drain_until = self.now() + DRAIN_TIME
         self._finish_if_done(run)
 
     def _finish_if_done(self, run: Run) -> None:
@@ -324,9 +338,9 @@ class Supervisor:
         return text
 
     def _discard(self, run: Run) -> None:
+        run.log.close()  # before the uplink learns that no more comes
         del self._runs[run.box.container.name]
         if run.stdin >= 0:
             os.close(run.stdin)
-        run.log.close()
         run.runtime.remove(run.box)
         self._workshop.discard(run.box)

@@ -1,0 +1,229 @@
+"""The agent's line home: dials the kubelet for ever, tells it the journal, streams logs.
+
+A thread of its own, started after the first containers; it reads the journal and the log files
+and hands wishes of the kubelet to the supervisor, so that nothing that happens to the line can
+hold up the pod. It writes no file.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+
+from .. import wellknown
+from .frames import Broken
+from .journal import Journal
+from .lean import loads, value
+from .life import Terminate
+from .logs import LogReader
+from .plan import Plan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .link import Link
+
+RETRY_MIN, RETRY_MAX = 0.2, 10.0
+SILENCE = 70.0  # the kubelet pings every 20 s
+BACKLOG = 256 * 1024  # logs are not read while so much waits to be sent
+
+
+@value
+class Identity:
+    """Who we are to the kubelet."""
+
+    job: str
+    restart: int
+    node: str
+
+
+class Uplink:
+    def __init__(
+        self,
+        plan: Plan,
+        identity: Identity,
+        folder: str,
+        journal: Journal,
+        post: Callable[[Terminate], None],
+        is_log_open: Callable[[str, int], bool],
+    ) -> None:
+        self._plan, self._identity, self._folder = plan, identity, folder
+        self._journal, self._post, self._is_log_open = journal, post, is_log_open
+        self._names = {container.name for container in plan.containers}
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._readers: dict[int, LogReader] = {}
+        self._told = self._acked = 0
+        self._is_welcome = False
+        self._is_ending = False
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="uplink", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def on_records(self) -> None:
+        """The journal has grown (called by the supervisor)."""
+        self._wake()
+
+    def on_log(self) -> None:
+        """A log has grown (called by the supervisor)."""
+        if self._readers:
+            self._wake()
+
+    def finish(self, timeout: float) -> None:
+        """Wait until the kubelet knows all of the journal, if it can be reached, and not long."""
+        self._is_ending = True
+        self._wake()
+        self._done.wait(timeout)
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._wake_write, b"\0")
+        except BlockingIOError:
+            pass
+
+    # The thread
+
+    def _run(self) -> None:
+        pause = RETRY_MIN
+        while not self._done.is_set():
+            link = self._dial()
+            if link is not None:
+                pause = RETRY_MIN
+                self._serve(link)
+            if self._is_ending:  # unreachable now, and the journal is the truth anyway
+                self._done.set()
+            self._sleep(pause * (1 + os.urandom(1)[0] / 255) / 2)
+            pause = min(2 * pause, RETRY_MAX)
+
+    def _dial(self) -> Link | None:
+        from .link import dial  # ssl is slow to import: here, in this thread
+
+        pod = self._plan.pod
+        path = f"{wellknown.AGENT_PATH}/{pod.namespace}/{pod.name}/{pod.uid}"
+        kubelet = self._plan.kubelet
+        try:
+            with open(kubelet["endpointFile"], "rb") as file:
+                endpoints = loads(file.read())["endpoints"]
+            with open(os.path.join(self._folder, wellknown.TOKEN_FILE)) as token_file:
+                token = token_file.read().strip()
+        except (OSError, ValueError, KeyError):
+            return None
+        for endpoint in endpoints:
+            try:
+                return dial(endpoint, kubelet["ca"], kubelet["serverName"], path, token)
+            except Broken:
+                continue
+        return None
+
+    def _sleep(self, seconds: float) -> None:
+        """Until the time is over, or the pod is."""
+        until = time.monotonic() + seconds
+        while not self._is_ending and (left := until - time.monotonic()) > 0:
+            select.select([self._wake_read], [], [], left)
+            self._drain_wakeups()
+
+    def _serve(self, link: Link) -> None:
+        """Speak until the line breaks."""
+        self._is_welcome = False
+        identity = self._identity
+        hello = {"job": identity.job, "restart": identity.restart, "node": identity.node}
+        try:
+            link.tell({"type": "hello", **hello, "seq": self._journal.seq})
+            self._converse(link)
+        except (Broken, ValueError, KeyError, TypeError):
+            pass
+        finally:
+            for reader in self._readers.values():
+                reader.close()
+            self._readers.clear()
+            link.close()
+
+    def _converse(self, link: Link) -> None:
+        heard = time.monotonic()
+        poll = select.poll()
+        poll.register(self._wake_read, select.POLLIN)
+        while not self._done.is_set():
+            wants_write = select.POLLOUT if link.backlog else 0
+            poll.register(link.fileno(), select.POLLIN | wants_write)
+            for fd, _ in poll.poll(int(SILENCE * 1000)):
+                if fd == self._wake_read:
+                    self._drain_wakeups()
+            for stream, payload in link.receive():
+                heard = time.monotonic()
+                if stream == 0:
+                    self._on_message(link, loads(payload))
+            if time.monotonic() - heard > SILENCE:
+                raise Broken("silence")
+            self._tell_records(link)
+            self._pump_logs(link)
+            link.flush()
+            self._check_done(link)
+
+    def _drain_wakeups(self) -> None:
+        try:
+            os.read(self._wake_read, 4096)
+        except BlockingIOError:
+            pass
+
+    def _on_message(self, link: Link, message: dict[str, Any]) -> None:
+        """Messages of kinds that we do not know are passed over: versions may differ."""
+        kind = message.get("type")
+        if kind == "welcome":
+            self._is_welcome = True
+            self._told = self._acked = min(int(message["acked"]), self._journal.seq)
+        elif kind == "ack":
+            self._acked = max(self._acked, int(message["seq"]))
+        elif kind == "ping":
+            link.tell({"type": "pong"})
+        elif kind == "terminate":
+            self._post(Terminate("deleted", float(message["grace"])))
+        elif kind == "logs":
+            self._open_log(link, message)
+        elif kind == "close":
+            reader = self._readers.pop(int(message["stream"]), None)
+            if reader is not None:
+                reader.close()
+
+    def _tell_records(self, link: Link) -> None:
+        if self._is_welcome:
+            for record in self._journal.since(self._told):
+                link.tell({"type": "record", "record": record})
+                self._told = record["seq"]
+
+    def _open_log(self, link: Link, message: dict[str, Any]) -> None:
+        stream, name, restart = int(message["stream"]), message["container"], message["restart"]
+        try:
+            if name not in self._names:
+                raise OSError(2, f"no container {name!r} in this pod")
+            path = os.path.join(self._folder, wellknown.LOGS_DIR, name, f"{int(restart)}.log")
+            is_open = (lambda: self._is_log_open(name, restart)) if message["follow"] else None
+            reader = LogReader(path, int(message.get("offset") or 0), is_open)
+        except OSError as error:
+            link.tell({"type": "closed", "stream": stream, "error": error.strerror})
+            return
+        self._readers[stream] = reader
+        link.tell({"type": "opened", "stream": stream, "size": reader.size()})
+
+    def _pump_logs(self, link: Link) -> None:
+        is_progressing = True
+        while is_progressing and link.backlog < BACKLOG:
+            is_progressing = False
+            for stream, reader in list(self._readers.items()):
+                data = reader.read()
+                if data:
+                    link.send(stream, data)
+                    is_progressing = True
+                elif data is None:
+                    reader.close()
+                    del self._readers[stream]
+                    link.tell({"type": "closed", "stream": stream, "error": ""})
+
+    def _check_done(self, link: Link) -> None:
+        told_all = self._is_welcome and self._acked >= self._journal.seq
+        if self._is_ending and told_all and not self._readers and not link.backlog:
+            self._done.set()

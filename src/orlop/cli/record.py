@@ -54,7 +54,6 @@ def mine(**known: Any) -> Record:
         pid=os.getpid(),
         birth=birth_of(os.getpid()),
         started=round(time.time(), 3),
-        job=os.environ.get("SLURM_JOB_ID", ""),
         **known,
     )
 

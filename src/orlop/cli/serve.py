@@ -11,7 +11,6 @@ import asyncio
 import errno
 import os
 import ssl
-import uuid
 from contextlib import AsyncExitStack
 
 import click
@@ -39,17 +38,19 @@ RENEWAL = 24 * 3600.0  # seconds between two looks at the certificates
 
 
 @click.command("serve", hidden=True)
-@click.option("--engine", default="", help="slurm or local.")
-@click.option("--port", type=int, default=None, help="Port of the API server.")
+@click.option("--engine", required=True, help="slurm or local.")
+@click.option("--port", type=int, default=0, help="Port of the API server.")
+@click.option("--in-job", is_flag=True, help="This process is a Slurm job of its own.")
 @click.option("--ready-fd", type=int, default=-1, help="Where to say that it is up, or why not.")
-def command(engine: str, port: int | None, ready_fd: int) -> None:
+def command(engine: str, port: int, in_job: bool, ready_fd: int) -> None:
     """Run the control plane in this process."""
-    overrides = {"engine": engine, "port": port}
-    settings = load(home_from_env(), {key: value for key, value in overrides.items() if value})
-    run(home_from_env(), settings, Readiness(ready_fd))
+    paths = home_from_env()
+    settings = load(paths, {"port": port} if port else {})
+    job = os.environ.get("SLURM_JOB_ID", "") if in_job else ""
+    run(paths, settings, engine, Readiness(ready_fd), job=job)
 
 
-def run(paths: Paths, settings: Settings, ready: Readiness) -> None:
+def run(paths: Paths, settings: Settings, engine: str, ready: Readiness, *, job: str = "") -> None:
     """Serve until told to stop; raises what ended it otherwise."""
     log.configure(settings.log_level, settings.log_format)
     os.umask(0o077)
@@ -57,7 +58,8 @@ def run(paths: Paths, settings: Settings, ready: Readiness) -> None:
         for folder in (paths.run, paths.log, paths.pods, paths.images, paths.volumes):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with Tenancy(paths) as tenancy:
-            asyncio.run(ControlPlane(paths, settings, tenancy, ready).run())
+            plane = ControlPlane(paths, settings, engine, tenancy)
+            asyncio.run(plane.run(ready, job))
     except BaseException as error:
         ready.failed(_first(error))
         logger.error("the control plane ended", error=_first(error), exc_info=True)
@@ -73,18 +75,15 @@ def _first(error: BaseException) -> str:
 
 
 class ControlPlane:
-    def __init__(
-        self, paths: Paths, settings: Settings, tenancy: Tenancy, ready: Readiness
-    ) -> None:
+    def __init__(self, paths: Paths, settings: Settings, engine: str, tenancy: Tenancy) -> None:
         self.paths = paths
         self.settings = settings
+        self.engine = engine_for(engine, settings, paths)
         self.tenancy = tenancy
-        self.ready = ready
-        self.uid = cluster_uid(paths)
         self.names = [*addresses.host_names(), *addresses.addresses(), *settings.advertise]
         self.pki = pki.ensure(paths.pki, self.names)
 
-    async def run(self) -> None:
+    async def run(self, ready: Readiness, job: str) -> None:
         """From nothing to a cluster, and back.
 
         1. The store, then the API server over it.
@@ -104,14 +103,13 @@ class ControlPlane:
             port = await self._listen(server)
             stack.push_async_callback(server.stop)
 
-            engine = engine_for(self.settings, self.paths, self.uid)
             api = server.client(user="system:orlop", groups=["system:masters"])
             informers = Informers(api)
             kubelet_tls = self.pki.server_context(self.pki.kubelet)
             kubelet = Kubelet(
                 api,
                 informers,
-                engine=engine,
+                engine=self.engine,
                 images=Images(self.paths.images, self.settings.images),
                 settings=self.settings,
                 paths=self.paths,
@@ -121,13 +119,13 @@ class ControlPlane:
             )
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}
 
-            mine = record.mine(url=self._url(port), port=port, engine=engine.name)
+            mine = record.mine(url=self._url(port), port=port, engine=self.engine.name, job=job)
             self._write_kubeconfig(mine.url)
             self.tenancy.declare(mine)
             logger.info(
                 "control plane is up", version=__version__, url=mine.url, engine=mine.engine
             )
-            self.ready.up(mine)
+            ready.up(mine)
 
             await until_stopped(
                 {
@@ -188,12 +186,3 @@ class ControlPlane:
                 for pair, context in contexts.items():
                     context.load_cert_chain(pair.crt, pair.key)
                 self._write_kubeconfig(url)
-
-
-def cluster_uid(paths: Paths) -> str:
-    """Who this cluster is; made once, and kept even if the database is lost."""
-    try:
-        return paths.cluster_uid.read_text().strip()
-    except FileNotFoundError:
-        write_private(paths.cluster_uid, f"{uuid.uuid4()}\n")
-        return paths.cluster_uid.read_text().strip()

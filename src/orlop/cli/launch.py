@@ -1,0 +1,88 @@
+"""Starts the control plane in the background, and stops it, on this host.
+
+Called by `up` and `down`. The child leads a session of its own, keeps nothing of the terminal
+and writes to the log; that it is up, or why not, comes through a pipe, so that nobody polls.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from ..errors import Error
+from ..settings import Paths
+from .readiness import awaited
+from .record import Record, birth_of
+
+LOG_LIMIT = 16 << 20  # a larger log is put aside at the next start
+LOG_SHOWN = 15  # lines of it, when a start fails
+
+
+class StartFailed(Error):
+    """The control plane did not come up; says why, with the end of its log."""
+
+
+def start(paths: Paths, flags: list[str]) -> Record:
+    """Returns when the API server answers; raises when the process ends before."""
+    paths.log.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _rotate(paths.log_file)
+    read, write = os.pipe()
+    with paths.log_file.open("ab") as log:
+        where = log.tell()
+        child = subprocess.Popen(
+            [*this_program(), "serve", "--ready-fd", str(write), *flags],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[write],
+            start_new_session=True,
+            cwd="/",
+            env={**os.environ, "ORLOP_HOME": str(paths.home)},
+        )
+    os.close(write)
+    record, why = awaited(read)
+    if record is None:
+        child.wait()
+        raise StartFailed(_explained(paths.log_file, where, why))
+    child.returncode = 0  # it lives on, and is no longer ours to wait for
+    return record
+
+
+def this_program() -> list[str]:
+    """How to run this very installation again; -P: never a module of the current folder."""
+    return [sys.executable, "-P", "-m", "orlop.cli"]
+
+
+def _rotate(log: Path) -> None:
+    if log.exists() and log.stat().st_size > LOG_LIMIT:
+        log.replace(log.with_suffix(".log.1"))
+
+
+def _explained(log: Path, where: int, why: str) -> str:
+    if why:
+        return f"the control plane did not start: {why} (its log: {log})"
+    with log.open("rb") as file:
+        file.seek(where)
+        lines = file.read().decode(errors="replace").splitlines()[-LOG_SHOWN:]
+    said = "\n".join(f"  {line}" for line in lines) or "  nothing"
+    return f"the control plane ended while it started; the end of {log}:\n{said}"
+
+
+def stop(record: Record, timeout: float) -> bool:
+    """Asks the process to end; whether it did in time. `record` must be of this host."""
+    try:
+        process = os.pidfd_open(record.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        if birth_of(record.pid) != record.birth:
+            return True  # the pid is another's by now
+        signal.pidfd_send_signal(process, signal.SIGTERM)
+        ready, _, _ = select.select([process], [], [], timeout)
+        return bool(ready)
+    finally:
+        os.close(process)

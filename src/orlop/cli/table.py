@@ -1,0 +1,21 @@
+"""Columns of text as kubectl prints them.
+
+Used by the commands that list things. It aligns, and knows nothing of what it aligns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Left-aligned, three spaces between columns, the last column as long as it is."""
+    lines = [header, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header) - 1)]
+    padded = [
+        "   ".join(
+            [*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]
+        )
+        for line in lines
+    ]
+    return "\n".join(line.rstrip() for line in padded)

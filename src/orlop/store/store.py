@@ -61,6 +61,7 @@ class Store:
         self._allotted = _FIRST_REVISION  # the newest one given to a write
         self._newest_write: asyncio.Future[None] | None = None
         self._writer: Writer | None = None
+        self._has_failed = False
 
     @classmethod
     async def open(cls, path: Path, *, limits: Limits | None = None, options: str = "") -> Store:
@@ -104,6 +105,15 @@ class Store:
     def revision(self) -> int:
         """The newest revision that is durable and visible."""
         return self._revision
+
+    @property
+    def path(self) -> Path:
+        return self._database.path
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the last write reached the disk."""
+        return self._writer is not None and not self._has_failed
 
     @property
     def journal(self) -> str:
@@ -194,6 +204,7 @@ class Store:
     # Called in the event loop by the writer
 
     def _committed(self, writes: Sequence[Write], error: sqlite3.Error | None) -> None:
+        self._has_failed = error is not None
         if error is None:
             self._publish(writes)
         else:

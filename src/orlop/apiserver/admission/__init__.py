@@ -1,0 +1,10 @@
+"""What else must hold before a write: a chain of small plugins, mutating ones first.
+
+Called by the write verbs after defaulting. A plugin changes the object it is given, or refuses it
+with an ApiError; none of them writes.
+"""
+
+from .chain import Admission, Attributes, Plugin
+from .plugins import standard
+
+__all__ = ["Admission", "Attributes", "Plugin", "standard"]

@@ -1,0 +1,15 @@
+"""Which plugins are on, in upstream's order.
+
+Called once, by the server. A new plugin is a module beside this one and a line here.
+"""
+
+from __future__ import annotations
+
+from ...store import Store
+from .chain import Admission
+from .namespace_lifecycle import NamespaceLifecycle
+from .service_account import ServiceAccount
+
+
+def standard(store: Store) -> Admission:
+    return Admission([NamespaceLifecycle(store), ServiceAccount()])

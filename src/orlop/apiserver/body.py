@@ -1,0 +1,81 @@
+"""Request bodies: JSON, YAML and Kubernetes' protobuf, by Content-Type.
+
+Called for requests that carry one. The result is plain data; whether it is an object of the right
+kind is the verb's question.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import yaml
+
+from ..errors import BadRequest
+from .failures import unsupported_media_type
+
+JSON = "application/json"
+YAML = ("application/yaml", "application/x-yaml", "text/yaml")
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+OBJECT_TYPES = (JSON, "application/yaml", PROTOBUF)
+
+_Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def media_type_of(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+def decode_object(content_type: str, data: bytes) -> Any:
+    """A whole object, in any of the three formats; JSON where none is named."""
+    media_type = media_type_of(content_type)
+    if media_type in ("", JSON, "application/octet-stream"):
+        return decode_json(data)
+    if media_type in YAML:
+        return decode_yaml(data)
+    if media_type == PROTOBUF:
+        return _decode_protobuf(data)
+    raise unsupported_media_type(OBJECT_TYPES)
+
+
+def decode_json(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"the body of the request is not valid JSON: {error}") from error
+
+
+def decode_yaml(data: bytes) -> Any:
+    """YAML, or JSON in its place: what the apply patch and `kubectl create --raw` may send."""
+    try:
+        return yaml.load(data, Loader=_JsonLike)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise BadRequest(f"the body of the request is not valid YAML: {error}") from error
+
+
+class _JsonLike(_Loader):  # type: ignore[misc, valid-type]
+    """Times and dates stay text, as they are in JSON."""
+
+
+_JsonLike.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
+}
+
+
+def _decode_protobuf(data: bytes) -> Any:
+    raise unsupported_media_type((JSON, "application/yaml"))
+
+
+def check_size(length: int | None, limit: int) -> None:
+    """Refuse a body by its declared length, before any of it is read."""
+    if length is not None and length > limit:
+        raise too_large(limit)
+
+
+def too_large(limit: int) -> BadRequest:
+    return BadRequest(
+        f"Request entity too large: limit is {limit}",
+        reason="RequestEntityTooLarge",
+        code=413,
+    )

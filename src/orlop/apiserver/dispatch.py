@@ -1,0 +1,237 @@
+"""From an authorized request on a resource to its verb, and from its result to an answer.
+
+Called by the handler. Each method is one verb: read the options, call the verb, render the result;
+none of them knows who may call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from ..api.kinds import Kind, subresource
+from ..api.schema.strict import duplicate_fields
+from . import options
+from .authentication import User
+from .body import decode_json, media_type_of
+from .discovery import SERVED_SUBRESOURCES
+from .failures import method_not_supported, no_such_path, unsupported_media_type
+from .http import answer, read, read_object
+from .kubelet import KubeletClient
+from .negotiation import PLAIN, Form, form_of
+from .registry import Call, Registry
+from .render import Renderer, value
+from .requestinfo import RequestInfo
+from .reviews import Reviews
+from .streams import copy_log, watch_over_http, watch_over_websocket
+from .subresources.binding import bind
+from .subresources.eviction import evict
+from .subresources.finalize import finalize
+from .subresources.log import open_log
+from .subresources.scale import get_scale, patch_scale, update_scale
+from .verbs.create import create
+from .verbs.delete import delete, options_from, returns_object, status_of
+from .verbs.deletecollection import deletecollection
+from .verbs.get import get
+from .verbs.list import list_
+from .verbs.patch import MEDIA_TYPES, patch
+from .verbs.update import update
+from .verbs.watch import watch
+
+_REVIEW_GROUPS = ("authentication.k8s.io", "authorization.k8s.io")
+_WATCH_TIMEOUT = (1800.0, 3600.0)  # seconds, where the client names none: spread, as upstream's
+_Answer = Awaitable[web.StreamResponse]
+
+
+class Dispatcher:
+    def __init__(self, registry: Registry, reviews: Reviews, kubelet: KubeletClient) -> None:
+        self._registry = registry
+        self._reviews = reviews
+        self._kubelet = kubelet
+        self._verbs: dict[str, Callable[[web.BaseRequest, Call], _Answer]] = {
+            "get": self._get,
+            "list": self._list,
+            "watch": self._watch,
+            "create": self._create,
+            "update": self._update,
+            "patch": self._patch,
+            "delete": self._delete,
+            "deletecollection": self._deletecollection,
+        }
+        self._subresources: dict[tuple[str, str], Callable[[web.BaseRequest, Call], _Answer]] = {
+            ("status", "get"): self._get,
+            ("status", "update"): self._update,
+            ("status", "patch"): self._patch,
+            ("scale", "get"): self._get_scale,
+            ("scale", "update"): self._update_scale,
+            ("scale", "patch"): self._patch_scale,
+            ("binding", "create"): self._bind,
+            ("eviction", "create"): self._evict,
+            ("finalize", "update"): self._finalize,
+            ("log", "get"): self._log,
+        }
+
+    async def serve(
+        self, request: web.BaseRequest, info: RequestInfo, user: User, kind: Kind
+    ) -> web.StreamResponse:
+        """The answer to a request whose verb and kind are known and allowed."""
+        serve = self._method(info, kind)
+        query = request.query
+        call = Call(
+            user,
+            kind,
+            namespace=info.namespace if kind.namespaced else "",
+            name=info.name,
+            subresource=info.subresource,
+            dry_run=options.dry_run(query),
+            field_manager=query.get("fieldManager", ""),
+            field_validation=options.field_validation(query),
+        )
+        return await serve(request, call)
+
+    def _method(self, info: RequestInfo, kind: Kind) -> Callable[[web.BaseRequest, Call], _Answer]:
+        if kind.namespaced and not info.namespace and info.verb not in ("list", "watch"):
+            raise no_such_path()
+        if info.subresource:
+            facts = subresource(kind, info.subresource)
+            if facts is None or facts.name not in SERVED_SUBRESOURCES or info.rest:
+                raise no_such_path()
+            method = self._subresources.get((facts.name, info.verb))
+        elif info.verb in kind.verbs:
+            method = self._special(kind) or self._verbs.get(info.verb)
+        else:
+            method = None
+        if method is None:
+            raise method_not_supported(kind, info.verb)
+        return method
+
+    def _special(self, kind: Kind) -> Callable[[web.BaseRequest, Call], _Answer] | None:
+        if kind.group in _REVIEW_GROUPS:
+            return self._review
+        return self._bind if (kind.group, kind.plural) == ("", "bindings") else None
+
+    # Reading
+
+    async def _get(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        renderer = self._renderer(request, call)
+        version = request.query.get("resourceVersion", "")
+        record = get(self._registry, call, resource_version=version)
+        return answer(renderer.one(record), renderer.form.media_type)
+
+    async def _list(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        renderer = self._renderer(request, call)
+        page = list_(self._registry, call, options.list_options(call.kind, request.query))
+        return answer(renderer.page(page), renderer.form.media_type)
+
+    async def _watch(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        renderer = self._renderer(request, call)
+        wanted = options.watch_options(call.kind, request.query, call.name)
+        if wanted.timeout is None:
+            wanted = options.with_timeout(wanted, self._registry.rng.uniform(*_WATCH_TIMEOUT))
+        batches = watch(self._registry, call, wanted)
+        if request.headers.get("Upgrade", "").lower() == "websocket":
+            return await watch_over_websocket(request, batches, renderer)
+        return await watch_over_http(request, batches, renderer)
+
+    # Writing
+
+    async def _create(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        renderer = self._renderer(request, call)
+        body = await self._object(request, call)
+        record = await create(self._registry, call, body)
+        form = renderer.form
+        return answer(renderer.one(record), form.media_type, code=201, warnings=call.warnings)
+
+    async def _update(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        renderer = self._renderer(request, call)
+        body = await self._object(request, call)
+        record = await update(self._registry, call, body)
+        return answer(renderer.one(record), renderer.form.media_type, warnings=call.warnings)
+
+    async def _patch(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        renderer = self._renderer(request, call)
+        media_type, body = await self._patch_body(request)
+        record = await patch(self._registry, call, media_type, body)
+        return answer(renderer.one(record), renderer.form.media_type, warnings=call.warnings)
+
+    async def _delete(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        renderer = self._renderer(request, call)
+        wanted = options_from(await self._optional(request))
+        call.dry_run = call.dry_run or wanted.dry_run
+        deleted = await delete(self._registry, call, options.delete_options(wanted, request.query))
+        if returns_object(call, deleted):
+            return answer(renderer.one(deleted.record), renderer.form.media_type)
+        return self._plain(request, status_of(call, deleted))
+
+    async def _deletecollection(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        renderer = self._renderer(request, call)
+        wanted = options_from(await self._optional(request))
+        call.dry_run = call.dry_run or wanted.dry_run
+        which = options.list_options(call.kind, request.query)
+        wanted = options.delete_options(wanted, request.query)
+        page = await deletecollection(self._registry, call, wanted, which)
+        return answer(renderer.page(page), renderer.form.media_type)
+
+    async def _review(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        review = self._reviews.answer(call, await read_object(request))
+        return self._plain(request, review, code=201)
+
+    # Subresources
+
+    async def _get_scale(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        return self._plain(request, get_scale(self._registry, call))
+
+    async def _update_scale(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        body = await read_object(request)
+        return self._plain(request, await update_scale(self._registry, call, body))
+
+    async def _patch_scale(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        media_type, body = await self._patch_body(request)
+        return self._plain(request, await patch_scale(self._registry, call, media_type, body))
+
+    async def _bind(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        body = await read_object(request)
+        return self._plain(request, await bind(self._registry, call, body), code=201)
+
+    async def _evict(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        body = await read_object(request)
+        return self._plain(request, await evict(self._registry, call, body), code=201)
+
+    async def _finalize(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        renderer = self._renderer(request, call)
+        record = await finalize(self._registry, call, await read_object(request))
+        return answer(renderer.one(record), renderer.form.media_type)
+
+    async def _log(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        async with open_log(self._registry, call, self._kubelet, request.query) as source:
+            return await copy_log(request, source)
+
+    # What they share
+
+    def _renderer(self, request: web.BaseRequest, call: Call) -> Renderer:
+        form = form_of(request.headers.get("Accept", ""))
+        include = request.query.get("includeObject", "")
+        return Renderer(call.kind, form, now=self._registry.now(), include=include)
+
+    def _plain(self, request: web.BaseRequest, obj: object, *, code: int = 200) -> web.Response:
+        form = form_of(request.headers.get("Accept", ""))
+        form = Form("application/yaml") if form.is_yaml else PLAIN
+        return answer(value(form, obj), form.media_type, code=code)
+
+    async def _object(self, request: web.BaseRequest, call: Call) -> object:
+        body = await read_object(request)
+        is_json = media_type_of(request.headers.get("Content-Type", "")) in ("", "application/json")
+        if is_json and call.field_validation != "Ignore":
+            call.duplicates = duplicate_fields(await request.read())
+        return body
+
+    async def _patch_body(self, request: web.BaseRequest) -> tuple[str, object]:
+        media_type = media_type_of(request.headers.get("Content-Type", ""))
+        if media_type not in MEDIA_TYPES.values():
+            raise unsupported_media_type(list(MEDIA_TYPES.values()))
+        return media_type, decode_json(await read(request))
+
+    async def _optional(self, request: web.BaseRequest) -> object:
+        data = await read(request)
+        return await read_object(request) if data.strip() else None

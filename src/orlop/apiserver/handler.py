@@ -1,0 +1,110 @@
+"""One HTTP request, from its first byte to its answer: who, what, may they, then do it.
+
+Called by the HTTP server for every request. Every failure leaves as a metav1.Status; what is not an
+ApiError is our own mistake, is logged with its story and shown to nobody.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+from multidict import MultiMapping
+
+from ..errors import ApiError, InternalError, Unauthorized
+from ..log import logger
+from . import requestinfo
+from .authentication import User, from_certificate
+from .authorization import Authorizer
+from .discovery import Discovery
+from .dispatch import Dispatcher
+from .failures import no_such_path
+from .health import ENDPOINTS, Checks
+from .http import answer, failure
+from .openapi import OpenApi
+from .registry import Registry
+from .render import encode
+from .requestinfo import RequestInfo
+from .version import version_info
+
+log = logger(__name__)
+
+
+class Handler:
+    def __init__(
+        self,
+        registry: Registry,
+        authorizer: Authorizer,
+        dispatcher: Dispatcher,
+        health: Checks,
+    ) -> None:
+        self._registry = registry
+        self._authorizer = authorizer
+        self._dispatcher = dispatcher
+        self._health = health
+        self._discovery = Discovery(registry.kinds)
+        self._openapi = OpenApi(registry.kinds, registry.schema)
+        self._version = encode(version_info()) + b"\n"
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return await self._serve(request)
+        except ApiError as error:
+            return failure(error)
+        except Exception:
+            log.error("a request failed", exc_info=True, method=request.method, path=request.path)
+            return failure(InternalError("Internal error occurred: see the control plane's log"))
+
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        """1. Paths open to all. 2. Who. 3. What. 4. May they. 5. Do it."""
+        open_answer = self._open(request)  # 1
+        if open_answer is not None:
+            return open_answer
+        user = _authenticate(request)  # 2
+        info = requestinfo.parse(request.method, request.rel_url.raw_path, request.query)  # 3
+        kind = self._registry.kinds.by_resource(info.group, info.version, info.resource)
+        self._authorizer.check(user, info, kind)  # 4
+        if not info.is_resource:  # 5
+            return self._document(request, info)
+        if kind is None:
+            raise no_such_path()
+        return await self._dispatcher.serve(request, info, user, kind)
+
+    def _open(self, request: web.BaseRequest) -> web.Response | None:
+        path = request.path.strip("/")
+        if path == "version":
+            return answer(self._version)
+        if path.partition("/")[0] not in ENDPOINTS:
+            return None
+        excluded = tuple(_all(request.query, "exclude"))
+        is_verbose = requestinfo.flag(request.query, "verbose")
+        health = self._health.report(path, verbose=is_verbose, excluded=excluded)
+        if health is None:
+            raise no_such_path()
+        return answer(health.text.encode(), "text/plain; charset=utf-8", code=health.code)
+
+    def _document(self, request: web.BaseRequest, info: RequestInfo) -> web.Response:
+        if info.verb not in ("get", "head"):
+            raise no_such_path()
+        accept = request.headers.get("Accept", "")
+        document = self._discovery.document(info.path, accept)
+        if document is None:
+            document = self._openapi.document(info.path, accept)
+        if document is None:
+            raise no_such_path()
+        headers = {"ETag": document.etag, "Vary": "Accept"}
+        if document.etag in request.headers.get("If-None-Match", ""):
+            # With a Content-Type, kubectl's cache would take it for the stored answer's own.
+            unchanged = web.Response(status=304, headers=headers)
+            unchanged.headers.pop("Content-Type", None)
+            return unchanged
+        return answer(document.body, document.media_type, headers=headers)
+
+
+def _authenticate(request: web.BaseRequest) -> User:
+    transport = request.transport
+    if transport is None:
+        raise Unauthorized("Unauthorized")
+    return from_certificate(transport.get_extra_info("peercert"))
+
+
+def _all(query: MultiMapping[str], name: str) -> list[str]:
+    return query.getall(name, [])

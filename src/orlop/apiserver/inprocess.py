@@ -1,0 +1,130 @@
+"""The `Api` of our own components: the verbs themselves, without HTTP or serialisation of requests.
+
+Handed out by the server to controllers, scheduler and kubelet. It takes the same path as a request
+over HTTPS after authorization, and objects that come out are fresh copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from ..api.kinds import Kind
+from ..api.objects import Key, Obj, key_of
+from ..client.api import ObjList, PatchType, Propagation, WatchEvent
+from .authentication import User
+from .failures import no_such_path
+from .registry import Call, Registry
+from .selection import select
+from .subresources.binding import bind
+from .subresources.eviction import evict
+from .subresources.finalize import finalize
+from .subresources.scale import patch_scale, update_scale
+from .verbs.create import create
+from .verbs.delete import DeleteOptions, delete, returns_object, status_of
+from .verbs.get import get
+from .verbs.list import ListOptions, list_
+from .verbs.patch import MEDIA_TYPES, patch
+from .verbs.update import update
+from .verbs.watch import WatchOptions, watch
+
+_POSTED = {"binding": bind, "eviction": evict}
+
+
+class InProcessApi:
+    def __init__(self, registry: Registry, user: User) -> None:
+        self._registry = registry
+        self._user = user
+
+    def _call(self, kind: Kind, key: Key, subresource: str = "") -> Call:
+        namespace = key.namespace if kind.namespaced else ""
+        return Call(self._user, kind, namespace, key.name, subresource, field_validation="Ignore")
+
+    async def get(self, kind: Kind, key: Key) -> Obj:
+        return get(self._registry, self._call(kind, key)).decode()
+
+    async def list(
+        self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> ObjList:
+        options = ListOptions(selection=select(kind, labels, fields))
+        page = list_(self._registry, self._call(kind, Key(namespace, "")), options)
+        return ObjList([record.decode() for record in page.records], str(page.revision))
+
+    async def watch(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        resource_version: str,
+        labels: str = "",
+        fields: str = "",
+    ) -> AsyncIterator[WatchEvent]:
+        options = WatchOptions(select(kind, labels, fields), resource_version)
+        batches = watch(self._registry, self._call(kind, Key(namespace, "")), options)
+        async with aclosing(batches):
+            async for batch in batches:
+                for seen in batch:
+                    assert seen.record is not None, "no bookmarks were asked for"
+                    yield WatchEvent(seen.type, seen.record.decode())
+
+    async def create(self, kind: Kind, obj: Obj, *, namespace: str = "") -> Obj:
+        place = namespace or (obj.get("metadata") or {}).get("namespace") or ""
+        record = await create(self._registry, self._call(kind, Key(place, "")), _copy(obj))
+        return record.decode()
+
+    async def update(self, kind: Kind, obj: Obj, *, subresource: str = "") -> Obj:
+        call = self._call(kind, key_of(obj), subresource)
+        if subresource == "scale":
+            return await update_scale(self._registry, call, _copy(obj))
+        if subresource == "finalize":
+            return (await finalize(self._registry, call, _copy(obj))).decode()
+        return (await update(self._registry, call, _copy(obj))).decode()
+
+    async def patch(
+        self,
+        kind: Kind,
+        key: Key,
+        patch: Obj | Sequence[Any],
+        *,
+        patch_type: PatchType = "merge",
+        subresource: str = "",
+    ) -> Obj:
+        call, media_type = self._call(kind, key, subresource), MEDIA_TYPES[patch_type]
+        if subresource == "scale":
+            return await patch_scale(self._registry, call, media_type, patch)
+        return (await _patch(self._registry, call, media_type, patch)).decode()
+
+    async def delete(
+        self,
+        kind: Kind,
+        key: Key,
+        *,
+        grace: int | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: Propagation | None = None,
+    ) -> Obj:
+        call = self._call(kind, key)
+        options = DeleteOptions(grace, uid, resource_version, propagation)
+        deleted = await delete(self._registry, call, options)
+        if returns_object(call, deleted):
+            return deleted.record.decode()
+        return status_of(call, deleted)
+
+    async def create_subresource(self, kind: Kind, key: Key, subresource: str, body: Obj) -> Obj:
+        posted = _POSTED.get(subresource)
+        if posted is None or subresource not in kind.subresources:
+            raise no_such_path()
+        return await posted(self._registry, self._call(kind, key, subresource), _copy(body))
+
+
+_patch = patch  # the method of that name hides the verb
+
+
+def _copy(obj: Obj) -> Obj:
+    """The verbs consume what they are given."""
+    copy: Obj = msgspec.json.decode(msgspec.json.encode(obj))
+    return copy

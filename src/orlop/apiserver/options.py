@@ -1,0 +1,116 @@
+"""Query parameters, read once into what the verbs take.
+
+Called by the dispatcher. Values that upstream refuses are refused in its words; parameters nobody
+knows are ignored, as upstream ignores them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..api.kinds import Kind
+from ..errors import Invalid
+from .failures import bad_request
+from .fieldcheck import LEVELS
+from .requestinfo import flag
+from .selection import select
+from .verbs.delete import DeleteOptions
+from .verbs.get import parse_revision
+from .verbs.list import ListOptions
+from .verbs.watch import WatchOptions
+
+Query = Mapping[str, str]
+
+
+def dry_run(query: Query) -> bool:
+    value = query.get("dryRun", "")
+    if value not in ("", "All"):
+        raise Invalid(
+            f'Invalid value: dryRun: Unsupported value: "{value}": supported values: "All"'
+        )
+    return value == "All"
+
+
+def field_validation(query: Query) -> str:
+    value = query.get("fieldValidation") or "Warn"
+    if value not in LEVELS:
+        raise Invalid(
+            f'fieldValidation: Unsupported value: "{value}": supported values: '
+            '"", "Ignore", "Strict", "Warn"'
+        )
+    return value
+
+
+def list_options(kind: Kind, query: Query) -> ListOptions:
+    if query.get("continue") and query.get("resourceVersion", "0") not in ("", "0"):
+        raise bad_request("specifying resource version is not allowed when using continue")
+    return ListOptions(
+        selection=select(kind, query.get("labelSelector", ""), query.get("fieldSelector", "")),
+        limit=_integer(query, "limit") or 0,
+        token=query.get("continue", ""),
+        resource_version=query.get("resourceVersion", ""),
+        match=query.get("resourceVersionMatch", ""),
+    )
+
+
+def watch_options(kind: Kind, query: Query, name: str = "") -> WatchOptions:
+    fields = query.get("fieldSelector", "")
+    if name:
+        fields = f"{fields},metadata.name={name}" if fields else f"metadata.name={name}"
+    initial = flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None
+    _check_initial_events(initial, query)
+    parse_revision(query.get("resourceVersion", ""))  # refused before the stream begins
+    timeout = _integer(query, "timeoutSeconds")
+    return WatchOptions(
+        selection=select(kind, query.get("labelSelector", ""), fields),
+        resource_version=query.get("resourceVersion", ""),
+        bookmarks=flag(query, "allowWatchBookmarks"),
+        initial_events=initial,
+        timeout=float(timeout) if timeout else None,
+    )
+
+
+def with_timeout(options: WatchOptions, seconds: float) -> WatchOptions:
+    return replace(options, timeout=seconds)
+
+
+def _check_initial_events(initial: bool | None, query: Query) -> None:
+    match = query.get("resourceVersionMatch", "")
+    if initial is None and match:
+        raise _invalid_list_options(
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless "
+            "sendInitialEvents is provided"
+        )
+    if initial is not None and match != "NotOlderThan":
+        raise _invalid_list_options(
+            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting "
+            "resourceVersionMatch to NotOlderThan"
+        )
+
+
+def _invalid_list_options(why: str) -> Invalid:
+    return Invalid(f'ListOptions.meta.k8s.io "" is invalid: {why}')
+
+
+def delete_options(options: DeleteOptions, query: Query) -> DeleteOptions:
+    """What the body says, and the query where it says nothing."""
+    if options.grace is None and "gracePeriodSeconds" in query:
+        options = replace(options, grace=_integer(query, "gracePeriodSeconds"))
+    if options.propagation is None and query.get("propagationPolicy"):
+        options = replace(options, propagation=query["propagationPolicy"])
+    if options.orphan_dependents is None and "orphanDependents" in query:
+        options = replace(options, orphan_dependents=flag(query, "orphanDependents"))
+    return options
+
+
+def _integer(query: Query, name: str) -> int | None:
+    text = query.get(name)
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise bad_request(
+            f'{name}: Invalid value: "{text}": strconv.ParseInt: parsing "{text}": invalid syntax'
+        ) from None

@@ -1,0 +1,84 @@
+"""What every verb needs to do its work, and what one call is.
+
+Made once by the server and handed to all verbs, over HTTP and in process alike. It holds no state
+of its own beside the store and has no behaviour of any verb.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..api.kinds import Kind, Kinds
+from ..api.objects import Key
+from ..api.schema import Schema
+from ..api.times import rfc3339
+from ..store import Record, Store, Watch
+from .admission import Admission
+from .authentication import User
+from .failures import not_found
+
+# Kinds that are two views of one stored object: (group, plural) -> bucket.
+_SHARED = {("events.k8s.io", "events"): "events"}
+
+
+def bucket_of(kind: Kind) -> str:
+    """Where objects of a kind are kept; all versions of a kind share one place."""
+    return _SHARED.get((kind.group, kind.plural)) or kind.resource
+
+
+@dataclass(slots=True)
+class Call:
+    """One request on one kind, whoever made it and however it came in."""
+
+    user: User
+    kind: Kind
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    dry_run: bool = False
+    field_manager: str = ""
+    field_validation: str = "Warn"
+    warnings: list[str] = field(default_factory=list)
+    duplicates: list[str] = field(default_factory=list)  # fields that the body names twice
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace if self.kind.namespaced else "", self.name)
+
+
+@dataclass(slots=True)
+class Registry:
+    store: Store
+    kinds: Kinds
+    schema: Schema
+    admission: Admission
+    now: Callable[[], float] = time.time
+    new_uid: Callable[[], str] = lambda: str(uuid.uuid4())
+    rng: random.Random = field(default_factory=random.SystemRandom)
+    watches: set[Watch] = field(default_factory=set)  # those that clients read now
+
+    def end_watches(self) -> None:
+        """Let every watch end as if its time were over, so that the server can stop."""
+        for watch in list(self.watches):
+            watch.close()
+
+    def timestamp(self) -> str:
+        return rfc3339(self.now())
+
+    def find(self, call: Call) -> Record:
+        """The object a call names, as readers see it; NotFound if there is none."""
+        record = self.store.get(bucket_of(call.kind), call.key)
+        if record is None:
+            raise not_found(call.kind, call.name)
+        return record
+
+    def find_newest(self, call: Call) -> Record:
+        """The object a call names, as a write must build upon it."""
+        record = self.store.newest(bucket_of(call.kind), call.key)
+        if record is None:
+            raise not_found(call.kind, call.name)
+        return record

@@ -1,0 +1,149 @@
+"""The API server's whole life: put together, started, stopped.
+
+Made by the composition with an open store. `start` serves over TLS, `client` gives our own
+components the same API without it; `stop` lets every watch end in order and never hangs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+
+from aiohttp import StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
+from aiohttp.web_protocol import RequestHandler
+
+from ..api.kinds import TOKEN_REVIEW, Kinds
+from ..api.schema import Schema, load
+from ..log import logger
+from ..store import Store
+from . import bootstrap
+from .admission import standard
+from .authentication import user as user_of
+from .authorization import Authorizer
+from .dispatch import Dispatcher
+from .handler import Handler
+from .health import Checks
+from .http import MAX_BODY
+from .inprocess import InProcessApi
+from .kubelet import KubeletClient
+from .rbac import Rbac
+from .registry import Registry
+from .reviews import Reviews
+
+log = logger(__name__)
+
+_DRAIN = 2.0  # seconds that requests have to end once the server stops
+_KEEPALIVE = 90.0
+
+
+class ApiServer:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        tls: ssl.SSLContext | None = None,
+        kubelet_tls: ssl.SSLContext | None = None,
+        schema: Schema | None = None,
+    ) -> None:
+        """`tls` asks for client certificates (CERT_OPTIONAL); None serves nobody over HTTP."""
+        self.registry = Registry(
+            store, served_kinds(), schema or load_schema(store.path), standard(store)
+        )
+        self._tls = tls
+        self._rbac = Rbac(store)
+        self._kubelet = KubeletClient(kubelet_tls)
+        self._runner: web.ServerRunner | None = None
+        self._is_stopping = False
+
+    async def start(self, host: str, port: int) -> int:
+        """Serve; returns the port. The objects every cluster has are there before anyone asks."""
+        if self._tls is None:
+            raise AssertionError("ApiServer.start needs a TLS context with client certificates")
+        handler = self._handler()
+        server = web.Server(
+            handler.handle,
+            request_factory=_request,
+            handler_cancellation=True,
+            keepalive_timeout=_KEEPALIVE,
+            access_log=None,
+        )
+        runner = web.ServerRunner(server, shutdown_timeout=_DRAIN)
+        await runner.setup()
+        try:
+            self._tls.set_alpn_protocols(["http/1.1"])
+            site = web.TCPSite(runner, host, port, ssl_context=self._tls, backlog=1024)
+            await site.start()
+        except BaseException:
+            await runner.cleanup()
+            raise
+        self._runner = runner
+        bound: int = runner.addresses[0][1]
+        await self.prepare(bound)
+        log.info("serving", host=host, port=bound)
+        return bound
+
+    async def prepare(self, port: int = 443) -> None:
+        """Make the objects every cluster has; `start` does it by itself."""
+        await bootstrap.ensure(self.client("system:apiserver", ["system:masters"]), port)
+
+    def _handler(self) -> Handler:
+        authorizer = Authorizer(self._rbac)
+        reviews = Reviews(authorizer, self._rbac)
+        dispatcher = Dispatcher(self.registry, reviews, self._kubelet)
+        store = self.registry.store
+        health = Checks(
+            {"ping": lambda: True, "store": lambda: store.is_writable},
+            {"shutdown": lambda: not self._is_stopping},
+        )
+        return Handler(self.registry, authorizer, dispatcher, health)
+
+    def client(self, user: str, groups: Sequence[str] = ()) -> InProcessApi:
+        """The API for our own components."""
+        return InProcessApi(self.registry, user_of(user, groups))
+
+    async def stop(self) -> None:
+        """End watches, give requests a moment, close every connection."""
+        self._is_stopping = True
+        self.registry.end_watches()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        await self._kubelet.close()
+
+
+def served_kinds() -> Kinds:
+    kinds = Kinds()
+    kinds.remove(TOKEN_REVIEW)  # there are no tokens to review
+    return kinds
+
+
+def load_schema(state: Path) -> Schema:
+    """The schema, kept beside the state so that only the first start has to build it."""
+    kept = state.with_suffix(".schema")
+    try:
+        cached: bytes | None = kept.read_bytes()
+    except OSError:
+        cached = None
+    schema = load(cached)
+    if schema.is_fresh:
+        try:
+            kept.write_bytes(schema.dumps())
+        except OSError as error:
+            log.warning("cannot keep the schema; the next start will be slower", error=error)
+    return schema
+
+
+def _request(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: RequestHandler,
+    writer: AbstractStreamWriter,
+    task: asyncio.Task[None],
+) -> web.BaseRequest:
+    """A request whose body may be as large as upstream lets it be."""
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY)

@@ -1,0 +1,95 @@
+"""scale: the number of replicas of a workload, in one shape for all kinds.
+
+Called for GET, PUT and PATCH on `<workload>/<name>/scale`. Only spec.replicas ever changes. As
+registry/apps/deployment/storage: ScaleREST.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ...api import selectors
+from ...api.objects import Obj
+from ...store import Record
+from .. import interim as validation
+from ..failures import bad_request
+from ..registry import Call, Registry
+from ..verbs import patch as patch_verb
+from ..verbs.update import modify
+
+_SHARED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+def get_scale(registry: Registry, call: Call) -> Obj:
+    return scale_of(registry.find(call).decode())
+
+
+async def update_scale(registry: Registry, call: Call, body: Any) -> Obj:
+    def change(workload: Obj) -> Obj:
+        return _scaled(call, workload, body)
+
+    return _answer(await modify(registry, call, change))
+
+
+async def patch_scale(registry: Registry, call: Call, media_type: str, body: Any) -> Obj:
+    encoded = msgspec.json.encode(body)
+
+    def change(workload: Obj) -> Obj:
+        patch = msgspec.json.decode(encoded)
+        # A Scale has no keyed lists: a strategic merge of it is a plain one.
+        kind = patch_verb.MERGE if media_type == patch_verb.STRATEGIC else media_type
+        scale = patch_verb.apply(registry, call.kind, kind, scale_of(workload), patch)
+        return _scaled(call, workload, scale)
+
+    return _answer(await modify(registry, call, change))
+
+
+def scale_of(workload: Obj) -> Obj:
+    """autoscaling/v1 Scale of a workload."""
+    spec, status = workload.get("spec") or {}, workload.get("status") or {}
+    metadata = workload["metadata"]
+    scale: Obj = {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {name: metadata[name] for name in _SHARED if name in metadata},
+        "spec": {"replicas": spec["replicas"]} if spec.get("replicas") else {},
+        "status": {"replicas": status.get("replicas", 0)},
+    }
+    selector = _selector(workload)
+    if selector:
+        scale["status"]["selector"] = selector
+    return scale
+
+
+def _selector(workload: Obj) -> str:
+    selector = workload.get("spec", {}).get("selector")
+    if workload["kind"] == "ReplicationController":
+        return str(selectors.from_labels(selector or {}))
+    return str(selectors.from_structure(selector))
+
+
+def _scaled(call: Call, workload: Obj, scale: Any) -> Obj:
+    if not isinstance(scale, dict):
+        raise bad_request("the body of the request must be a Scale of autoscaling/v1")
+    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise bad_request("Scale.spec.replicas must be an integer")
+    if replicas < 0:
+        raise validation.invalid(call.kind, call.name, [_negative(replicas)])
+    metadata = scale.get("metadata") or {}
+    for name in ("uid", "resourceVersion"):
+        if metadata.get(name):
+            workload["metadata"][name] = metadata[name]
+    workload.setdefault("spec", {})["replicas"] = replicas
+    return workload
+
+
+def _negative(replicas: int) -> validation.FieldError:
+    text = f"Invalid value: {replicas}: must be greater than or equal to 0"
+    return validation.FieldError("spec.replicas", "FieldValueInvalid", text)
+
+
+def _answer(record: Record) -> Obj:
+    return scale_of(record.decode())

@@ -1,0 +1,79 @@
+"""create: a new object, defaulted, admitted, validated, kept.
+
+Called for POST on a collection. It answers only when the object is durable. As
+registry/generic/registry.Store.Create.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...api import defaults, strategy
+from ...api.names import generate
+from ...api.objects import Obj
+from ...store import Record, RevisionConflict
+from ...store.record import record_of
+from .. import interim as validation
+from ..admission import Attributes
+from ..failures import already_exists
+from ..fieldcheck import checked
+from ..intake import identify, name_new
+from ..registry import Call, Registry, bucket_of
+
+_GENERATED_TRIES = 8
+
+
+async def create(registry: Registry, call: Call, body: Any) -> Record:
+    """The object as it is kept.
+
+    1. Well formed: of this kind and place, of known fields.
+    2. Defaults, then what admission adds.
+    3. What only the server says: name, uid, time, generation, a fresh status.
+    4. Valid, and not refused.
+    5. Kept; a generated name that is taken is generated again.
+    """
+    obj = checked(registry, call, identify(call, body))  # 1
+    defaults.apply_defaults(call.kind, obj)  # 2
+    await registry.admission.admit(_attributes(call, obj))
+    name_new(registry, call, obj)  # 3
+    strategy.prepare_for_create(call.kind, obj, now=registry.now(), uid=registry.new_uid())
+    problems = validation.validate_create(call.kind, obj)  # 4
+    if problems:
+        raise validation.invalid(call.kind, call.name, problems)
+    await registry.admission.validate(_attributes(call, obj))
+    return await _keep(registry, call, obj)  # 5
+
+
+def _attributes(call: Call, obj: Obj) -> Attributes:
+    name = call.name or str(obj["metadata"].get("name") or "")
+    return Attributes(
+        "CREATE", call.user, call.kind, call.namespace, name, obj=obj, dry_run=call.dry_run
+    )
+
+
+async def _keep(registry: Registry, call: Call, obj: Obj) -> Record:
+    bucket, metadata = bucket_of(call.kind), obj["metadata"]
+    was_generated = bool(metadata.get("generateName"))
+    for left in reversed(range(_GENERATED_TRIES if was_generated else 1)):
+        try:
+            if call.dry_run:
+                return _pretend(registry, call, obj)
+            return await registry.store.create(bucket, call.key, obj)
+        except RevisionConflict as taken:
+            if not left:
+                raise already_exists(call.kind, call.name) from taken
+            call.name = _another_name(registry, metadata)
+    raise AssertionError("the last try returns or raises")
+
+
+def _pretend(registry: Registry, call: Call, obj: Obj) -> Record:
+    """What a dry run answers: the object without a revision."""
+    taken = registry.store.newest(bucket_of(call.kind), call.key)
+    if taken is not None:
+        raise RevisionConflict(taken)
+    return record_of(obj, call.key, 0)
+
+
+def _another_name(registry: Registry, metadata: Obj) -> str:
+    metadata["name"] = generate(metadata["generateName"], registry.rng)
+    return str(metadata["name"])

@@ -1,0 +1,30 @@
+"""get: one object, as readers see it.
+
+Called for GET on a name. With `resourceVersion` it answers no older state than that; ours is never
+older than what any client has seen.
+"""
+
+from __future__ import annotations
+
+from ...store import Record
+from ..failures import bad_request, too_large
+from ..registry import Call, Registry
+
+
+def get(registry: Registry, call: Call, *, resource_version: str = "") -> Record:
+    revision = parse_revision(resource_version)
+    if revision > registry.store.revision:
+        raise too_large(revision, registry.store.revision)
+    return registry.find(call)
+
+
+def parse_revision(text: str) -> int:
+    """0 where none is given; BadRequest for what is no revision."""
+    if not text:
+        return 0
+    if not text.isascii() or not text.isdigit():
+        raise bad_request(
+            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": '
+            "invalid syntax"
+        )
+    return int(text)

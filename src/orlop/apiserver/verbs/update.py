@@ -1,0 +1,148 @@
+"""update: an object replaced, if it still is what the client thinks it is.
+
+Called for PUT, by patch, and by subresources that change their object. A write that changes nothing
+gets the old revision back; one that takes the last finalizer off a deleted object removes it. As
+registry/generic/registry.Store.Update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ...api import defaults, strategy
+from ...api.objects import Obj
+from ...store import Record, RevisionConflict
+from ...store.record import record_of
+from .. import interim as validation
+from ..admission import Attributes
+from ..failures import conflict, not_found
+from ..fieldcheck import checked
+from ..intake import check_base, identify
+from ..registry import Call, Registry, bucket_of
+from .create import create
+
+_TRIES = 5  # as upstream's patch: between reading and writing, others may have been quicker
+
+Change = Callable[[Obj], Obj]
+
+
+async def update(registry: Registry, call: Call, body: Any) -> Record:
+    """Replace the object (or its status, by `call.subresource`)."""
+    obj = checked(registry, call, identify(call, body))
+    if not obj["metadata"].get("resourceVersion"):
+        _check_unconditional(call)
+    if registry.store.newest(bucket_of(call.kind), call.key) is None and not call.subresource:
+        return await _create_instead(registry, call, obj)
+    return await modify(registry, call, lambda _: _copy(obj))
+
+
+def _check_unconditional(call: Call) -> None:
+    if not strategy.allows_unconditional_update(call.kind):
+        problem = validation.FieldError(
+            "metadata.resourceVersion", "FieldValueInvalid",
+            "Invalid value: 0: must be specified for an update",
+        )  # fmt: skip
+        raise validation.invalid(call.kind, call.name, [problem])
+
+
+async def _create_instead(registry: Registry, call: Call, obj: Obj) -> Record:
+    metadata = obj["metadata"]
+    is_new = not metadata.get("uid") and not metadata.get("resourceVersion")
+    if not is_new or not strategy.allows_create_on_update(call.kind):
+        raise not_found(call.kind, call.name)
+    return await create(registry, call, obj)
+
+
+async def modify(registry: Registry, call: Call, change: Change) -> Record:
+    """Write `change(newest)`, again where another write came in between.
+
+    A change that insists on a revision fails when it meets another one, in `check_base`.
+    """
+    for _ in range(_TRIES):
+        current = registry.find_newest(call)
+        try:
+            return await _replace(registry, call, change(current.decode()), current)
+        except RevisionConflict:
+            continue
+    raise conflict(call.kind, call.name)
+
+
+async def _replace(registry: Registry, call: Call, obj: Obj, current: Record) -> Record:
+    """`obj` in place of `current`.
+
+    1. Built upon this state; defaults; what admission adds; the kind's own rules.
+    2. Valid, and not refused.
+    3. Nothing changed: the old revision, once it is durable.
+    4. The last finalizer of a deleted object: it goes. Else it is kept.
+    """
+    old = current.decode()
+    check_base(call, obj, old)  # 1
+    defaults.apply_defaults(call.kind, obj)
+    await registry.admission.admit(_attributes(call, obj, old))
+    _prepare(call, obj, old)
+    _validate(call, obj, old)  # 2
+    await registry.admission.validate(_attributes(call, obj, old))
+    if obj == old:  # 3
+        await registry.store.settled()
+        return current
+    if call.dry_run:
+        return record_of(obj, call.key, current.revision)
+    bucket = bucket_of(call.kind)  # 4
+    if _is_free_to_go(obj):
+        return await registry.store.delete(bucket, call.key, obj, expected=current.revision)
+    return await registry.store.update(bucket, call.key, obj, expected=current.revision)
+
+
+def _prepare(call: Call, obj: Obj, old: Obj) -> None:
+    """Other subresources build upon the old object and change what is theirs alone."""
+    if call.subresource == "status":
+        strategy.prepare_for_status_update(call.kind, obj, old)
+    elif call.subresource in ("", "scale"):
+        strategy.prepare_for_update(call.kind, obj, old)
+
+
+def _validate(call: Call, obj: Obj, old: Obj) -> None:
+    if call.subresource not in ("", "scale", "status"):
+        return
+    problems = validation.validate_update(call.kind, obj, old, call.subresource)
+    if problems:
+        raise validation.invalid(call.kind, call.name, problems)
+
+
+def _is_free_to_go(obj: Obj) -> bool:
+    """Whether a deleted object has nothing left to wait for."""
+    metadata = obj["metadata"]
+    return (
+        "deletionTimestamp" in metadata
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+        and not _has_namespace_finalizers(obj)
+    )
+
+
+def _has_namespace_finalizers(obj: Obj) -> bool:
+    is_namespace = obj["kind"] == "Namespace" and obj["apiVersion"] == "v1"
+    return is_namespace and bool(obj.get("spec", {}).get("finalizers"))
+
+
+def _attributes(call: Call, obj: Obj, old: Obj) -> Attributes:
+    return Attributes(
+        "UPDATE",
+        call.user,
+        call.kind,
+        call.namespace,
+        call.name,
+        subresource=call.subresource,
+        obj=obj,
+        old=old,
+        dry_run=call.dry_run,
+    )
+
+
+def _copy(obj: Obj) -> Obj:
+    """A change may be tried several times, and each consumes what it is given."""
+    copy: Obj = msgspec.json.decode(msgspec.json.encode(obj))
+    return copy

@@ -1,0 +1,138 @@
+"""watch: what happens to a selection of objects, from a revision on.
+
+Called for GET with `watch`, and by the in-process client. With a selector the type of an event
+follows from whether the object matched before and matches now. It never queues: a reader who is too
+slow gets Gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from ...store import Event, Expired, Record, Watch
+from ...store.record import ADDED, DELETED, MODIFIED, record_of
+from ..failures import expired
+from ..registry import Call, Registry, bucket_of
+from ..selection import ALL, Selection
+from .get import parse_revision
+
+BOOKMARK = "BOOKMARK"
+BOOKMARK_EVERY = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    selection: Selection = ALL
+    resource_version: str = ""
+    bookmarks: bool = False
+    initial_events: bool | None = None  # sendInitialEvents
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One event for one watcher; a bookmark has no record, only the revision."""
+
+    type: str
+    revision: int
+    record: Record | None = None
+    ends_initial_events: bool = False
+
+
+async def watch(
+    registry: Registry, call: Call, options: WatchOptions
+) -> AsyncGenerator[list[Seen], None]:
+    """Batches of events, until the time is over or the server stops.
+
+    1. What is there now, where the client has no revision or asks for it (WatchList).
+    2. Every change after that, and now and then a bookmark where nothing else tells the revision.
+    """
+    begun, initial = _begin(registry, call, options)
+    registry.watches.add(begun)
+    try:
+        if initial is not None:  # 1
+            yield initial
+        async for seen in _follow(registry, begun, options):  # 2
+            yield seen
+    finally:
+        registry.watches.discard(begun)
+        begun.close()
+
+
+def _begin(
+    registry: Registry, call: Call, options: WatchOptions
+) -> tuple[Watch, list[Seen] | None]:
+    store, bucket = registry.store, bucket_of(call.kind)
+    after = parse_revision(options.resource_version)
+    wants_initial = options.initial_events
+    if wants_initial is None:
+        wants_initial = after == 0
+    try:
+        if not wants_initial:
+            return store.watch(bucket, call.namespace, after=after or store.revision), None
+        snapshot = store.list(bucket, call.namespace)
+        begun = store.watch(bucket, call.namespace, after=snapshot.revision)
+    except Expired as too_old:
+        raise expired(str(too_old)) from too_old
+    chosen = [record for record in snapshot.records if options.selection.matches(record)]
+    initial = [Seen(ADDED, record.revision, record) for record in chosen]
+    if options.initial_events and options.bookmarks:
+        initial.append(Seen(BOOKMARK, snapshot.revision, ends_initial_events=True))
+    return begun, initial
+
+
+async def _follow(
+    registry: Registry, begun: Watch, options: WatchOptions
+) -> AsyncGenerator[list[Seen], None]:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + options.timeout if options.timeout is not None else None
+    while not begun.is_closed:
+        seen = _visible(begun, options.selection)
+        if seen:
+            yield seen
+            continue
+        wait = BOOKMARK_EVERY if options.bookmarks else None
+        if end is not None:
+            left = end - loop.time()
+            if left <= 0:
+                return
+            wait = left if wait is None else min(wait, left)
+        if not await _woken(begun, wait) and options.bookmarks:
+            yield [Seen(BOOKMARK, registry.store.revision)]
+
+
+async def _woken(begun: Watch, seconds: float | None) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await begun.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+def _visible(begun: Watch, selection: Selection) -> list[Seen]:
+    try:
+        events = begun.pending()
+    except Expired as too_slow:
+        raise expired(str(too_slow)) from too_slow
+    if selection.is_everything:
+        return [Seen(event.type, event.revision, event.record) for event in events]
+    return [seen for event in events if (seen := _through(event, selection)) is not None]
+
+
+def _through(event: Event, selection: Selection) -> Seen | None:
+    """The event as it looks to one who sees only what matches."""
+    before = event.previous is not None and selection.matches(event.previous)
+    now = event.type != DELETED and selection.matches(event.record)
+    if now:
+        return Seen(MODIFIED if before else ADDED, event.revision, event.record)
+    return Seen(DELETED, event.revision, _last_seen(event)) if before else None
+
+
+def _last_seen(event: Event) -> Record:
+    """An object that no longer matches leaves as it last looked, at the revision of its leaving."""
+    if event.type == DELETED or event.previous is None:
+        return event.record
+    return record_of(event.previous.decode(), event.record.key, event.revision)

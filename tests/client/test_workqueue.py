@@ -123,8 +123,9 @@ async def test_no_key_is_ever_in_two_workers_hands(queue):
         queue.add(round_ % 7)
         if round_ % 10 == 0:
             await asyncio.sleep(0)
-    while not queue.is_idle:
-        await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        while not queue.is_idle:  # noqa: ASYNC110
+            await asyncio.sleep(0)
     for task in workers:
         task.cancel()
     await asyncio.gather(*workers, return_exceptions=True)

@@ -101,7 +101,7 @@ class Informer:
         """
         revision = revision_of(obj)
         key = key_of(obj)
-        await self._until(lambda: self._revision >= revision, f"{key} at {revision}", timeout)
+        await self.until(lambda: self._revision >= revision, f"{key} at {revision}", timeout)
 
     async def gone(self, obj: Obj, timeout: float = 30.0) -> None:
         """Wait until the cache has seen our deletion of `obj`, or at least its beginning."""
@@ -111,7 +111,7 @@ class Informer:
             now = self._cache.get(key)
             return now is None or uid_of(now) != uid or "deletionTimestamp" in meta(now)
 
-        await self._until(is_gone, f"the deletion of {key}", timeout)
+        await self.until(is_gone, f"the deletion of {key}", timeout)
 
     async def run(self) -> None:
         """Follow the API server until cancelled."""
@@ -226,7 +226,8 @@ class Informer:
                 still.append((condition, waiter))
         self._waiting = still
 
-    async def _until(self, condition: Callable[[], bool], what: str, timeout: float) -> None:
+    async def until(self, condition: Callable[[], bool], what: str, timeout: float = 30.0) -> None:
+        """Wait until the cache is as `condition` wants it; looked at after each change."""
         if condition():
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

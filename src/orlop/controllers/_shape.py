@@ -1,0 +1,190 @@
+"""The shape of every controller: informers fill a queue of keys, workers reconcile them.
+
+A controller names its kind and what it owns or watches, and writes one method, `reconcile(key)`,
+that makes the world as that one object wants it, whatever happened before. Reads come from
+informer caches; after each write the writer waits until its cache has seen it, so that a reconcile
+never starts from before the last one. Nothing here knows a particular kind.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from typing import ClassVar, NamedTuple
+
+from .. import errors
+from ..api import selectors
+from ..api.kinds import Kind
+from ..api.objects import Key, Obj, controller_of, key_of, labels_of, meta
+from ..client.api import Api, WatchEvent
+from ..client.clock import Clock, SystemClock
+from ..client.informer import Handler, Informer, Informers
+from ..client.recorder import Recorder
+from ..client.workqueue import Backoff, WorkQueue
+from ..log import logger
+from .status import merge_diff
+
+Keys = Callable[[WatchEvent, Obj | None], Iterable[Key]]
+
+BY_CONTROLLER = "controller"
+# Upstream waits up to 1,000 s after repeated failures; people who mend a quota wait less here.
+_BACKOFF = Backoff(first=0.005, longest=60.0)
+# An object whose reconcile is long, say of a thousand pods that all change, is let rest in
+# proportion: many events are then one look, and no object has the loop for itself.
+_QUICK, _REST, _LONGEST_REST = 0.002, 4.0, 1.0
+
+
+class Result(NamedTuple):
+    """How a reconcile ended: done until something changes, or to be looked at again in time."""
+
+    after: float | None = None
+
+    @classmethod
+    def done(cls) -> Result:
+        return cls(None)
+
+    @classmethod
+    def again(cls, after: float) -> Result:
+        return cls(max(after, 0.0))
+
+    def sooner(self, other: Result) -> Result:
+        """The earlier of two wishes."""
+        times = [result.after for result in (self, other) if result.after is not None]
+        return Result(min(times)) if times else self
+
+
+def by_controller(obj: Obj) -> tuple[str]:
+    """Index: the uid of an object's controller; objects without one are under their namespace."""
+    owner = controller_of(obj)
+    return (str(owner["uid"]) if owner else without_controller(meta(obj).get("namespace") or ""),)
+
+
+def without_controller(namespace: str) -> str:
+    return f"none in {namespace}"
+
+
+class Controller(abc.ABC):
+    """One control loop; subclasses set the class variables and write `reconcile`."""
+
+    name: ClassVar[str]  # the component that events come from, upstream's name where it has one
+    kind: ClassVar[Kind]  # what keys name
+    owns: ClassVar[tuple[Kind, ...]] = ()  # kinds whose controller reference leads to a key
+    adopts: ClassVar[bool] = False  # whether owned kinds are also found by spec.selector
+    workers: ClassVar[int] = 5
+
+    def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
+        self.api = api
+        self.informers = informers
+        self.clock = clock or SystemClock()
+        self.recorder = Recorder(api, self.name, clock=self.clock)
+        self._not_before: dict[Key, float] = {}
+        self.queue: WorkQueue[Key] = WorkQueue(backoff=_BACKOFF, clock=self.clock)
+        self.log = logger(f"orlop.controllers.{self.name}")
+        self._watched: list[tuple[Informer, Handler]] = []
+        self.objects = self.watch(self.kind, lambda event, _: (key_of(event.object),))
+        for owned in self.owns:
+            informer = self.watch(owned, self._owner_keys)
+            informer.add_index(BY_CONTROLLER, by_controller)
+
+    @abc.abstractmethod
+    async def reconcile(self, key: Key) -> Result:
+        """Make the world as the object under `key` wants it; safe to call at any time."""
+
+    def watch(self, kind: Kind, keys: Keys, *, metadata_only: bool = False) -> Informer:
+        """Queue `keys(event, previous)` whenever an object of `kind` changes."""
+        informer = self.informers.metadata(kind) if metadata_only else self.informers.informer(kind)
+
+        def handler(event: WatchEvent, previous: Obj | None) -> None:
+            for key in keys(event, previous):
+                self.queue.add(key)
+
+        self._watched.append((informer, handler))
+        return informer
+
+    async def run(self) -> None:
+        """Reconcile until cancelled; no failure of an object ends the loop."""
+        try:
+            for informer, handler in self._watched:
+                informer.subscribe(handler)
+            for informer, _ in self._watched:
+                await informer.synced()
+            async with asyncio.TaskGroup() as group:
+                for number in range(self.workers):
+                    group.create_task(self._work(), name=f"{self.name} {number}")
+        finally:
+            for informer, handler in self._watched:
+                informer.unsubscribe(handler)
+            self.queue.close()
+
+    async def write_status(self, obj: Obj, status: Obj, *, lock: bool = False) -> Obj:
+        """Write what differs in the status, if anything; `lock`: only if nobody else wrote."""
+        patch = merge_diff(obj.get("status") or {}, status)
+        if not patch:
+            return obj
+        body: Obj = {"status": patch}
+        if lock:
+            body["metadata"] = {"resourceVersion": meta(obj)["resourceVersion"]}
+        written = await self.api.patch(self.kind, key_of(obj), body, subresource="status")
+        await self.objects.seen(written)
+        return written
+
+    async def _work(self) -> None:
+        while True:
+            key = await self.queue.get()
+            early = self._not_before.pop(key, 0.0) - self.clock.now()
+            try:
+                if early > 0:
+                    self.queue.add_after(key, early)
+                else:
+                    await self._reconcile(key)
+            finally:
+                self.queue.done(key)
+
+    async def _reconcile(self, key: Key) -> None:
+        began = self.clock.now()
+        try:
+            result = await self.reconcile(key)
+        except (errors.Conflict, errors.NotFound, errors.AlreadyExists) as error:
+            # Somebody was quicker: the next look starts from what they made.
+            self.log.debug("reconcile lost a race", key=key, error=error)
+            self.queue.add_rate_limited(key)
+        except errors.Error as error:
+            delay = self.queue.add_rate_limited(key)
+            self.log.warning("reconcile failed", key=key, error=error, again_in=f"{delay:.3f}s")
+        except Exception:
+            self.queue.add_rate_limited(key)
+            self.log.error("reconcile broke", key=key, exc_info=True)
+        else:
+            self.queue.forget(key)
+            if result.after is not None:
+                self.queue.add_after(key, result.after)
+            took = self.clock.now() - began
+            if took > _QUICK and result.after != 0:
+                self._not_before[key] = began + took + min(took * _REST, _LONGEST_REST)
+
+    def _owner_keys(self, event: WatchEvent, previous: Obj | None) -> Iterator[Key]:
+        obj = event.object
+        for state in (obj, previous):
+            reference = controller_of(state) if state is not None else None
+            if reference is not None and self._is_ours(reference):
+                yield Key(meta(obj).get("namespace") or "", reference["name"])
+        if self.adopts and event.type != "DELETED" and controller_of(obj) is None:
+            yield from self._adopters(obj, previous)
+
+    def _is_ours(self, reference: Obj) -> bool:
+        group = reference["apiVersion"].rpartition("/")[0]
+        return bool(reference["kind"] == self.kind.kind and group == self.kind.group)
+
+    def _adopters(self, orphan: Obj, previous: Obj | None) -> Iterator[Key]:
+        """Who might adopt an object that has no controller (any more), or has other labels now."""
+        labels = labels_of(orphan)
+        is_news = (
+            previous is None or labels_of(previous) != labels or controller_of(previous) is not None
+        )
+        if not labels or not is_news:
+            return
+        for candidate in self.objects.list(meta(orphan).get("namespace") or ""):
+            selector = selectors.from_structure(candidate["spec"].get("selector"))
+            if not selector.is_empty and selector.matches(labels):
+                yield key_of(candidate)

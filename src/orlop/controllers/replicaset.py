@@ -1,0 +1,131 @@
+"""Keeps the number of pods of a ReplicaSet at `spec.replicas`.
+
+Called by the controller manager with the key of a ReplicaSet whenever it, or a pod it owns,
+changes. Reads only from informer caches, writes only through the API; it never looks at nodes or
+jobs. As pkg/controller/replicaset/replica_set.go, but instead of counting expectations it waits
+for its cache to reach the revision of its last write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import errors
+from ..api import selectors
+from ..api.kinds import POD, REPLICA_SET
+from ..api.objects import (
+    Key,
+    Obj,
+    controller_of,
+    is_active,
+    is_deleting,
+    is_ready,
+    labels_of,
+    meta,
+    uid_of,
+)
+from ..client.api import Api
+from ..client.clock import Clock
+from ..client.informer import Informers
+from ._shape import BY_CONTROLLER, Controller, Result, by_controller
+from .claims import Claims
+from .pods import BURST, PodControl, is_available, pod_from_template, seconds_until_available
+from .ranks import cheapest_first
+from .status import condition, with_condition, without_condition
+
+FAILURE = "ReplicaFailure"
+
+
+class ReplicaSets(Controller):
+    name = "replicaset-controller"
+    kind = REPLICA_SET
+    owns = (POD,)
+    adopts = True
+
+    def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
+        super().__init__(api, informers, clock=clock)
+        self.pods = informers.informer(POD)
+        self.objects.add_index(BY_CONTROLLER, by_controller)
+        self._claims = Claims(api, self.pods, REPLICA_SET)
+        self._control = PodControl(api, self.pods, self.recorder)
+
+    async def reconcile(self, key: Key) -> Result:
+        replica_set = self.objects.get(key)
+        if replica_set is None:
+            return Result.done()
+        selector = selectors.from_structure(replica_set["spec"].get("selector"))
+        active = await self._claims.claim(replica_set, selector, wanted=is_active)
+        failure: errors.ApiError | None = None
+        if not is_deleting(replica_set):
+            try:
+                await self._scale(replica_set, active)
+            except errors.ApiError as error:
+                failure = error
+        result = await self._write_status(replica_set, failure)
+        if failure is not None:
+            raise failure
+        return result
+
+    async def _scale(self, replica_set: Obj, active: Sequence[Obj]) -> None:
+        missing = replica_set["spec"].get("replicas", 1) - len(active)
+        if missing > 0:
+            template = replica_set["spec"]["template"]
+            pods = [pod_from_template(template, replica_set) for _ in range(min(missing, BURST))]
+            await self._control.create(replica_set, pods)
+        elif missing < 0:
+            related = self._related(replica_set)
+            surplus = cheapest_first(active, related, self.clock.now())[: min(-missing, BURST)]
+            await self._control.delete(replica_set, surplus)
+
+    def _related(self, replica_set: Obj) -> list[Obj]:
+        """The pods of all ReplicaSets of the same owner: they share its nodes."""
+        owner = controller_of(replica_set)
+        siblings = self.objects.by_index(BY_CONTROLLER, owner["uid"]) if owner else [replica_set]
+        return [
+            pod
+            for sibling in siblings
+            for pod in self.pods.by_index(BY_CONTROLLER, uid_of(sibling))
+        ]
+
+    async def _write_status(self, replica_set: Obj, failure: errors.ApiError | None) -> Result:
+        """Observe what is there now, our own writes included."""
+        now = self.clock.now()
+        pods = self.pods.by_index(BY_CONTROLLER, uid_of(replica_set))
+        active = [pod for pod in pods if is_active(pod)]
+        min_ready = replica_set["spec"].get("minReadySeconds", 0)
+        status = {
+            **_counts(replica_set, active, min_ready, now),
+            "observedGeneration": meta(replica_set).get("generation", 0),
+        }
+        conditions = self._conditions(replica_set, active, failure)
+        if conditions:
+            status["conditions"] = conditions
+        await self.write_status(replica_set, status)
+        waits = [
+            seconds_until_available(pod, min_ready, now)
+            for pod in active
+            if is_ready(pod) and not is_available(pod, min_ready, now)
+        ]
+        return Result.again(min(waits)) if waits else Result.done()
+
+    def _conditions(
+        self, replica_set: Obj, active: Sequence[Obj], failure: errors.ApiError | None
+    ) -> list[Obj]:
+        conditions = (replica_set.get("status") or {}).get("conditions") or []
+        if failure is None:
+            return without_condition(conditions, FAILURE)
+        missing = replica_set["spec"].get("replicas", 1) > len(active)
+        reason = "FailedCreate" if missing else "FailedDelete"
+        now = self.clock.now()
+        return with_condition(conditions, condition(FAILURE, "True", reason, failure.message, now))
+
+
+def _counts(replica_set: Obj, active: Sequence[Obj], min_ready: float, now: float) -> Obj:
+    """As calculateStatus: counts of zero are left out, but for `replicas`."""
+    wanted = selectors.from_labels(labels_of(replica_set["spec"]["template"]))
+    counts = {
+        "fullyLabeledReplicas": sum(wanted.matches(labels_of(pod)) for pod in active),
+        "readyReplicas": sum(is_ready(pod) for pod in active),
+        "availableReplicas": sum(is_available(pod, min_ready, now) for pod in active),
+    }
+    return {"replicas": len(active), **{name: count for name, count in counts.items() if count}}

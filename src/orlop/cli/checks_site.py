@@ -78,7 +78,7 @@ def runtimes(settings: Settings) -> Iterator[Finding]:
         yield ok("runtime", str(runtime))
     if not found:
         remedy = (
-            "install crun or apptainer (both work without root), or load a module in `slurm.prologue` "
-            "of config.yaml if only compute nodes have one; `image: host` needs none"
+            "install crun or apptainer (both work without root); if only compute nodes have one, "
+            "load its module in `slurm.prologue` of config.yaml; `image: host` needs none"
         )
         yield note("runtime", "neither crun nor apptainer on this host's PATH", remedy)

@@ -220,9 +220,8 @@ def _keep_node_ports(spec: Obj, former: Obj) -> None:
         number = by_port.get(_port_key(port))
         if number and not port.get("nodePort") and number not in taken:
             port["nodePort"] = number
-    if not spec.get("healthCheckNodePort") and former.get("healthCheckNodePort"):
-        if spec.get("externalTrafficPolicy") == "Local":
-            spec["healthCheckNodePort"] = former["healthCheckNodePort"]
+    if spec.get("externalTrafficPolicy") == "Local" and not spec.get("healthCheckNodePort"):
+        _take(spec, former, "healthCheckNodePort")
 
 
 def _port_key(port: Obj) -> tuple[str, int]:

@@ -88,7 +88,21 @@ def check(pod: Obj) -> list[str]:
     refused = [str(finding) for finding in findings if finding.refuses]
     if refused:
         raise Refusal("; ".join(refused))
-    return [str(finding) for finding in findings]
+    return [str(finding) for finding in findings] + _not_oneself(pod)
+
+
+def _not_oneself(pod: Obj) -> list[str]:
+    """Containers that ask for another user where there is only one."""
+    spec = pod["spec"]
+    words = "on the node's own root a container runs as the owner of this cluster"
+    found = []
+    for field_name in ("initContainers", "containers"):
+        for container in spec.get(field_name) or []:
+            contexts = (spec.get("securityContext"), container.get("securityContext"))
+            asks = any(c and ("runAsUser" in c or "runAsGroup" in c) for c in contexts)
+            if asks and runs_on_host(pod, container.get("image", "")):
+                found.append(f'spec.{field_name}["{container["name"]}"].securityContext: {words}')
+    return found
 
 
 def runs_on_host(pod: Obj, image: str) -> bool:

@@ -1,0 +1,165 @@
+"""No wish of a pod is passed over in silence: the table knows every field there is."""
+
+from __future__ import annotations
+
+import pytest
+
+from orlop.api.schema import build
+from orlop.kubelet.support import Nested, treatment, unsupported
+
+from .objects import a_container, a_pod
+
+STRUCTS = {
+    "": "PodSpec",
+    "containers": "Container",
+    "initContainers": "Container",
+    "containers.env": "EnvVar",
+    "containers.env.valueFrom": "EnvVarSource",
+    "containers.lifecycle": "Lifecycle",
+    "containers.ports": "ContainerPort",
+    "containers.resources": "ResourceRequirements",
+    "containers.securityContext": "SecurityContext",
+    "containers.volumeMounts": "VolumeMount",
+    "securityContext": "PodSecurityContext",
+    "volumes": "Volume",
+    "volumes.emptyDir": "EmptyDirVolumeSource",
+    "volumes.projected": "ProjectedVolumeSource",
+    "volumes.projected.sources": "VolumeProjection",
+}
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return build()
+
+
+@pytest.mark.parametrize("path", STRUCTS, ids=[name or "spec" for name in STRUCTS])
+def test_every_field_of_the_schema_is_in_the_table(schema, path):
+    fields = schema.struct(f"core_v1.{STRUCTS[path]}").fields
+    missing = [name for name in fields if treatment(f"{path}.{name}".lstrip(".")) is None]
+    assert missing == []
+
+
+def test_whatever_is_nested_in_the_table_is_walked_here():
+    def nested(entry, path):
+        for name, inner in entry.table.items():
+            if isinstance(inner, Nested):
+                yield f"{path}{name}"
+                yield from nested(inner, f"{path}{name}.")
+
+    found = {
+        path for top in ("containers", "volumes") for path in nested(treatment(top), f"{top}.")
+    }
+    assert found == {path for path in STRUCTS if path.startswith(("containers.", "volumes."))}
+
+
+TOKEN = {"serviceAccountToken": {"path": "token"}}
+
+
+def findings(pod):
+    return {finding.path: finding.refuses for finding in unsupported(pod)}
+
+
+def test_an_ordinary_pod_has_no_unmet_wishes():
+    pod = a_pod(
+        a_container(
+            command=["sh"],
+            args=["-c", "true"],
+            env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+            envFrom=[{"configMapRef": {"name": "c"}}],
+            ports=[{"containerPort": 80, "protocol": "TCP"}],
+            resources={"limits": {"cpu": "1", "nvidia.com/gpu": "1"}, "requests": {"cpu": "1"}},
+            securityContext={"runAsUser": 5, "readOnlyRootFilesystem": True},
+            volumeMounts=[{"name": "v", "mountPath": "/v", "mountPropagation": "None"}],
+            imagePullPolicy="Always",
+            terminationMessagePath="/dev/termination-log",
+            terminationMessagePolicy="File",
+        ),
+        dnsPolicy="ClusterFirst",
+        schedulerName="default-scheduler",
+        securityContext={"fsGroup": 5, "seccompProfile": {"type": "RuntimeDefault"}},
+        serviceAccountName="default",
+        tolerations=[{"operator": "Exists"}],
+        enableServiceLinks=True,
+        hostNetwork=True,
+        hostUsers=False,
+        os={"name": "linux"},
+        volumes=[{"name": "v", "emptyDir": {"medium": "Memory"}}],
+        shareProcessNamespace=False,
+    )
+    assert findings(pod) == {}
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ({"dnsConfig": {"nameservers": ["1.1.1.1"]}}, "spec.dnsConfig"),
+        ({"dnsPolicy": "None"}, "spec.dnsPolicy"),
+        ({"subdomain": "sub"}, "spec.subdomain"),
+        ({"runtimeClassName": "gvisor"}, "spec.runtimeClassName"),
+        ({"ephemeralContainers": [{"name": "debug"}]}, "spec.ephemeralContainers"),
+        ({"inventedIn2030": 1}, "spec.inventedIn2030"),
+        (
+            {"volumes": [{"name": "t", "projected": {"sources": [TOKEN]}}]},
+            'spec.volumes["t"].projected.sources[0].serviceAccountToken',
+        ),
+    ],
+)
+def test_harmless_wishes_of_a_pod_are_named(spec, path):
+    assert findings(a_pod(**spec)) == {path: False}
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"livenessProbe": {"tcpSocket": {"port": 1}}}, "livenessProbe"),
+        ({"readinessProbe": {"tcpSocket": {"port": 1}}}, "readinessProbe"),
+        ({"startupProbe": {"tcpSocket": {"port": 1}}}, "startupProbe"),
+        ({"lifecycle": {"preStop": {"sleep": {"seconds": 1}}}}, "lifecycle.preStop"),
+        ({"securityContext": {"capabilities": {"drop": ["ALL"]}}}, "securityContext.capabilities"),
+        ({"ports": [{"containerPort": 80, "hostPort": 80}]}, "ports[0].hostPort"),
+        ({"resources": {"limits": {"ephemeral-storage": "1Gi"}}}, "resources.limits"),
+    ],
+)
+def test_harmless_wishes_of_a_container_are_named(fields, path):
+    assert findings(a_pod(a_container(**fields))) == {f'spec.containers["main"].{path}': False}
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        (
+            {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]},
+            'spec.volumes["d"].persistentVolumeClaim',
+        ),
+        ({"volumes": [{"name": "d", "nfs": {"path": "/"}}]}, 'spec.volumes["d"].nfs'),
+        ({"volumes": [{"name": "d", "ephemeral": {}}]}, 'spec.volumes["d"].ephemeral'),
+        (
+            {"volumes": [{"name": "d", "emptyDir": {"medium": "HugePages"}}]},
+            'spec.volumes["d"].emptyDir.medium',
+        ),
+        (
+            {"initContainers": [a_container("side", restartPolicy="Always")]},
+            'spec.initContainers["side"].restartPolicy',
+        ),
+        ({"hostPID": True}, "spec.hostPID"),
+        ({"hostIPC": True}, "spec.hostIPC"),
+        ({"shareProcessNamespace": True}, "spec.shareProcessNamespace"),
+        ({"os": {"name": "windows"}}, "spec.os"),
+        ({"securityContext": {"sysctls": [{"name": "a"}]}}, "spec.securityContext.sysctls"),
+        (
+            {"containers": [a_container(securityContext={"privileged": True})]},
+            'spec.containers["main"].securityContext.privileged',
+        ),
+        (
+            {"containers": [a_container(lifecycle={"postStart": {"exec": {}}})]},
+            'spec.containers["main"].lifecycle.postStart',
+        ),
+        (
+            {"containers": [a_container(volumeDevices=[{"name": "d"}])]},
+            'spec.containers["main"].volumeDevices',
+        ),
+    ],
+)
+def test_what_would_run_wrongly_is_refused(spec, path):
+    assert findings(a_pod(**spec)) == {path: True}

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from tools.devroot import DevRoot, dev_root
 
-from . import files, namespaces
+from . import cgroups, files, namespaces, rest
 from .accounts import account
 from .daemons import Daemons
 from .node import Node, network_namespace
@@ -33,7 +33,7 @@ class SlurmCluster:
         self.root = root
         self.spec = spec or Spec()
         self.dev = dev or dev_root()
-        self.nodes = {name: Node(name, root) for name in [HEAD, *self.spec.node_names]}
+        self.nodes = {name: self._node(name) for name in [HEAD, *self.spec.node_names]}
         self.daemons = Daemons(self)
         self._lifeline: tuple[int, int] | None = None
         self._owner: Process | None = None
@@ -44,7 +44,7 @@ class SlurmCluster:
         state = State.load(root)
         cluster = cls(root, state.spec, DevRoot(state.dev_root))
         for name, process in state.nodes.items():
-            cluster.nodes[name] = Node(name, root, process)
+            cluster.nodes[name] = cluster._node(name, process)
         cluster._owner = state.owner
         return cluster
 
@@ -148,6 +148,14 @@ class SlurmCluster:
         answer = self.run(HEAD, ["sinfo", "-h", "-N", "-o", "%N %T"], check=False)
         return dict(line.split() for line in answer.stdout.splitlines())
 
+    def expire(self, job: str) -> None:
+        """Lets a job's time limit pass now; Slurm looks at limits every 30 s."""
+        self.run(HEAD, ["scontrol", "update", f"JobId={job}", "EndTime=now"])
+
+    @property
+    def rest_socket(self) -> Path:
+        return rest.socket_path(self.root)
+
     # Commands
 
     def run(
@@ -188,7 +196,7 @@ class SlurmCluster:
         return self.nodes[node].popen(
             argv,
             account=account(user) if user else None,
-            directory=str(self.home_of(user)) if user else "/",
+            directory=str(self.home_of(user)) if user and self.home_of(user).exists() else "/",
             env=self.environment(user) | dict(env or {}),
             **popen,
         )
@@ -213,6 +221,9 @@ class SlurmCluster:
         }
 
     # Nodes
+
+    def _node(self, name: str, init: Process | None = None) -> Node:
+        return Node(name, self.root, has_cgroups=self.spec.cgroups, init=init)
 
     def _boot(self, names: list[str]) -> None:
         lifeline = self._lifeline[0] if self._lifeline else None
@@ -254,8 +265,11 @@ def clear(root: Path) -> None:
     if not root.exists():
         return
     if is_cluster(root):
-        for node in SlurmCluster.attach(root).nodes.values():
+        cluster = SlurmCluster.attach(root)
+        for node in cluster.nodes.values():
             node.power_off()
+        if cluster.spec.cgroups:
+            cgroups.remove(root)
     elif any(root.iterdir()):
         raise FileExistsError(f"{root} holds something else than a cluster; choose another folder")
     shutil.rmtree(root)

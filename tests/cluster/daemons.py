@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from . import rest
+from .accounting import Accounting
 from .process import wait_until
 from .spec import HEAD
 
@@ -24,10 +26,14 @@ class Daemons:
 
     def start(self) -> None:
         self.start_munged()
+        if self.cluster.spec.accounting:
+            Accounting(self.cluster).start()
         self.start_slurmctld()
         with ThreadPoolExecutor() as pool:
             list(pool.map(self.start_slurmd, self.cluster.spec.node_names))
         self.cluster.wait_idle()
+        if self.cluster.spec.rest:
+            rest.start(self.cluster)
 
     def start_munged(self) -> None:
         munge = self.cluster.root / "munge"
@@ -44,9 +50,12 @@ class Daemons:
 
     def stop_slurmctld(self) -> None:
         """As `systemctl stop` would: it saves its state and goes."""
-        pid = (self.cluster.root / "slurmctld.pid").read_text().strip()
+        self.end_by_pid_file(self.cluster.root / "slurmctld.pid")
+
+    def end_by_pid_file(self, path: Path) -> None:
+        pid = path.read_text().strip()
         self.cluster.run(HEAD, ["kill", pid])
-        wait_until(lambda: not self._is_running(pid), "slurmctld has ended")
+        wait_until(lambda: not self._is_running(pid), f"{path.stem} has ended")
 
     def _is_running(self, pid: str) -> bool:
         return self.cluster.run(HEAD, ["kill", "-0", pid], check=False).returncode == 0

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tools.devroot import DevRoot
 
-from . import slurm_conf
+from . import cgroups, rest, slurm_conf
 from .accounts import PASSWD, cluster_users, passwd_with_homes
 from .programs import hidden_programs, link_runtimes
 from .spec import HEAD_ADDRESS, Spec
@@ -58,6 +58,8 @@ def write(root: Path, spec: Spec, dev: DevRoot) -> None:
     _write_etc(root, spec)
     _write_homes(root, spec)
     _write_keys(root)
+    if spec.rest:
+        rest.write_key(root)
     _make_gpus(root, spec)
 
 
@@ -76,6 +78,9 @@ def _write_etc(root: Path, spec: Spec) -> None:
         "hidden": "".join(f"{path}\n" for path in hidden_programs(spec.runtimes)),
         "hidden-program": "",
     }
+    if spec.cgroups:
+        texts["cgroup.conf"] = slurm_conf.cgroup_conf(cgroups.version())
+        texts["cgroups"] = cgroups.table(root)
     for name, text in texts.items():
         (root / "etc" / name).write_text(text)
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from . import cgroups
 from .accounts import Account
 from .namespaces import spawn
 from .process import Process, wait_until
@@ -20,12 +21,25 @@ from .process import Process, wait_until
 INIT = Path(__file__).with_name("node-init")
 BOOT_TIMEOUT = 30.0
 
+# What enters a node's namespaces has still to enter its groups: the root of those that it sees,
+# or, where version 2 wants processes in leaves only, the leaf that node-init made.
+JOIN_CGROUPS = """
+if [ -d /sys/fs/cgroup/init ]; then
+    echo 0 > /sys/fs/cgroup/init/cgroup.procs
+else
+    for group in /sys/fs/cgroup/*/cgroup.procs; do echo 0 > "$group"; done
+fi
+exec "$@"
+"""
+
 
 class Node:
-    def __init__(self, name: str, root: Path, init: Process | None = None) -> None:
+    def __init__(
+        self, name: str, root: Path, *, has_cgroups: bool, init: Process | None = None
+    ) -> None:
         self.name = name
         self.root = root
-        self.cgroups = 0
+        self.has_cgroups = has_cgroups
         self._init = init
         self._boot: subprocess.Popen[bytes] | None = None
         self._children: list[subprocess.Popen[Any]] = []
@@ -44,6 +58,8 @@ class Node:
     def begin_boot(self, lifeline: int | None) -> None:
         """Starts to boot; `finish_boot` waits for the end, so that nodes can boot together."""
         (self.root / "nodes" / self.name).mkdir(parents=True, exist_ok=True)
+        if self.has_cgroups:
+            cgroups.create(self.root, self.name)
         kinds = ["--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child"]
         command = [str(INIT), self.name, str(self.root)]
         with (self.root / "log" / f"console-{self.name}").open("ab") as console:
@@ -60,7 +76,7 @@ class Node:
         return {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "LIFELINE": "0" if lifeline is None else "1",
-            "CGROUPS": str(self.cgroups),
+            "CGROUPS": str(cgroups.version() if self.has_cgroups else 0),
         }
 
     def finish_boot(self) -> None:
@@ -86,9 +102,15 @@ class Node:
         if account is not None:
             ids = [f"--reuid={account.uid}", f"--regid={account.gid}", "--init-groups"]
             argv = ["/usr/bin/setpriv", *ids, "--", *argv]
-        cgroup = self.cgroups != 0
+        if self.has_cgroups:
+            argv = ["/bin/sh", "-c", JOIN_CGROUPS, "sh", *argv]
         child = spawn(
-            self.init.pid, argv, directory=directory, cgroup=cgroup, env=dict(env), **popen
+            self.init.pid,
+            argv,
+            directory=directory,
+            cgroup=self.has_cgroups,
+            env=dict(env),
+            **popen,
         )
         self._children = [c for c in self._children if c.returncode is None]
         self._children.append(child)
@@ -103,6 +125,8 @@ class Node:
         if self._boot is not None:
             self._boot.wait(BOOT_TIMEOUT)
         self._init = self._boot = None
+        if self.has_cgroups:
+            cgroups.remove(self.root, self.name)
 
     def _is_gone(self) -> bool:
         # The kernel lets the first process go only when its parents have seen the others' end;

@@ -7,14 +7,12 @@ no other sees.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from tools.devroot import DevRoot
 
 from . import images, oci
 from .cluster import SlurmCluster
+from .locks import locked
 from .process import wait_until
 from .push import Connect, push, request
 from .spec import HEAD
@@ -113,7 +112,7 @@ class Registry:
 def prepared_storage(dev: DevRoot) -> Path:
     """The storage with all test images; filled by whoever asks first."""
     storage = dev.images / f"registry-{_recipe()}"
-    with _locked(dev.images):
+    with locked(dev.images):
         if not storage.exists():
             _fill(storage, dev)
     return storage
@@ -139,14 +138,6 @@ def _recipe() -> str:
     """Changes when the images do."""
     sources = (Path(module.__file__ or "").read_bytes() for module in (images, oci))
     return hashlib.sha256(b"".join(sources)).hexdigest()[:12]
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def copy_storage(source: Path, target: Path) -> None:

@@ -13,12 +13,13 @@ from .spec import HEAD, HEAD_ADDRESS, Spec
 # Quick to start: no gathering of submissions, no pause between two scheduling passes.
 SCHEDULER = "batch_sched_delay=0,sched_min_interval=0,bf_interval=5,bf_yield_sleep=1000"
 GPU_NODES = 2
+CLUSTER_NAME = "orlop"
 
 
 def base_settings(root: Path, munge_socket: Path) -> dict[str, str]:
     """What both kinds of cluster, that of root and that of one user, have in common."""
     return {
-        "ClusterName": "orlop",
+        "ClusterName": CLUSTER_NAME,
         "AuthType": "auth/munge",
         # A requeued job waits until its credential expires, 120 s by default.
         "AuthInfo": f"socket={munge_socket},cred_expire=5",
@@ -40,7 +41,7 @@ def base_settings(root: Path, munge_socket: Path) -> dict[str, str]:
         "SchedulerType": "sched/backfill",
         "SchedulerParameters": SCHEDULER,
         "KillWait": "5",
-        "SlurmdTimeout": "10",
+        "SlurmdTimeout": "60",
         "MaxJobCount": "50000",
         "MaxArraySize": "20001",
     }
@@ -63,6 +64,13 @@ def settings(root: Path, spec: Spec) -> dict[str, str]:
             "AccountingStorageHost": HEAD_ADDRESS,
             # Connections to slurmdbd ignore AuthInfo and look for the socket here.
             "AccountingStoragePass": str(socket),
+            # As most sites: an unknown account or QOS is refused when the job is submitted.
+            "AccountingStorageEnforce": "associations,limits,qos",
+        }
+    if spec.rest:
+        lines |= {
+            "AuthAltTypes": "auth/jwt",
+            "AuthAltParameters": f"jwt_key={root}/etc/jwt.key",
         }
     if spec.cgroups:
         lines |= {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .cluster import CommandFailed, SlurmCluster
+from .cluster import SlurmCluster
+from .commands import CommandFailed, Commands
+from .rootless import RootlessSlurm
 from .spec import Partition, Spec
 
-__all__ = ["CommandFailed", "Partition", "SlurmCluster", "Spec"]
+__all__ = ["CommandFailed", "Commands", "Partition", "RootlessSlurm", "SlurmCluster", "Spec"]

@@ -20,15 +20,16 @@ from tools.devroot import DevRoot, dev_root
 
 from . import cgroups, files, namespaces, rest
 from .accounts import account
+from .commands import Commands
 from .daemons import Daemons
 from .node import Node, network_namespace
-from .process import Process, wait_until
+from .process import Process
 from .programs import SYSTEM_PATH, user_path
 from .spec import HEAD, HEAD_ADDRESS, Spec
 from .state import State, is_cluster
 
 
-class SlurmCluster:
+class SlurmCluster(Commands):
     def __init__(self, root: Path, spec: Spec | None = None, dev: DevRoot | None = None) -> None:
         self.root = root
         self.spec = spec or Spec()
@@ -68,23 +69,14 @@ class SlurmCluster:
 
     @property
     def home(self) -> Path:
-        """The user's home, the same path on every node and outside."""
         return self.home_of(self.user)
 
     def home_of(self, user: str) -> Path:
         return self.root / "home" / user
 
     @property
-    def slurm_conf(self) -> Path:
-        return self.root / "etc" / "slurm.conf"
-
-    @property
     def head_address(self) -> str:
         return HEAD_ADDRESS
-
-    @property
-    def log(self) -> Path:
-        return self.root / "log"
 
     # Life
 
@@ -140,14 +132,6 @@ class SlurmCluster:
     def start_slurmctld(self) -> None:
         self.daemons.start_slurmctld()
 
-    def wait_idle(self, timeout: float = 60.0) -> None:
-        wait_until(lambda: set(self.node_states().values()) == {"idle"}, "all nodes idle", timeout)
-
-    def node_states(self) -> dict[str, str]:
-        """Slurm's word on each node, such as idle, mixed or down*; empty if it does not answer."""
-        answer = self.run(HEAD, ["sinfo", "-h", "-N", "-o", "%N %T"], check=False)
-        return dict(line.split() for line in answer.stdout.splitlines())
-
     def expire(self, job: str) -> None:
         """Lets a job's time limit pass now; Slurm looks at limits every 30 s."""
         self.run(HEAD, ["scontrol", "update", f"JobId={job}", "EndTime=now"])
@@ -158,31 +142,6 @@ class SlurmCluster:
 
     # Commands
 
-    def run(
-        self,
-        node: str,
-        argv: Sequence[str],
-        *,
-        user: str | None = None,
-        env: Mapping[str, str] | None = None,
-        input: str | None = None,
-        timeout: float = 60.0,
-        check: bool = True,
-    ) -> subprocess.CompletedProcess[str]:
-        """Runs a command to its end, as root unless a user is named; `env` is added to theirs."""
-        pipes = {"stdin": subprocess.PIPE if input is not None else subprocess.DEVNULL}
-        pipes |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with self.popen(node, argv, user=user, env=env, text=True, **pipes) as child:
-            try:
-                output, errors = child.communicate(input, timeout)
-            except BaseException:
-                child.kill()
-                raise
-        result = subprocess.CompletedProcess(argv, child.returncode, output, errors)
-        if check and result.returncode:
-            raise CommandFailed(node, result)
-        return result
-
     def popen(
         self,
         node: str,
@@ -192,7 +151,7 @@ class SlurmCluster:
         env: Mapping[str, str] | None = None,
         **popen: Any,
     ) -> subprocess.Popen[Any]:
-        """Starts a command; what is returned is that very process, to signal and to wait for."""
+        """As root, unless a user is named."""
         return self.nodes[node].popen(
             argv,
             account=account(user) if user else None,
@@ -248,16 +207,6 @@ class SlurmCluster:
     def _save(self) -> None:
         on = {name: node.init for name, node in self.nodes.items() if node.is_on}
         State(self.spec, self.dev.path, on, self._owner).save(self.root)
-
-
-class CommandFailed(AssertionError):
-    """A command on a node ended otherwise than a test expected; shows what it said."""
-
-    def __init__(self, node: str, result: subprocess.CompletedProcess[str]) -> None:
-        words = " ".join(result.args)
-        said = (result.stdout + result.stderr).strip()
-        super().__init__(f"{words} on {node} ended with {result.returncode}:\n{said}")
-        self.result = result
 
 
 def clear(root: Path) -> None:

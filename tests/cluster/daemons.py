@@ -43,10 +43,7 @@ class Daemons:
 
     def start_slurmctld(self) -> None:
         self.cluster.run(HEAD, ["slurmctld"])
-        wait_until(self._slurmctld_answers, "slurmctld answers")
-
-    def _slurmctld_answers(self) -> bool:
-        return self.cluster.run(HEAD, ["scontrol", "ping"], check=False).returncode == 0
+        wait_until(self.cluster.slurmctld_answers, "slurmctld answers")
 
     def stop_slurmctld(self) -> None:
         """As `systemctl stop` would: it saves its state and goes."""

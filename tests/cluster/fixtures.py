@@ -3,13 +3,15 @@
 `slurm` is shared by all tests of a worker and must be left as it was found; `slurm_with` shares
 clusters of another spec the same way; `new_slurm` starts one for a test that breaks things.
 `registry` is on the head of `slurm`; `registry_on` starts one on any cluster's head, and
-`loopback_registry` needs no cluster. Without root those of a cluster skip, all for one reason.
+`loopback_registry` needs no cluster. `rootless_slurm` is the kind that one user runs alone.
+Without root those of a cluster skip, all for one reason.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -20,10 +22,13 @@ import pytest
 from tools.devroot import DevRoot, dev_root
 
 from .cluster import SlurmCluster, sweep
+from .programs import SYSTEM_PATH
 from .registry import Registry, prepared_storage
+from .rootless import RootlessSlurm, sweep_rootless
 from .spec import Spec
 
 KEEP = "ORLOP_KEEP_CLUSTERS"
+NEEDS_ROOT = "tests on a real Slurm need root: run them as root or with sudo"
 
 StartSlurm = Callable[[Spec], SlurmCluster]
 StartRegistry = Callable[[SlurmCluster], Registry]
@@ -36,7 +41,7 @@ def namespaces_of_root() -> None:
         attempt = ["unshare", "--mount", "--net", "--pid", "--fork", "true"]
         if subprocess.run(attempt, capture_output=True, check=False).returncode == 0:
             return
-    pytest.skip("a Slurm of several nodes needs root: run the tests as root or with sudo")
+    pytest.skip(NEEDS_ROOT)
 
 
 @pytest.fixture(scope="session")
@@ -93,6 +98,17 @@ def new_slurm(cluster_folders: Callable[[], Path], orlop_dev_root: DevRoot) -> I
     """Starts clusters for one test, which may cut power and stop daemons as it likes."""
     with ExitStack() as stack:
         yield lambda spec: start(cluster_folders(), spec, orlop_dev_root, stack)
+
+
+@pytest.fixture(scope="session")
+def rootless_slurm(orlop_dev_root: DevRoot) -> Iterator[RootlessSlurm]:
+    """Slurm of one ordinary user: of the test user where root runs the tests, else of whoever."""
+    if shutil.which("slurmctld", path=SYSTEM_PATH) is None:
+        pytest.skip(NEEDS_ROOT)
+    sweep_rootless(orlop_dev_root.clusters)
+    folder = orlop_dev_root.clusters / f"rootless-{os.getpid()}"
+    with RootlessSlurm(folder, dev=orlop_dev_root) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.cluster import CommandFailed, SlurmCluster, clear, sweep
+from tests.cluster.cluster import SlurmCluster, clear, sweep
+from tests.cluster.commands import CommandFailed
 from tests.cluster.fixtures import StartSlurm
 from tests.cluster.process import Process, wait_until
 from tests.cluster.spec import HEAD, Partition, Spec

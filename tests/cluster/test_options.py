@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import cgroups
-from tests.cluster.cluster import CommandFailed, SlurmCluster
+from tests.cluster.cluster import SlurmCluster
+from tests.cluster.commands import CommandFailed
 from tests.cluster.fixtures import StartSlurm
 from tests.cluster.process import wait_until
 from tests.cluster.slurm_conf import slurm_conf

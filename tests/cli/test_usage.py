@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from orlop.cli import usage
+from orlop.cli.usage import Usage
+
+# As sacct 22.05 prints it with -n -P: the job, its batch step, its extern step, an srun step.
+SACCT = """\
+17|COMPLETED|00:00:10|2|200M|00:01.500|
+17.batch|COMPLETED|00:00:10|2||00:01.400|1204K
+17.0|COMPLETED|00:00:09|2||00:00.100|3.50M
+18|CANCELLED by 1000|00:00:00|0|100M|00:00:00|
+19|RUNNING|1-00:00:01|1|1G|00:00:00|
+19.batch|RUNNING|1-00:00:01|1||00:00:00|
+nonsense
+"""
+
+
+def test_sacct_gives_the_jobs_time_and_the_largest_steps_memory():
+    found = usage.parse_sacct(SACCT)
+    assert found["17"] == Usage("COMPLETED", "00:00:10", "2", "200M", "00:01.500", "3.50M")
+    assert found["18"].state == "CANCELLED"
+    assert found["19"].max_rss == ""
+    assert set(found) == {"17", "18", "19"}
+
+
+def test_squeue_gives_what_was_asked_for():
+    found = usage.parse_squeue("17|RUNNING|1:02|2|200M\nnonsense\n")
+    assert found == {"17": Usage("RUNNING", "1:02", "2", "200M")}
+
+
+@pytest.mark.parametrize(
+    ("size", "kib"),
+    [("", 0), ("0", 0), ("512", 512), ("1204K", 1204), ("3.5M", 3584), ("1G", 2**20)],
+)
+def test_sizes_compare_whatever_their_unit(size, kib):
+    assert usage._kib(size) == kib

@@ -133,7 +133,12 @@ class Informer:
 
     async def _list_and_watch(self) -> None:
         if not self._watch_from:
-            listed = await self._api.list(self.kind)
+            try:
+                listed = await self._api.list(self.kind)
+            except errors.NotFound:
+                # An API server that does not serve the kind has none of it, so far.
+                self._synced.set()
+                raise
             await self._replace(listed)
             self._watch_from = listed.resource_version
         count = 0

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import abc
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from .. import errors
 from ..api import selectors
@@ -25,7 +25,7 @@ from ..client.workqueue import Backoff, WorkQueue
 from ..log import logger
 from .status import merge_diff
 
-Keys = Callable[[WatchEvent, Obj | None], Iterable[Key]]
+K = TypeVar("K", bound=Hashable)
 
 BY_CONTROLLER = "controller"
 # Upstream waits up to 1,000 s after repeated failures; people who mend a quota wait less here.
@@ -33,6 +33,7 @@ _BACKOFF = Backoff(first=0.005, longest=60.0)
 # An object whose reconcile is long, say of a thousand pods that all change, is let rest in
 # proportion: many events are then one look, and no object has the loop for itself.
 _QUICK, _REST, _LONGEST_REST = 0.002, 4.0, 1.0
+_TURN = 0.001  # seconds of reconciles that never wait, before other tasks get a turn
 
 
 class Result(NamedTuple):
@@ -64,13 +65,10 @@ def without_controller(namespace: str) -> str:
     return f"none in {namespace}"
 
 
-class Controller(abc.ABC):
-    """One control loop; subclasses set the class variables and write `reconcile`."""
+class Loop(abc.ABC, Generic[K]):
+    """Informers fill a queue, workers empty it; keys are whatever a subclass reconciles."""
 
     name: ClassVar[str]  # the component that events come from, upstream's name where it has one
-    kind: ClassVar[Kind]  # what keys name
-    owns: ClassVar[tuple[Kind, ...]] = ()  # kinds whose controller reference leads to a key
-    adopts: ClassVar[bool] = False  # whether owned kinds are also found by spec.selector
     workers: ClassVar[int] = 5
 
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
@@ -78,29 +76,25 @@ class Controller(abc.ABC):
         self.informers = informers
         self.clock = clock or SystemClock()
         self.recorder = Recorder(api, self.name, clock=self.clock)
-        self._not_before: dict[Key, float] = {}
-        self.queue: WorkQueue[Key] = WorkQueue(backoff=_BACKOFF, clock=self.clock)
+        self.queue: WorkQueue[K] = WorkQueue(backoff=_BACKOFF, clock=self.clock)
         self.log = logger(f"orlop.controllers.{self.name}")
+        self._not_before: dict[K, float] = {}
         self._watched: list[tuple[Informer, Handler]] = []
-        self.objects = self.watch(self.kind, lambda event, _: (key_of(event.object),))
-        for owned in self.owns:
-            informer = self.watch(owned, self._owner_keys)
-            informer.add_index(BY_CONTROLLER, by_controller)
 
     @abc.abstractmethod
-    async def reconcile(self, key: Key) -> Result:
+    async def reconcile(self, key: K) -> Result:
         """Make the world as the object under `key` wants it; safe to call at any time."""
 
-    def watch(self, kind: Kind, keys: Keys, *, metadata_only: bool = False) -> Informer:
-        """Queue `keys(event, previous)` whenever an object of `kind` changes."""
-        informer = self.informers.metadata(kind) if metadata_only else self.informers.informer(kind)
+    def watch(
+        self, informer: Informer, keys: Callable[[WatchEvent, Obj | None], Iterable[K]]
+    ) -> None:
+        """Queue `keys(event, previous)` whenever an object changes."""
 
         def handler(event: WatchEvent, previous: Obj | None) -> None:
             for key in keys(event, previous):
                 self.queue.add(key)
 
         self._watched.append((informer, handler))
-        return informer
 
     async def run(self) -> None:
         """Reconcile until cancelled; no failure of an object ends the loop."""
@@ -117,20 +111,13 @@ class Controller(abc.ABC):
                 informer.unsubscribe(handler)
             self.queue.close()
 
-    async def write_status(self, obj: Obj, status: Obj, *, lock: bool = False) -> Obj:
-        """Write what differs in the status, if anything; `lock`: only if nobody else wrote."""
-        patch = merge_diff(obj.get("status") or {}, status)
-        if not patch:
-            return obj
-        body: Obj = {"status": patch}
-        if lock:
-            body["metadata"] = {"resourceVersion": meta(obj)["resourceVersion"]}
-        written = await self.api.patch(self.kind, key_of(obj), body, subresource="status")
-        await self.objects.seen(written)
-        return written
-
     async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        turn = loop.time()
         while True:
+            if loop.time() - turn > _TURN:
+                await asyncio.sleep(0)
+                turn = loop.time()
             key = await self.queue.get()
             early = self._not_before.pop(key, 0.0) - self.clock.now()
             try:
@@ -141,7 +128,7 @@ class Controller(abc.ABC):
             finally:
                 self.queue.done(key)
 
-    async def _reconcile(self, key: Key) -> None:
+    async def _reconcile(self, key: K) -> None:
         began = self.clock.now()
         try:
             result = await self.reconcile(key)
@@ -162,6 +149,35 @@ class Controller(abc.ABC):
             took = self.clock.now() - began
             if took > _QUICK and result.after != 0:
                 self._not_before[key] = began + took + min(took * _REST, _LONGEST_REST)
+
+
+class Controller(Loop[Key]):
+    """The control loop of one kind; subclasses set the class variables and write `reconcile`."""
+
+    kind: ClassVar[Kind]  # what keys name
+    owns: ClassVar[tuple[Kind, ...]] = ()  # kinds whose controller reference leads to a key
+    adopts: ClassVar[bool] = False  # whether owned kinds are also found by spec.selector
+
+    def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
+        super().__init__(api, informers, clock=clock)
+        self.objects = informers.informer(self.kind)
+        self.watch(self.objects, lambda event, _: (key_of(event.object),))
+        for kind in self.owns:
+            owned = informers.informer(kind)
+            owned.add_index(BY_CONTROLLER, by_controller)
+            self.watch(owned, self._owner_keys)
+
+    async def write_status(self, obj: Obj, status: Obj, *, lock: bool = False) -> Obj:
+        """Write what differs in the status, if anything; `lock`: only if nobody else wrote."""
+        patch = merge_diff(obj.get("status") or {}, status)
+        if not patch:
+            return obj
+        body: Obj = {"status": patch}
+        if lock:
+            body["metadata"] = {"resourceVersion": meta(obj)["resourceVersion"]}
+        written = await self.api.patch(self.kind, key_of(obj), body, subresource="status")
+        await self.objects.seen(written)
+        return written
 
     def _owner_keys(self, event: WatchEvent, previous: Obj | None) -> Iterator[Key]:
         obj = event.object

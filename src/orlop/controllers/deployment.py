@@ -44,7 +44,8 @@ class Deployments(Controller):
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)
         self.replica_sets = informers.informer(REPLICA_SET)
-        self.pods = self.watch(POD, self._recreated)
+        self.pods = informers.informer(POD)
+        self.watch(self.pods, self._recreated)
         self.pods.add_index(BY_CONTROLLER, by_controller)
         self._claims = Claims(api, self.replica_sets, DEPLOYMENT)
 

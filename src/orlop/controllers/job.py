@@ -50,7 +50,8 @@ class Jobs(Controller):
 
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)
-        self.pods = self.watch(POD, _tracked_for)
+        self.pods = informers.informer(POD)
+        self.watch(self.pods, _tracked_for)
         self.pods.add_index(BY_JOB, lambda pod: map(str, _job_keys(pod)))
         self._claims = Claims(api, self.pods, JOB, finalizer=FINALIZER)
         self._control = PodControl(api, self.pods, self.recorder)

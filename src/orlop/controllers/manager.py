@@ -1,0 +1,90 @@
+"""Runs all controllers of a cluster, side by side on one set of informers.
+
+Started by the composition; `run` lasts until it is cancelled. A controller that breaks is logged
+and started again, and never takes the others down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterable
+from typing import ClassVar, Protocol
+
+from ..api.kinds import STORED, Kind
+from ..client.api import Api
+from ..client.clock import Clock, SystemClock, sleep
+from ..client.informer import Informers
+from ..client.workqueue import Backoff
+from ..log import logger
+from .deployment import Deployments
+from .endpoints import EndpointsController
+from .endpointslice import EndpointSlices
+from .garbage_collector import GarbageCollector
+from .job import Jobs
+from .namespace import Namespaces
+from .podgc import PodGc
+from .replicaset import ReplicaSets
+from .root_ca import RootCa
+from .serviceaccount import ServiceAccounts
+from .ttl_after_finished import TtlAfterFinished
+
+log = logger(__name__)
+_RESTART = Backoff(first=1.0, longest=60.0)
+
+
+class Runnable(Protocol):
+    """A controller of any shape."""
+
+    name: ClassVar[str]
+
+    async def run(self) -> None: ...
+
+
+class ControllerManager:
+    """All controllers; `root_ca` is the PEM of the cluster's CA, published where given."""
+
+    def __init__(
+        self,
+        api: Api,
+        informers: Informers,
+        *,
+        root_ca: str = "",
+        kinds: Iterable[Kind] = STORED,
+        clock: Clock | None = None,
+    ) -> None:
+        self._clock = clock or SystemClock()
+        every = tuple(kinds)
+        controllers: list[Runnable] = [
+            kind(api, informers, clock=self._clock)
+            for kind in (
+                Deployments,
+                ReplicaSets,
+                Jobs,
+                TtlAfterFinished,
+                ServiceAccounts,
+                EndpointSlices,
+                EndpointsController,
+                PodGc,
+            )
+        ]
+        controllers.append(Namespaces(api, informers, clock=self._clock, kinds=every))
+        if root_ca:
+            controllers.append(RootCa(api, informers, root_ca, clock=self._clock))
+        # Last, because it follows by their metadata alone the kinds that nobody else follows.
+        controllers.append(GarbageCollector(api, informers, clock=self._clock, kinds=every))
+        self.controllers = controllers
+
+    async def run(self) -> None:
+        """Run every controller until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for controller in self.controllers:
+                group.create_task(self._keep_running(controller), name=controller.name)
+
+    async def _keep_running(self, controller: Runnable) -> None:
+        for failures in itertools.count():
+            try:
+                await controller.run()
+            except Exception:
+                log.error("controller broke", controller=controller.name, exc_info=True)
+            await sleep(self._clock, _RESTART.delay(failures))

@@ -1,0 +1,276 @@
+"""A client of registries: the pull half of the OCI distribution specification.
+
+Used by `cache`, one client per image pulled. Tries mirrors before the registry itself, https before
+the plain http that loopback and configured registries may speak, each login before none. Every
+failure is an ImageError that says which registry, what it answered, and what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ipaddress
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from ...errors import ImageError
+from ...settings import ImageSettings
+from .credentials import Credential
+from .manifest import ACCEPT, Blob, check, digest_of
+from .reference import Reference
+
+_HUB = "registry-1.docker.io"
+_CHUNK = 1 << 18
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
+_TRIES = 3
+_CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
+_TRANSIENT = (429, 500, 502, 503, 504)
+
+Progress = Callable[[int], None]
+
+
+class _Unreachable(Exception):
+    """This endpoint does not answer; another may."""
+
+
+class _Refused(Exception):
+    """An answer that is an error."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"{status} {text}".strip())
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a registry or its mirror is spoken to."""
+
+    url: str  # scheme://host[:port][/prefix]
+    is_mirror: bool = False
+
+
+def endpoints(registry: str, settings: ImageSettings) -> list[Endpoint]:
+    """The mirrors of a registry, in their order, then itself."""
+    found = []
+    for mirror in settings.mirrors.get(registry, []):
+        urls = [mirror] if "://" in mirror else _urls(mirror, settings)
+        found += [Endpoint(url.rstrip("/"), is_mirror=True) for url in urls]
+    return found + [Endpoint(url) for url in _urls(registry, settings)]
+
+
+def _urls(host: str, settings: ImageSettings) -> list[str]:
+    if host in settings.insecure_registries:
+        return [f"http://{host}"]
+    if host == "docker.io":
+        return [f"https://{_HUB}"]
+    return [f"https://{host}", f"http://{host}"] if is_loopback(host) else [f"https://{host}"]
+
+
+def is_loopback(host: str) -> bool:
+    name = re.sub(r":\d+$", "", host).strip("[]")
+    try:
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+class Client:
+    """Pulls of one repository; `close` it after use."""
+
+    def __init__(
+        self, reference: Reference, settings: ImageSettings, credentials: Sequence[Credential]
+    ) -> None:
+        self._reference = reference
+        self._endpoints = endpoints(reference.registry, settings)
+        self._credentials: list[Credential | None] = [*credentials, None]
+        self._authorization: dict[str, str] = {}  # endpoint -> header that worked
+        # Proxies of the environment are for the world outside, not for this host.
+        trust = not is_loopback(reference.registry)
+        self._session = aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=trust)
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def manifest(self, wanted: str) -> tuple[str, bytes]:
+        """Digest and bytes of a manifest by tag or digest, checked against the digest."""
+        data, header = await self._anywhere(lambda endpoint: self._manifest(endpoint, wanted))
+        if ":" in wanted:
+            check(data, wanted, f"manifest of {self._reference}")
+            return wanted, data
+        digest = digest_of(data)
+        if header.startswith("sha256:") and header != digest:
+            check(data, header, f"manifest of {self._reference}")
+        return digest, data
+
+    async def blob(self, blob: Blob) -> bytes:
+        """A small blob: an image's configuration."""
+        data: bytes = await self._anywhere(lambda endpoint: self._blob_bytes(endpoint, blob))
+        check(data, blob.digest, f"configuration of {self._reference}")
+        return data
+
+    async def download(self, blob: Blob, target: Path, progress: Progress) -> None:
+        """A layer into a file, its digest checked on the way."""
+        await self._anywhere(lambda endpoint: self._blob_file(endpoint, blob, target, progress))
+
+    # One endpoint
+
+    async def _manifest(self, endpoint: Endpoint, wanted: str) -> tuple[bytes, str]:
+        headers = {"Accept": ACCEPT}
+        async with self._get(endpoint, f"manifests/{wanted}", headers) as response:
+            return await response.read(), response.headers.get("Docker-Content-Digest", "")
+
+    async def _blob_bytes(self, endpoint: Endpoint, blob: Blob) -> bytes:
+        async with self._get(endpoint, f"blobs/{blob.digest}", {}) as response:
+            return await response.read()
+
+    async def _blob_file(
+        self, endpoint: Endpoint, blob: Blob, target: Path, progress: Progress
+    ) -> None:
+        algorithm = blob.digest.partition(":")[0]
+        found = hashlib.new(algorithm)
+        done = 0
+        try:
+            async with self._get(endpoint, f"blobs/{blob.digest}", {}) as response:
+                with target.open("wb") as file:
+                    async for chunk in response.content.iter_chunked(_CHUNK):
+                        found.update(chunk)
+                        file.write(chunk)
+                        done += len(chunk)
+                        progress(len(chunk))
+        except BaseException:
+            progress(-done)
+            raise
+        if f"{algorithm}:{found.hexdigest()}" != blob.digest:
+            progress(-done)
+            raise _Unreachable(f"sent other bytes than {blob.digest}")
+
+    # Trying
+
+    async def _anywhere(self, ask: Callable[[Endpoint], Any]) -> Any:
+        """The first endpoint's answer; the last one's failure, told to the user."""
+        failure: Exception = _Unreachable("has no address")
+        for endpoint in self._endpoints:
+            for attempt in range(_TRIES):
+                try:
+                    return await ask(endpoint)
+                except _Refused as error:
+                    failure = error
+                    if error.status not in _TRANSIENT:
+                        break
+                except (aiohttp.ClientError, TimeoutError, _Unreachable) as error:
+                    failure = error
+                    if isinstance(error, aiohttp.ClientConnectorError):
+                        break
+                if attempt + 1 < _TRIES:
+                    await asyncio.sleep(0.5 * 2**attempt)
+        raise self._told(failure)
+
+    @asynccontextmanager
+    async def _get(
+        self, endpoint: Endpoint, path: str, headers: dict[str, str]
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A 200 answer, logging in as the registry asks for it."""
+        url = f"{endpoint.url}/v2/{self._reference.repository}/{path}"
+        known = self._authorization.get(endpoint.url)
+        response = await self._session.get(url, headers=_with(headers, known))
+        if response.status == 401:
+            async with response:
+                challenge = response.headers.get("WWW-Authenticate", "")
+                refusal = _Refused(401, await _words(response))
+            response = await self._logged_in(endpoint, url, headers, challenge, refusal)
+        async with response:
+            if response.status != 200:
+                raise _Refused(response.status, await _words(response))
+            yield response
+
+    async def _logged_in(
+        self,
+        endpoint: Endpoint,
+        url: str,
+        headers: dict[str, str],
+        challenge: str,
+        refusal: _Refused,
+    ) -> aiohttp.ClientResponse:
+        """The answer to the first login that is let in."""
+        for credential in self._credentials:
+            authorization = await self._login(challenge, credential)
+            if authorization is None:
+                continue
+            response = await self._session.get(url, headers=_with(headers, authorization))
+            if response.status not in (401, 403):
+                self._authorization[endpoint.url] = authorization
+                return response
+            async with response:
+                refusal = _Refused(response.status, await _words(response))
+        raise refusal
+
+    async def _login(self, challenge: str, credential: Credential | None) -> str | None:
+        """The Authorization header that a 401 asks for; None if this login has none."""
+        scheme, _, rest = challenge.partition(" ")
+        if scheme.lower() == "basic":
+            return credential.basic() if credential else None
+        fields = dict(_CHALLENGE.findall(rest))
+        if scheme.lower() != "bearer" or "realm" not in fields:
+            return None
+        token = await self._token(fields, credential)
+        return f"Bearer {token}" if token else None
+
+    async def _token(self, fields: dict[str, str], credential: Credential | None) -> str:
+        scope = f"repository:{self._reference.repository}:pull"
+        query = {"scope": fields.get("scope") or scope}
+        if service := fields.get("service"):
+            query["service"] = service
+        if credential is not None and credential.identity_token:
+            form = {**query, "grant_type": "refresh_token", "client_id": "orlop"}
+            form["refresh_token"] = credential.identity_token
+            asked = self._session.post(fields["realm"], data=form)
+        else:
+            headers = {"Authorization": credential.basic()} if credential else {}
+            asked = self._session.get(fields["realm"], params=query, headers=headers)
+        async with asked as response:
+            if response.status != 200:
+                return ""
+            answer = await response.json(content_type=None)
+        return str(answer.get("token") or answer.get("access_token") or "")
+
+    def _told(self, failure: Exception) -> ImageError:
+        """The failure as a pod's author needs it."""
+        image, registry = str(self._reference), self._reference.registry
+        if isinstance(failure, _Refused) and failure.status == 404:
+            remedy = "check its name and tag"
+            return ImageError("ErrImagePull", f"{registry} has no image {image}; {remedy}")
+        if isinstance(failure, _Refused) and failure.status in (401, 403):
+            remedy = "name an imagePullSecret in the pod, or log in with `docker login` or"
+            message = f"{registry} refuses access to {image} ({failure}), or has no such image"
+            return ImageError("ErrImagePull", f"{message}; {remedy} `apptainer registry login`")
+        if isinstance(failure, _Refused) and failure.status == 429:
+            message = f"{registry} answers too many requests from here for {image}"
+            return ImageError("ErrImagePull", f"{message}; log in, or set images.mirrors")
+        if isinstance(failure, _Refused):
+            return ImageError(
+                "ErrImagePull", f"{registry} failed for {image}: {failure}; try later"
+            )
+        why = str(failure) or type(failure).__name__
+        remedy = "check the name; set images.mirrors, images.insecure_registries or a proxy"
+        message = f"registry {registry} cannot be reached from this host for {image}: {why}"
+        return ImageError("ErrImagePull", f"{message}; {remedy} (HTTPS_PROXY) if it needs one")
+
+
+def _with(headers: dict[str, str], authorization: str | None) -> dict[str, str]:
+    return {**headers, "Authorization": authorization} if authorization else headers
+
+
+async def _words(response: aiohttp.ClientResponse) -> str:
+    """The registry's own message, from its JSON errors."""
+    try:
+        answer = await response.json(content_type=None)
+        errors = answer.get("errors") or []
+        return "; ".join(str(error.get("message") or error.get("code")) for error in errors)
+    except (ValueError, AttributeError, aiohttp.ClientError):
+        return response.reason or ""

@@ -82,8 +82,8 @@ def _namespace(kind: Kind, metadata: Obj) -> Errors:
 
 
 def _common(metadata: Obj) -> Errors:
-    errors = labels("metadata.labels", metadata.get("labels"))
-    errors += annotations("metadata.annotations", metadata.get("annotations"))
+    errors = check_labels("metadata.labels", metadata.get("labels"))
+    errors += check_annotations("metadata.annotations", metadata.get("annotations"))
     if metadata.get("ownerReferences"):
         errors += _owners(metadata["ownerReferences"])
     for finalizer in metadata.get("finalizers") or ():
@@ -91,7 +91,7 @@ def _common(metadata: Obj) -> Errors:
     return errors
 
 
-def labels(field: str, values: dict[str, str] | None) -> Errors:
+def check_labels(field: str, values: dict[str, str] | None) -> Errors:
     errors: Errors = []
     for key, value in (values or {}).items():
         errors += bad_values(field, key, _label_key(key))
@@ -112,7 +112,7 @@ def _label_key(key: str) -> list[str]:
     return problems
 
 
-def annotations(field: str, values: dict[str, str] | None) -> Errors:
+def check_annotations(field: str, values: dict[str, str] | None) -> Errors:
     errors: Errors = []
     total = 0
     for key, value in (values or {}).items():

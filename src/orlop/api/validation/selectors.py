@@ -9,7 +9,7 @@ from __future__ import annotations
 from .. import names
 from ..objects import Obj
 from .errors import Errors, bad_value, bad_values, forbidden, required
-from .metadata import labels
+from .metadata import check_labels
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
@@ -17,7 +17,7 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 def label_selector(field: str, selector: Obj | None) -> Errors:
     if selector is None:
         return []
-    errors = labels(f"{field}.matchLabels", selector.get("matchLabels"))
+    errors = check_labels(f"{field}.matchLabels", selector.get("matchLabels"))
     for index, expression in enumerate(selector.get("matchExpressions") or ()):
         errors += _expression(f"{field}.matchExpressions[{index}]", expression)
     return errors

@@ -28,7 +28,7 @@ from .tenancy import resident
 GRACE = 30.0  # seconds for the control plane to end in order
 JOBS_GRACE = 60.0  # and for cancelled jobs to leave the queue
 
-# All that Orlop ever makes in its home; state.db has companions.
+# All that Orlop ever makes in its home, beside the database and its companions, `state.*`.
 OURS = (
     wellknown.CONFIG_FILE,
     wellknown.KUBECONFIG_FILE,
@@ -106,7 +106,7 @@ async def living(engine: Engine) -> list[Any]:
 def remove(paths: Paths) -> None:
     """Our own files, then the folder if nothing else is in it."""
     for path in paths.home.iterdir():
-        if path.name in OURS or path.name.startswith(wellknown.STATE_FILE):
+        if path.name in OURS or path.name.startswith("state."):
             shutil.rmtree(path, onerror=make_writable) if path.is_dir() else path.unlink()
     left = sorted(path.name for path in paths.home.iterdir())
     if left:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hashlib
 import os
 import ssl
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import click
 
@@ -115,8 +117,9 @@ class ControlPlane:
                 paths=self.paths,
                 tls=kubelet_tls,
                 token_key=self.pki.token_key,
-                agent_file=build_agent(self.paths.run),
+                agent_file=agent_file(self.paths.run),
             )
+            manager = ControllerManager(api, informers, root_ca=self.pki.ca.read_text())
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}
 
             mine = record.mine(url=self._url(port), port=port, engine=self.engine.name, job=job)
@@ -130,7 +133,7 @@ class ControlPlane:
             await until_stopped(
                 {
                     "informers": informers.run(),
-                    "controllers": ControllerManager(api, informers).run(),
+                    "controllers": manager.run(),
                     "scheduler": Scheduler(api, informers).run(),
                     "kubelet": kubelet.run(),
                     "heartbeat": self._beat(),
@@ -186,3 +189,10 @@ class ControlPlane:
                 for pair, context in contexts.items():
                     context.load_cert_chain(pair.crt, pair.key)
                 self._write_kubeconfig(url)
+
+
+def agent_file(folder: Path) -> Path:
+    """The agent under a name of its contents: jobs that wait keep the one they were made with."""
+    fresh = build_agent(folder / "agent.pyz")
+    digest = hashlib.sha256(fresh.read_bytes()).hexdigest()[:12]
+    return fresh.replace(folder / f"agent-{digest}.pyz")

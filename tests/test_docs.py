@@ -1,0 +1,97 @@
+"""The documentation says what is: links lead somewhere, nothing that users rely on is missing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+import yaml
+
+from orlop import wellknown
+from orlop.cli.kubectl_slurm import slurm
+from orlop.cli.main import COMMANDS, orlop
+from orlop.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+REFERENCE = ROOT / "docs" / "reference"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page):
+    links = re.findall(r"\]\((?!https?:|mailto:|#)([^)#]+)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def settings_of(struct: type[msgspec.Struct], prefix: str = "") -> list[str]:
+    names = []
+    for field in msgspec.structs.fields(struct):
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            names += [f"## {field.name}", *settings_of(field.type)]
+        else:
+            names.append(f"`{field.name}`")
+    return names
+
+
+def test_every_setting_is_in_the_reference():
+    page = (REFERENCE / "configuration.md").read_text()
+    assert [name for name in settings_of(Settings) if name not in page] == []
+
+
+def test_every_example_of_a_configuration_is_one():
+    for page in PAGES:
+        for block in re.findall(r"\n\n((?:    .*\n|\n)+)", page.read_text()):
+            text = "\n".join(line[4:] for line in block.splitlines())
+            if re.match(r"(slurm|images|agent):\n", text):
+                msgspec.convert(yaml.safe_load(text), Settings)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        wellknown.FLAGS,
+        wellknown.JOB_ID,
+        wellknown.NODE_LIST,
+        wellknown.RUNTIME_ANNOTATION,
+        wellknown.PARTITION_LABEL,
+        wellknown.FEATURE_LABEL_PREFIX,
+        wellknown.ENGINE_LABEL,
+        *wellknown.FLAGS_ALIASES,
+        *wellknown.MPI_FLAGS_ALIASES,
+        *wellknown.OPTION_ALIAS_PREFIXES,
+    ],
+)
+def test_every_annotation_and_label_is_in_the_reference(name):
+    assert name in (REFERENCE / "annotations.md").read_text()
+
+
+@pytest.mark.parametrize("name", [wellknown.ALLOCATED, wellknown.ENGINE_REACHABLE])
+def test_every_condition_is_in_the_reference(name):
+    assert name in (REFERENCE / "conditions.md").read_text()
+
+
+def test_every_command_and_flag_is_in_the_reference():
+    page = (REFERENCE / "commands.md").read_text()
+    context = click.Context(orlop)
+    for name in (name for name, entry in COMMANDS.items() if entry.help):
+        assert f"## orlop {name}\n" in page
+        command = orlop.get_command(context, name)
+        assert command is not None
+        flags = [opt for param in command.params for opt in param.opts if opt.startswith("--")]
+        assert [flag for flag in flags if flag not in page] == []
+    assert [name for name in slurm.commands if f"kubectl slurm {name}" not in page] == []
+
+
+def test_decisions_are_numbered_without_gaps_or_twins():
+    names = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("*.md"))
+    numbers = [int(name[:4]) for name in names]
+    assert numbers == list(range(1, len(numbers) + 1)), names
+
+
+def test_every_example_says_how_to_use_it():
+    for path in (ROOT / "examples").glob("*.yaml"):
+        assert path.read_text().startswith("# ")
+        assert f"kubectl apply -f {path.name}" in path.read_text()

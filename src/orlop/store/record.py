@@ -45,6 +45,11 @@ class Event:
         return self.record.revision
 
 
+def unsaved(obj: Obj, key: Key) -> Record:
+    """`obj` as a dry run shows it: under the revision it names, or none."""
+    return Record(0, key, _encoder.encode(obj))
+
+
 def record_of(obj: Obj, key: Key, revision: int) -> Record:
     """`obj` as it is kept under that revision."""
     stamped = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(revision)}}

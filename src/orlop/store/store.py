@@ -162,27 +162,33 @@ class Store:
         """Keep a new object; RevisionConflict if there is one of that key."""
         previous = self.newest(bucket, key)
         if previous is not None:
+            await self.settled()
             raise RevisionConflict(previous)
         return await self._write(bucket, ADDED, key, obj, None)
 
     async def update(self, bucket: str, key: Key, obj: Obj, *, expected: int) -> Record:
         """Replace the object if it is still at revision `expected`, else RevisionConflict."""
-        previous = self._expect(bucket, key, expected)
+        previous = await self._expect(bucket, key, expected)
         return await self._write(bucket, MODIFIED, key, obj, previous)
 
     async def delete(self, bucket: str, key: Key, obj: Obj, *, expected: int) -> Record:
         """Remove the object if it is still at `expected`; `obj` is its last state, for watchers."""
-        previous = self._expect(bucket, key, expected)
+        previous = await self._expect(bucket, key, expected)
         return await self._write(bucket, DELETED, key, obj, previous)
 
     async def settled(self) -> None:
-        """Return when everything accepted so far is durable; for answers that change nothing."""
+        """Return when everything accepted so far is durable.
+
+        For answers that change nothing, but tell of what another write has changed.
+        """
         if self._newest_write is not None and not self._newest_write.done():
             await asyncio.wait([self._newest_write])
 
-    def _expect(self, bucket: str, key: Key, expected: int) -> Record:
+    async def _expect(self, bucket: str, key: Key, expected: int) -> Record:
         previous = self.newest(bucket, key)
         if previous is None or previous.revision != expected:
+            # Whoever hears of a conflict will read again, and must then see what it lost to.
+            await self.settled()
             raise RevisionConflict(previous)
         return previous
 

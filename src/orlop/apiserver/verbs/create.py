@@ -12,7 +12,7 @@ from ...api import defaults, strategy
 from ...api.names import generate
 from ...api.objects import Obj
 from ...store import Record, RevisionConflict
-from ...store.record import record_of
+from ...store.record import unsaved
 from .. import interim as validation
 from ..admission import Attributes
 from ..failures import already_exists
@@ -71,7 +71,7 @@ def _pretend(registry: Registry, call: Call, obj: Obj) -> Record:
     taken = registry.store.newest(bucket_of(call.kind), call.key)
     if taken is not None:
         raise RevisionConflict(taken)
-    return record_of(obj, call.key, 0)
+    return unsaved(obj, call.key)
 
 
 def _another_name(registry: Registry, metadata: Obj) -> str:

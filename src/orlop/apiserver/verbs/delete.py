@@ -13,7 +13,7 @@ from typing import Any
 from ...api.objects import Obj, is_terminal
 from ...api.times import rfc3339
 from ...store import Record, RevisionConflict
-from ...store.record import record_of
+from ...store.record import unsaved
 from .. import rules
 from ..admission import Attributes
 from ..failures import bad_request, conflict
@@ -114,7 +114,7 @@ async def _delete(
         await registry.store.settled()
         return Deleted(current, is_gone=False)
     if call.dry_run:
-        return Deleted(record_of(obj, call.key, current.revision), is_gone=False)
+        return Deleted(unsaved(obj, call.key), is_gone=False)
     bucket = bucket_of(call.kind)
     record = await registry.store.update(bucket, call.key, obj, expected=current.revision)
     return Deleted(record, is_gone=False)

@@ -14,8 +14,9 @@ import msgspec
 
 from ...api import defaults, strategy
 from ...api.objects import Obj
+from ...errors import Conflict
 from ...store import Record, RevisionConflict
-from ...store.record import record_of
+from ...store.record import unsaved
 from .. import interim as validation
 from ..admission import Attributes
 from ..failures import conflict, not_found
@@ -67,6 +68,9 @@ async def modify(registry: Registry, call: Call, change: Change) -> Record:
             return await _replace(registry, call, change(current.decode()), current)
         except RevisionConflict:
             continue
+        except Conflict:
+            await registry.store.settled()  # so that the next read shows what it lost to
+            raise
     raise conflict(call.kind, call.name)
 
 
@@ -89,7 +93,7 @@ async def _replace(registry: Registry, call: Call, obj: Obj, current: Record) ->
         await registry.store.settled()
         return current
     if call.dry_run:
-        return record_of(obj, call.key, current.revision)
+        return unsaved(obj, call.key)
     bucket = bucket_of(call.kind)  # 4
     if _is_free_to_go(obj):
         return await registry.store.delete(bucket, call.key, obj, expected=current.revision)

@@ -14,26 +14,38 @@ from pathlib import Path
 from .devroot import DevRoot
 from .patched import library_folder, use_private_libc, use_private_libraries
 from .private_apt import PrivateApt
+from .steps import Lacking, Step
 
 RELEASE = "sid"
 PACKAGES = ["apptainer", "libc6", "libseccomp2", "libsqlite3-0"]
+
+
+def step(dev: DevRoot) -> Step:
+    return Step("apptainer", lambda: program(dev).exists(), lambda: fetch_apptainer(dev))
 
 
 def program(dev: DevRoot) -> Path:
     return dev.apptainer / "usr" / "bin" / "apptainer"
 
 
-def fetch_apptainer(dev: DevRoot) -> None:
+def fetch_apptainer(dev: DevRoot) -> str:
     """Unpacks, then patches in place, since the paths written into the programs are final."""
+    if shutil.which("patchelf") is None:
+        raise Lacking("patchelf is missing: apt-get install patchelf")
     prefix = dev.apptainer
     shutil.rmtree(prefix, ignore_errors=True)
     with PrivateApt(RELEASE) as apt:
         apt.extract(PACKAGES, prefix)
-    patch(prefix)
-    subprocess.run([program(dev), "--version"], check=True, capture_output=True)
+    try:
+        version = patch(prefix)
+    except BaseException:
+        # The program's presence is the sign that all was done.
+        shutil.rmtree(prefix)
+        raise
+    return f"{version} in {prefix}"
 
 
-def patch(prefix: Path) -> None:
+def patch(prefix: Path) -> str:
     libraries = library_folder(prefix)
     parts = libraries / "apptainer"
     use_private_libc(prefix / "usr" / "bin" / "apptainer", prefix)
@@ -50,3 +62,5 @@ def patch(prefix: Path) -> None:
     }.items():
         (prefix / link).symlink_to(target)
     (prefix / "usr/var/lib/apptainer/mnt/session").mkdir(parents=True)
+    ask = [str(prefix / "usr" / "bin" / "apptainer"), "--version"]
+    return subprocess.run(ask, check=True, capture_output=True, text=True).stdout.strip()

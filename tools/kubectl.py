@@ -15,29 +15,37 @@ from pathlib import Path
 from .devroot import DevRoot
 from .patched import use_private_libc
 from .private_apt import PrivateApt
+from .steps import Step
 
 NEWER_RELEASE = "trixie"
 OLDEST_MINOR = 27
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
-def kubectl_is_recent(dev: DevRoot) -> bool:
-    own = dev.bin / "kubectl"
-    found = str(own) if own.exists() else shutil.which("kubectl")
+def step(dev: DevRoot) -> Step:
+    return Step("kubectl", lambda: is_there(dev), lambda: fetch_kubectl(dev))
+
+
+def is_there(dev: DevRoot) -> bool:
+    if (dev.bin / "kubectl").exists():
+        return True
+    found = shutil.which("kubectl", path=SYSTEM_PATH)
     return found is not None and minor_version(found) >= OLDEST_MINOR
 
 
 def minor_version(program: str) -> int:
-    """Of 1.x; 0 for what does not run or does not say."""
+    """Of 1.x; 0 for what does not run, does not say, or only chooses between others."""
     words = [program, "version", "--client", "--output=json"]
     try:
         answer = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30)
-        version = json.loads(answer.stdout)["clientVersion"]["minor"]
-        return int(version.rstrip("+"))
+        version = json.loads(answer.stdout)["clientVersion"]
+        # Google's SDK has a kubectl that asks the server first which kubectl to be.
+        return 0 if "dispatcher" in version["gitVersion"] else int(version["minor"].rstrip("+"))
     except (OSError, ValueError, KeyError, subprocess.SubprocessError):
         return 0
 
 
-def fetch_kubectl(dev: DevRoot) -> None:
+def fetch_kubectl(dev: DevRoot) -> str:
     with PrivateApt(NEWER_RELEASE) as apt, tempfile.TemporaryDirectory(dir=dev.path) as folder:
         tree = Path(folder)
         apt.extract(["kubectl"], tree)
@@ -51,3 +59,4 @@ def fetch_kubectl(dev: DevRoot) -> None:
             raise RuntimeError(f"kubectl of Debian {NEWER_RELEASE} does not run here")
         dev.bin.mkdir(exist_ok=True)
         program.rename(dev.bin / "kubectl")
+    return f"1.{minor_version(str(dev.bin / 'kubectl'))} in {dev.bin}"

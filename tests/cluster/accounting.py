@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tools.devroot import PLAIN_USER, TEST_USER
+from tools.locks import locked
 
-from .locks import locked
 from .process import wait_until
 from .slurm_conf import CLUSTER_NAME
 from .spec import HEAD, HEAD_ADDRESS

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import wheel
 from tools.devroot import DevRoot, dev_root
 
 from .cluster import SlurmCluster, sweep
@@ -29,6 +30,8 @@ from .spec import Spec
 
 KEEP = "ORLOP_KEEP_CLUSTERS"
 NEEDS_ROOT = "tests on a real Slurm need root: run them as root or with sudo"
+
+CLUSTERS = frozenset({"namespaces_of_root", "rootless_slurm"})
 
 StartSlurm = Callable[[Spec], SlurmCluster]
 StartRegistry = Callable[[SlurmCluster], Registry]
@@ -47,6 +50,22 @@ def namespaces_of_root() -> None:
 @pytest.fixture(scope="session")
 def orlop_dev_root() -> DevRoot:
     return dev_root()
+
+
+@pytest.fixture(scope="session")
+def installed_orlop(orlop_dev_root: DevRoot) -> Path:
+    """The bin folder of Orlop as users have it, made from the sources as they are now.
+
+    It is first but one in the PATH of a cluster's users: whoever runs `orlop` there asks for this.
+    """
+    return wheel.refresh(orlop_dev_root) / "bin"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever stands on a real Slurm can be left out by `-m "not slurm"`."""
+    for item in items:
+        if CLUSTERS.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker("slurm")
 
 
 @pytest.fixture(scope="session")

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from tools.devroot import DevRoot
+from tools.locks import locked
 
 from . import images, oci
 from .cluster import SlurmCluster
-from .locks import locked
 from .process import wait_until
 from .push import Connect, push, request
 from .spec import HEAD
@@ -111,11 +111,18 @@ class Registry:
 
 def prepared_storage(dev: DevRoot) -> Path:
     """The storage with all test images; filled by whoever asks first."""
-    storage = dev.images / f"registry-{_recipe()}"
     with locked(dev.images):
-        if not storage.exists():
-            _fill(storage, dev)
-    return storage
+        if not is_prepared(dev):
+            _fill(_storage(dev), dev)
+    return _storage(dev)
+
+
+def is_prepared(dev: DevRoot) -> bool:
+    return _storage(dev).exists()
+
+
+def _storage(dev: DevRoot) -> Path:
+    return dev.images / f"registry-{_recipe()}"
 
 
 def _fill(storage: Path, dev: DevRoot) -> None:

@@ -1,0 +1,98 @@
+"""Node selectors, node affinity, taints and tolerations, as Kubernetes defines them.
+
+Used by the filters and the scores. Pure. As component-helpers/scheduling/corev1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..api.objects import Obj, labels_of, meta
+
+HARD_EFFECTS = ("NoSchedule", "NoExecute")
+
+
+def matches_selector(pod: Obj, node: Obj) -> bool:
+    """nodeSelector and required node affinity; both must hold."""
+    spec = pod["spec"]
+    labels = labels_of(node)
+    if not (spec.get("nodeSelector") or {}).items() <= labels.items():
+        return False
+    required = _node_affinity(pod).get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is None:
+        return True
+    return any(matches_term(term, node) for term in required.get("nodeSelectorTerms") or [])
+
+
+def preference(pod: Obj, node: Obj) -> int:
+    """The weights of the preferred terms that the node meets."""
+    terms = _node_affinity(pod).get("preferredDuringSchedulingIgnoredDuringExecution") or []
+    return sum(
+        int(term.get("weight", 0))
+        for term in terms
+        # An empty preference is met by every node.
+        if not _requirements(term["preference"]) or matches_term(term["preference"], node)
+    )
+
+
+def _node_affinity(pod: Obj) -> Obj:
+    return (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+
+
+def _requirements(term: Obj) -> list[Obj]:
+    return [*(term.get("matchExpressions") or []), *(term.get("matchFields") or [])]
+
+
+def matches_term(term: Obj, node: Obj) -> bool:
+    """All expressions and fields of one term; a term without any matches nothing."""
+    fields = {"metadata.name": meta(node)["name"]}
+    return bool(_requirements(term)) and (
+        all(_holds(one, labels_of(node)) for one in term.get("matchExpressions") or [])
+        and all(_holds(one, fields) for one in term.get("matchFields") or [])
+    )
+
+
+def _holds(requirement: Obj, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement["key"])
+    values = requirement.get("values") or []
+    match requirement["operator"]:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(requirement["operator"], value, values)
+    return False
+
+
+def _compares(operator: str, value: str | None, values: list[str]) -> bool:
+    try:
+        found, bound = int(value or ""), int(values[0])
+    except (ValueError, IndexError):
+        return False
+    return found > bound if operator == "Gt" else found < bound
+
+
+def untolerated(pod: Obj, node: Obj, effects: Iterable[str] = HARD_EFFECTS) -> list[Obj]:
+    """The node's taints of those effects that the pod does not tolerate."""
+    tolerations = pod["spec"].get("tolerations") or []
+    return [
+        taint
+        for taint in node["spec"].get("taints") or []
+        if taint["effect"] in effects and not any(_tolerates(one, taint) for one in tolerations)
+    ]
+
+
+def _tolerates(toleration: Obj, taint: Obj) -> bool:
+    if toleration.get("effect") and toleration["effect"] != taint["effect"]:
+        return False
+    key = toleration.get("key")
+    if key and key != taint["key"]:
+        return False
+    if toleration.get("operator") == "Exists":
+        return True
+    return bool(key) and (toleration.get("value") or "") == (taint.get("value") or "")

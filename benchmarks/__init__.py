@@ -1,0 +1,1 @@
+"""Measurements, always beside the plain tool in the same run; `make bench` prints them."""

@@ -1,0 +1,27 @@
+"""Pod start: from the request to the container's first act, beside plain sbatch and srun.
+
+Run by `python -m benchmarks`. The same command, `touch`, is run in turn by srun, by sbatch and as a
+pod with each runtime, with images cached; the file's own time is when it ran. Turns are
+interleaved and pauses random, because Slurm looks for work by the second.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tools.stage import Stage
+
+from .table import Samples
+
+ROUNDS = 25
+AIM = "Aim: within 150 ms of plain sbatch. srun waits at the terminal and is no way to run a pod."
+DRIVER = Path(__file__).with_name("pod_start_driver.py")
+
+
+def measure(stage: Stage, rounds: int = ROUNDS) -> Samples:
+    done = stage.run(["python3", "-", str(rounds)], text=DRIVER.read_text(), timeout=1200)
+    if done.returncode:
+        raise RuntimeError(f"the driver failed:\n{done.stdout}\n{done.stderr}")
+    seconds = json.loads(done.stdout.splitlines()[-1])
+    return Samples("Pod start: request to first act of the container", seconds, "sbatch", AIM)

@@ -1,0 +1,156 @@
+"""The part of `pod_start` that runs on the head node as the user: standard library only.
+
+Sent to `python3 -` there, because the user may not be able to read the clone. Prints a JSON object
+of seconds by way; leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import random
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+HOME = Path(os.environ.get("ORLOP_HOME") or Path.home() / ".orlop")
+FOLDER = Path(tempfile.mkdtemp(prefix="bench-", dir=Path.home()))
+PATIENCE = 60.0
+
+
+class Api:
+    """One kept connection to the API server, as a client library has it."""
+
+    def __init__(self) -> None:
+        shown = subprocess.run(
+            ["kubectl", "config", "view", "--raw", "-o", "json"],
+            env={**os.environ, "KUBECONFIG": str(HOME / "kubeconfig")},
+            check=True,
+            capture_output=True,
+        )
+        config = json.loads(shown.stdout)
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        context = ssl.create_default_context(cadata=ca)
+        with tempfile.NamedTemporaryFile() as pem:
+            for name in ("client-certificate-data", "client-key-data"):
+                pem.write(base64.b64decode(user[name]))
+            pem.flush()
+            context.load_cert_chain(pem.name)
+        url = urlsplit(cluster["server"])
+        self._connection = http.client.HTTPSConnection(
+            url.hostname or "", url.port, context=context, timeout=PATIENCE
+        )
+
+    def call(self, method: str, path: str, body: object = None) -> dict[str, object]:
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        data = None if body is None else json.dumps(body)
+        self._connection.request(method, f"/api/v1/namespaces/default/{path}", data, headers)
+        answer = self._connection.getresponse()
+        text = answer.read()
+        if answer.status >= 300:
+            raise RuntimeError(f"{method} {path}: {text.decode()}")
+        parsed: dict[str, object] = json.loads(text)
+        return parsed
+
+
+def pod(name: str, image: str, runtime: str, command: list[str]) -> dict[str, object]:
+    mounts = [] if image == "host" else [{"name": "out", "mountPath": str(FOLDER)}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": {"orlop.dev/runtime": runtime}},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "containers": [
+                {"name": "main", "image": image, "command": command, "volumeMounts": mounts}
+            ],
+            "volumes": [{"name": "out", "hostPath": {"path": str(FOLDER)}}],
+        },
+    }
+
+
+def written(path: Path) -> float:
+    """When the file came to be, by its own time."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            return path.stat().st_mtime_ns / 1e9
+        except FileNotFoundError:
+            time.sleep(0.005)
+    raise RuntimeError(f"{path} was not written within {PATIENCE:.0f} s")
+
+
+def by_srun() -> float:
+    path = FOLDER / f"srun-{time.monotonic_ns()}"
+    began = time.time()
+    subprocess.run(["srun", "-n1", "touch", str(path)], check=True, capture_output=True)
+    return written(path) - began
+
+
+def by_sbatch(script: Path) -> float:
+    path = FOLDER / f"sbatch-{time.monotonic_ns()}"
+    began = time.time()
+    words = ["sbatch", "--output=/dev/null", str(script), str(path)]
+    subprocess.run(words, check=True, capture_output=True)
+    return written(path) - began
+
+
+def by_pod(api: Api, image: str, runtime: str) -> float:
+    name = f"bench-{runtime}-{time.monotonic_ns()}"
+    path = FOLDER / name
+    manifest = pod(name, image, runtime, ["touch", str(path)])
+    began = time.time()
+    api.call("POST", "pods", manifest)
+    took = written(path) - began
+    until_ended(api, name)
+    api.call("DELETE", f"pods/{name}")
+    return took
+
+
+def until_ended(api: Api, name: str) -> None:
+    """The next turn shall not share the machine with the end of this one."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        status = api.call("GET", f"pods/{name}")["status"]
+        if isinstance(status, dict) and status.get("phase") in ("Succeeded", "Failed"):
+            return
+        time.sleep(0.05)
+    raise RuntimeError(f"pod {name} did not end")
+
+
+def main(rounds: int) -> None:
+    script = FOLDER / "script.sh"
+    script.write_text('#!/bin/sh\ntouch "$1"\n')
+    api = Api()
+    ways: dict[str, Callable[[], float]] = {
+        "sbatch": lambda: by_sbatch(script),
+        "srun": by_srun,
+        "pod, image: host": lambda: by_pod(api, "host", "host"),
+        "pod, crun": lambda: by_pod(api, "busybox", "crun"),
+        "pod, apptainer": lambda: by_pod(api, "busybox", "apptainer"),
+    }
+    for way in ways.values():
+        way()  # images are pulled, caches are warm
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds):
+        print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
+        for name, way in ways.items():
+            time.sleep(random.uniform(0.2, 1.2))
+            seconds[name].append(way())
+    print(json.dumps(seconds))
+
+
+if __name__ == "__main__":
+    try:
+        main(int(sys.argv[1]))
+    finally:
+        subprocess.run(["rm", "-rf", str(FOLDER)], check=False)

@@ -56,10 +56,14 @@ class Commands:
 
     environ: Mapping[str, str]
     timeout: float = 30.0
+    through: tuple[str, ...] = ()  # starts each command, where Slurm is not on this host itself
 
     @classmethod
     def of_process(cls, timeout: float = 30.0) -> Commands:
         return cls(dict(os.environ), timeout)
+
+    def argv(self, program: str, *arguments: str) -> tuple[str, ...]:
+        return (*self.through, program, *arguments)
 
     def environment(self) -> dict[str, str]:
         """What every command gets; times come as Unix seconds, words in English."""
@@ -105,8 +109,7 @@ class Commands:
     async def _start(self, program: str, arguments: tuple[str, ...]) -> asyncio.subprocess.Process:
         try:
             return await asyncio.create_subprocess_exec(
-                program,
-                *arguments,
+                *self.argv(program, *arguments),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,

@@ -258,7 +258,7 @@ def _signal(wanted: Options, pod: Obj, site: Site) -> Options:
     """
     grace = _grace(pod)
     limit = _time_of(wanted) or site.default_time or site.max_time
-    if grace < site.kill_wait or limit is None or limit == durations.UNLIMITED:
+    if grace <= site.kill_wait or limit is None or limit == durations.UNLIMITED:
         return {}
     # Slurm looks at time limits every half minute, so the signal may be that much early or late.
     lead = int(min(grace + 30, limit / 4))

@@ -21,14 +21,13 @@ from .. import wellknown
 from ..api.objects import key_of, uid_of
 from ..engine import Job, JobId, JobState, Machine, Submission
 from ..errors import EngineError, EngineUnavailable
-from ..files import write_private
 from ..log import logger
 from ..settings import Paths, Settings
 from . import detect, failures, partitions, queue
 from .batch import Batch
 from .commands import CommandFailed, Commands
 from .job import JobSpec, Site, job_spec
-from .script import script
+from .script import script, signal_lead
 from .submission import Answer, Folder, job_id
 
 log = logger(__name__)
@@ -66,6 +65,7 @@ class SlurmJobs:
         self._facts: tuple[float, detect.Slurm] | None = None
         self._limits: dict[str, tuple[float | None, float | None]] = {}
         self._missing_since: dict[JobId, float] = {}
+        self._leads: dict[str, float] = {}
 
     # What Slurm is and has
 
@@ -136,22 +136,23 @@ class SlurmJobs:
             return None
         since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(_birth(submission.folder) - 60))
         text = await self._sacct("-S", since, "--name", str(key_of(submission.pod)))
-        return queue.job_in_folder(text, str(submission.folder), queue.SACCT_OLD_FIELDS)
+        return queue.job_in_folder(text, str(submission.folder))
 
     async def _sbatch(self, folder: Folder, submission: Submission) -> JobId:
         spec = await self._spec(submission)
         path = submission.folder / wellknown.SCRIPT_FILE
-        write_private(path, script(spec), mode=0o700)
+        _write(path, script(spec))
         for warning in spec.warnings:
             log.warning("option ignored", pod=str(key_of(submission.pod)), why=warning)
-        answer = await self._run_sbatch(folder, ("sbatch", "--parsable", str(path)))
+        answer = await self._run_sbatch(folder, str(path))
         job = job_id(answer.output)
         if answer.status == 0 and job is not None:
             return job
         raise await self._refusal(folder, answer.errors)
 
-    async def _run_sbatch(self, folder: Folder, argv: tuple[str, ...]) -> Answer:
+    async def _run_sbatch(self, folder: Folder, path: str) -> Answer:
         """In a thread; should this coroutine be cancelled, sbatch goes on and keeps the lock."""
+        argv = self._commands.argv("sbatch", "--parsable", path)
         lock = folder.lend()
         environment, timeout = self._commands.environment(), self._commands.timeout
         future = self._threads.submit(folder.sbatch, argv, environment, timeout, lock)
@@ -204,7 +205,7 @@ class SlurmJobs:
 
     async def _squeue(self, _: list[None]) -> dict[JobId, Job]:
         text = await self._commands.run("squeue", *queue.SQUEUE)
-        return queue.parse_squeue(text, self._cluster_uid)
+        return queue.parse_squeue(text, self._cluster_uid, self._lead)
 
     async def ended(self, ids: Collection[JobId]) -> Mapping[JobId, Job]:
         """From the accounting where there is one; what slurmctld still knows, from slurmctld."""
@@ -215,7 +216,7 @@ class SlurmJobs:
         rest = [job for job in ids if job not in found]
         if rest and (await self._site_facts()).has_accounting:
             text = await self._sacct("-j", ",".join(rest))
-            found |= self._trusted(queue.parse_sacct(text))
+            found |= self._trusted(queue.parse_sacct(text, self._lead))
         return found
 
     def _trusted(self, found: dict[JobId, Job]) -> dict[JobId, Job]:
@@ -231,9 +232,16 @@ class SlurmJobs:
         return result
 
     async def _sacct(self, *arguments: str) -> str:
-        fields = ",".join(queue.SACCT_OLD_FIELDS)
-        shape = ("-X", "-n", "-P", "--delimiter", queue.SEPARATOR, "-o", fields)
-        return await self._commands.run("sacct", *shape, *arguments)
+        return await self._commands.run("sacct", *queue.SACCT, *arguments)
+
+    def _lead(self, folder: str) -> float:
+        """From the job's own script, which outlives whoever wrote it."""
+        if folder not in self._leads:
+            try:
+                self._leads[folder] = signal_lead(Path(folder, wellknown.SCRIPT_FILE).read_text())
+            except OSError:
+                return 0.0
+        return self._leads[folder]
 
     # Ending
 
@@ -279,6 +287,13 @@ _GONE = ("invalid job id", "already completing or completed", "not pending nor r
 def _only_gone(text: str) -> bool:
     lines = [line for line in text.lower().splitlines() if "error" in line]
     return all(any(word in line for word in _GONE) for line in lines)
+
+
+def _write(path: Path, text: str) -> None:
+    """Not durably: sbatch copies it at once, and what is submitted is Slurm's to keep."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o700)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
 
 
 def _described(machine: Machine) -> str:

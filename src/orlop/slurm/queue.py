@@ -7,32 +7,40 @@ jobs of the user may have any name and comment they like.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from ..engine import Job, JobId, JobState
 from . import durations, hostlist, job, reasons, states
 
 SEPARATOR = "\x1f"
+SIGNAL_SLACK = 60.0  # sbatch(1) --signal: "may be sent up to 60 seconds earlier"
 # -O, not -o: only there is the count of requeues. The comment last: it may be anything.
 SQUEUE_FIELDS = (
     "JobID", "State", "Reason", "RestartCnt", "Partition", "NodeList", "SubmitTime", "StartTime",
-    "EndTime", "TimeLimit", "Name", "Comment",
+    "EndTime", "TimeLimit", "WorkDir", "Name", "Comment",
 )  # fmt: skip
 # -t all: jobs that ended within MinJobAge are still listed, with their last state.
 SQUEUE = (
-    "--me", "-h", "-t", "all", "-O",
+    "--me", "--local", "-h", "-t", "all", "-O",
     ",".join(f"{field}:{SEPARATOR}" for field in SQUEUE_FIELDS),
 )  # fmt: skip
 
 SACCT_FIELDS = (
-    "JobIDRaw", "State", "Reason", "Partition", "NodeList", "Submit", "Start", "End", "Restarts",
-    "JobName", "WorkDir",
+    "JobIDRaw", "State", "Reason", "Partition", "NodeList", "Submit", "Start", "End", "Timelimit",
+    "WorkDir", "JobName",
 )  # fmt: skip
-# Restarts is newer than 22.05, so it is asked for only where it is known.
-SACCT_OLD_FIELDS = tuple(field for field in SACCT_FIELDS if field != "Restarts")
+SACCT = ("-X", "-n", "-P", "--delimiter", SEPARATOR, "-o", ",".join(SACCT_FIELDS))
+
+Lead = Callable[[str], float]
+"""For a job's folder, how many seconds before its time limit its agent is told to end."""
 
 
-def parse_squeue(text: str, cluster_uid: str) -> dict[JobId, Job]:
+def no_lead(folder: str) -> float:
+    return 0.0
+
+
+def parse_squeue(text: str, cluster_uid: str, lead: Lead = no_lead) -> dict[JobId, Job]:
     """Jobs of this cluster; what sbatch was refused, which Slurm lists too, is none."""
     found: dict[JobId, Job] = {}
     for line in text.splitlines():
@@ -42,7 +50,7 @@ def parse_squeue(text: str, cluster_uid: str) -> dict[JobId, Job]:
         row = dict(zip(SQUEUE_FIELDS, fields, strict=False))
         uid = job.pod_uid_of(row["Comment"], cluster_uid)
         if uid and row["JobID"].isdigit() and not _was_refused(row):
-            found[JobId(row["JobID"])] = _from_squeue(row, uid)
+            found[JobId(row["JobID"])] = _from_squeue(row, uid, lead)
     return found
 
 
@@ -51,24 +59,42 @@ def _was_refused(row: dict[str, str]) -> bool:
     return row["State"] == "FAILED" and row["Reason"] == "BadConstraints" and not row["NodeList"]
 
 
-def _from_squeue(row: dict[str, str], uid: str) -> Job:
-    state = states.state_of(row["State"])
+def _from_squeue(row: dict[str, str], uid: str, lead: Lead) -> Job:
     started = _time(row["StartTime"])
-    is_waiting = state is JobState.PENDING
+    ended = _time(row["EndTime"])
+    word = _final_word(row["State"], started, ended, row["TimeLimit"], row["WorkDir"], lead)
+    state = states.state_of(word)
+    reason = _reason(word, row["Reason"], state)
+    about = _About(row["JobID"], row["Partition"], row["TimeLimit"])
     return Job(
         id=JobId(row["JobID"]),
         state=state,
         pod_uid=uid,
         name=row["Name"],
-        reason=_reason(row["State"], row["Reason"], state),
-        message=message(row, state, started),
+        reason=reason,
+        message=about.message(state, word, reason, row["Reason"], started),
         partition=row["Partition"],
         nodes=hostlist.expand(row["NodeList"]),
         submitted=_time(row["SubmitTime"]),
-        started=None if is_waiting else started,
-        ended=_time(row["EndTime"]) if state.has_ended else None,
+        started=None if state is JobState.PENDING else started,
+        ended=ended if state.has_ended else None,
         restarts=int(row["RestartCnt"]) if row["RestartCnt"].isdigit() else 0,
     )
+
+
+def _final_word(
+    word: str, started: float | None, ended: float | None, limit: str, folder: str, lead: Lead
+) -> str:
+    """Slurm's state, but TIMEOUT for a job that failed because it was told to end ahead of its
+    time limit: to Slurm it then ended by itself.
+    """
+    seconds = _limit(limit)
+    if states.word_of(word) != "FAILED" or not (started and ended and seconds):
+        return word
+    ahead = lead(folder)
+    # Slurm looks at limits now and then, so its signal may be early by as much.
+    is_due = ended - started >= seconds - ahead - SIGNAL_SLACK
+    return "TIMEOUT" if ahead and is_due else word
 
 
 def _reason(word: str, reason: str, state: JobState) -> str:
@@ -81,68 +107,83 @@ def _reason(word: str, reason: str, state: JobState) -> str:
     return reasons.word_of(reason) or (slurm_state if state.has_ended else "")
 
 
-def message(row: dict[str, str], state: JobState, expected: float | None) -> str:
-    """A sentence for people; empty while the job runs."""
-    job_id, partition = row["JobID"], row["Partition"]
-    reason = _reason(row["State"], row["Reason"], state)
-    if state is JobState.PENDING:
-        plain, remedy = reasons.in_words(reason or "None")
-        parts = [f"job {job_id} waits in partition {partition}"]
-        parts += [f": {plain}"] if plain else [f": {row['Reason']}"]
-        parts += [f"; {remedy.replace('JOBID', job_id)}"] if remedy else []
-        parts += [f"; expected to start about {_minute(expected)}"] if expected else []
-        return "".join(parts)
-    if state is JobState.TIMEOUT:
-        limit = _limit_in_words(row.get("TimeLimit", ""))
-        return f"job {job_id} reached its time limit{limit}; ask for more with slurm.orlop.dev/time"
-    if state.has_ended and state is not JobState.COMPLETED:
-        return f"job {job_id} in partition {partition} ended as {states.word_of(row['State'])}"
-    return ""
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What a sentence about a job needs to say."""
 
+    job: str
+    partition: str
+    limit: str
 
-def _limit_in_words(text: str) -> str:
-    try:
-        limit = durations.seconds(text)
-    except ValueError:
+    def message(
+        self, state: JobState, word: str, reason: str, slurms: str, expected: float | None
+    ) -> str:
+        """A sentence for people; empty while the job runs."""
+        if state is JobState.PENDING:
+            return self._waits(reason, slurms, expected)
+        if state is JobState.TIMEOUT:
+            limit = _limit(self.limit)
+            words = f" of {durations.in_words(limit)}" if limit else ""
+            remedy = "ask for more with slurm.orlop.dev/time"
+            return f"job {self.job} reached its time limit{words}; {remedy}"
+        if state.has_ended and state is not JobState.COMPLETED:
+            return f"job {self.job} in partition {self.partition} ended as {states.word_of(word)}"
         return ""
-    return f" of {durations.in_words(limit)}" if limit else ""
+
+    def _waits(self, reason: str, slurms: str, expected: float | None) -> str:
+        plain, remedy = reasons.in_words(reason or "None")
+        parts = [f"job {self.job} waits in partition {self.partition}: {plain or slurms}"]
+        parts += [remedy.replace("JOBID", self.job)] if remedy else []
+        parts += [f"expected to start about {_minute(expected)}"] if expected else []
+        return "; ".join(parts)
 
 
-def parse_sacct(text: str, fields: tuple[str, ...] = SACCT_OLD_FIELDS) -> dict[JobId, Job]:
+def parse_sacct(text: str, lead: Lead = no_lead) -> dict[JobId, Job]:
     """The last word of the accounting on each job; a requeued job's newest line comes last."""
     found: dict[JobId, Job] = {}
-    for row in _sacct_rows(text, fields):
-        state = states.state_of(row["State"])
+    for row in _sacct_rows(text):
+        started, ended = _time(row["Start"]), _time(row["End"])
+        word = _final_word(row["State"], started, ended, row["Timelimit"], row["WorkDir"], lead)
+        state = states.state_of(word)
+        reason = _reason(word, row["Reason"], state)
+        about = _About(row["JobIDRaw"], row["Partition"], row["Timelimit"])
         job_id = JobId(row["JobIDRaw"])
-        restarts = row.get("Restarts", "")
         found[job_id] = Job(
             id=job_id,
             # Gone from squeue, and yet not ended: the accounting has not heard of its end.
             state=state if state.has_ended else JobState.UNKNOWN,
             name=row["JobName"],
-            reason=_reason(row["State"], row["Reason"], state),
-            message=message({**row, "JobID": job_id}, state, None) if state.has_ended else "",
+            reason=reason,
+            message=about.message(state, word, reason, "", None) if state.has_ended else "",
             partition=row["Partition"],
             nodes=hostlist.expand(row["NodeList"]),
             submitted=_time(row["Submit"]),
-            started=_time(row["Start"]),
-            ended=_time(row["End"]),
-            restarts=int(restarts) if restarts.isdigit() else 0,
+            started=started,
+            ended=ended,
         )
     return found
 
 
-def job_in_folder(text: str, folder: str, fields: tuple[str, ...]) -> JobId | None:
+def job_in_folder(text: str, folder: str) -> JobId | None:
     """The newest job that sacct lists with that working directory."""
-    rows = [row for row in _sacct_rows(text, fields) if row["WorkDir"] == folder]
+    rows = [row for row in _sacct_rows(text) if row["WorkDir"] == folder]
     return JobId(rows[-1]["JobIDRaw"]) if rows else None
 
 
-def _sacct_rows(text: str, fields: tuple[str, ...]) -> Iterable[dict[str, str]]:
+def _sacct_rows(text: str) -> Iterable[dict[str, str]]:
     for line in text.splitlines():
         values = line.split(SEPARATOR)
-        if len(values) == len(fields) and values[0].isdigit():
-            yield dict(zip(fields, values, strict=True))
+        if len(values) == len(SACCT_FIELDS) and values[0].isdigit():
+            yield dict(zip(SACCT_FIELDS, values, strict=True))
+
+
+def _limit(text: str) -> float | None:
+    """A job's time limit if it has one that can be read."""
+    try:
+        limit = durations.seconds(text)
+    except ValueError:
+        return None
+    return None if limit == durations.UNLIMITED else limit
 
 
 def _time(text: str) -> float | None:

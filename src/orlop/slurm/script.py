@@ -43,3 +43,9 @@ def _quoted(value: str) -> str:
     if value and _PLAIN.fullmatch(value):
         return value
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def signal_lead(text: str) -> float:
+    """How many seconds before its time limit the agent of that script is told to end."""
+    match = re.search(r"^#SBATCH --signal=B:TERM@(\d+)$", text, re.MULTILINE)
+    return float(match.group(1)) if match else 0.0

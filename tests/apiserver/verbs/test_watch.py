@@ -201,7 +201,7 @@ async def test_a_watch_can_be_read_over_websocket(site, local, http, config_map)
 
 async def no_watches(site) -> None:
     async with asyncio.timeout(5):
-        while site.server.registry.watches:
+        while site.server.registry.watches:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from ...api import selectors
+from ...api import selectors, validation
 from ...api.objects import Obj
+from ...api.validation.errors import non_negative
 from ...store import Record
-from .. import interim as validation
 from ..failures import bad_request
 from ..registry import Call, Registry
 from ..verbs import patch as patch_verb
@@ -76,19 +76,15 @@ def _scaled(call: Call, workload: Obj, scale: Any) -> Obj:
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise bad_request("Scale.spec.replicas must be an integer")
-    if replicas < 0:
-        raise validation.invalid(call.kind, call.name, [_negative(replicas)])
+    problems = non_negative("spec.replicas", replicas)
+    if problems:
+        raise validation.invalid(call.kind, call.name, problems)
     metadata = scale.get("metadata") or {}
     for name in ("uid", "resourceVersion"):
         if metadata.get(name):
             workload["metadata"][name] = metadata[name]
     workload.setdefault("spec", {})["replicas"] = replicas
     return workload
-
-
-def _negative(replicas: int) -> validation.FieldError:
-    text = f"Invalid value: {replicas}: must be greater than or equal to 0"
-    return validation.FieldError("spec.replicas", "FieldValueInvalid", text)
 
 
 def _answer(record: Record) -> Obj:

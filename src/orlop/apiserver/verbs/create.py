@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...api import defaults, strategy
+from ...api import defaults, strategy, validation
 from ...api.names import generate
 from ...api.objects import Obj
 from ...store import Record, RevisionConflict
 from ...store.record import unsaved
-from .. import interim as validation
 from ..admission import Attributes
 from ..failures import already_exists
 from ..fieldcheck import checked

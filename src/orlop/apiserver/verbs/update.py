@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from ...api import defaults, strategy
+from ...api import defaults, strategy, validation
 from ...api.objects import Obj
+from ...api.validation.errors import bad_value
 from ...errors import Conflict
 from ...store import Record, RevisionConflict
 from ...store.record import unsaved
-from .. import interim as validation
 from ..admission import Attributes
 from ..failures import conflict, not_found
 from ..fieldcheck import checked
@@ -33,19 +33,16 @@ Change = Callable[[Obj], Obj]
 async def update(registry: Registry, call: Call, body: Any) -> Record:
     """Replace the object (or its status, by `call.subresource`)."""
     obj = checked(registry, call, identify(call, body))
-    if not obj["metadata"].get("resourceVersion"):
-        _check_unconditional(call)
     if registry.store.newest(bucket_of(call.kind), call.key) is None and not call.subresource:
         return await _create_instead(registry, call, obj)
+    if not obj["metadata"].get("resourceVersion"):
+        _check_unconditional(call)
     return await modify(registry, call, lambda _: _copy(obj))
 
 
 def _check_unconditional(call: Call) -> None:
     if not strategy.allows_unconditional_update(call.kind):
-        problem = validation.FieldError(
-            "metadata.resourceVersion", "FieldValueInvalid",
-            "Invalid value: 0: must be specified for an update",
-        )  # fmt: skip
+        problem = bad_value("metadata.resourceVersion", 0, "must be specified for an update")
         raise validation.invalid(call.kind, call.name, [problem])
 
 
@@ -109,9 +106,12 @@ def _prepare(call: Call, obj: Obj, old: Obj) -> None:
 
 
 def _validate(call: Call, obj: Obj, old: Obj) -> None:
-    if call.subresource not in ("", "scale", "status"):
+    if call.subresource == "status":
+        problems = validation.validate_status_update(call.kind, obj, old)
+    elif call.subresource in ("", "scale"):
+        problems = validation.validate_update(call.kind, obj, old)
+    else:
         return
-    problems = validation.validate_update(call.kind, obj, old, call.subresource)
     if problems:
         raise validation.invalid(call.kind, call.name, problems)
 

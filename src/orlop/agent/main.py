@@ -10,41 +10,31 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 from .. import wellknown
 from . import claim, life, plan, sandbox, syscalls
 from .addresses import own_addresses
+from .cgroups import Cgroups
 from .journal import Journal
-from .lean import signal
+from .lean import signal, value
 from .plan import Plan
 from .process import exit_of
+from .sandbox import Sandbox
 from .supervisor import Supervisor
+from .volumes import VolumeError
 from .workshop import Places, Workshop, make_places, remove_places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+# Conditions of the pod: what this node could not give it.
+SANDBOXED = wellknown.DOMAIN + "/Sandboxed"
+MEMORY_LIMITED = wellknown.DOMAIN + "/MemoryLimited"
+
 DELIVERY_TIME = 3.0  # for the last records; the kubelet reads the journal otherwise
-REFUSED = 75  # EX_TEMPFAIL: this job is not the one that runs the pod
-
-
-def main(argv: list[str]) -> int:
-    """Run the pod whose folder is the argument; its exit code."""
-    if len(argv) != 2:
-        print("usage: python -I agent.pyz <pod folder>", file=sys.stderr)
-        return 64
-    folder = os.path.abspath(argv[1])
-    try:
-        the_plan = plan.read(os.path.join(folder, wellknown.PLAN_FILE))
-        job = Job()
-        claim.take(os.path.join(folder, wellknown.CLAIM_FILE), job.id, job.restart, job.node)
-    except (OSError, ValueError, claim.Claimed) as error:
-        print(f"orlop agent: {error}", file=sys.stderr)
-        return REFUSED
-    journal = Journal(os.path.join(folder, wellknown.JOURNAL_FILE))
-    ended = _end_of(journal.records)
-    return ended if ended is not None else _keep(the_plan, job, journal, folder)
+USAGE, BROKEN, REFUSED = 64, 70, 75  # as sysexits.h
 
 
 class Job:
@@ -57,7 +47,43 @@ class Job:
         self.node = environ.get("SLURMD_NODENAME") or os.uname().nodename
 
 
-def _end_of(records: list[dict[str, Any]]) -> int | None:
+@value
+class Course:
+    """What the two processes share."""
+
+    plan: Plan
+    job: Job
+    folder: str
+    journal: Journal
+    sandbox: Sandbox
+    places: Places
+    cgroups: Cgroups
+
+
+def main(argv: list[str]) -> int:
+    """Run the pod whose folder is the argument; its exit code."""
+    if len(argv) != 2:
+        print("usage: python -I agent.pyz <pod folder>", file=sys.stderr)
+        return USAGE
+    folder = os.path.abspath(argv[1])
+    try:
+        the_plan = plan.read(os.path.join(folder, wellknown.PLAN_FILE))
+        job = Job()
+        claim.take(os.path.join(folder, wellknown.CLAIM_FILE), job.id, job.restart, job.node)
+    except (OSError, ValueError, claim.Claimed) as error:
+        print(f"orlop agent: {error}", file=sys.stderr)
+        return REFUSED
+    journal = Journal(os.path.join(folder, wellknown.JOURNAL_FILE))
+    ended = end_of(journal.records)
+    if ended is not None:
+        return ended
+    cgroups = Cgroups()  # before the agent is two processes: version 2 has it move
+    box = sandbox.enter(the_plan.pod.hostname)
+    places = make_places(the_plan, box)
+    return _keep(Course(the_plan, job, folder, journal, box, places, cgroups))
+
+
+def end_of(records: list[dict[str, Any]]) -> int | None:
     """The exit code of a pod that is over; None for one that is not, or was requeued."""
     if not records or records[-1]["type"] != "finished":
         return None
@@ -67,53 +93,60 @@ def _end_of(records: list[dict[str, Any]]) -> int | None:
     return 0 if records[-1]["phase"] == "Succeeded" else 1
 
 
-def _keep(the_plan: Plan, job: Job, journal: Journal, folder: str) -> int:
-    """Enter the sandbox, fork the supervisor into it, wait for it and clean up after it."""
-    box = sandbox.enter(the_plan.pod.hostname)
-    places = make_places(the_plan, box)
+def _keep(course: Course) -> int:
+    """Fork the supervisor, pass signals on to it, wait for it, clean up after it."""
+    held = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, held)  # until somebody can handle them
     pid = os.fork()
     if pid == 0:
-        code = 70
+        code = BROKEN
         try:
-            code = _supervise(the_plan, job, journal, folder, box, places)
+            code = _supervise(course)
         except BaseException:
             sys.excepthook(*sys.exc_info())
         finally:
             os._exit(code)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in held:
         signal.signal(number, lambda got, _: os.kill(pid, got))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
     _, status = os.waitpid(pid, 0)
-    code, _ = exit_of(status)
-    remove_places(places, box)
-    return code
+    remove_places(course.places, course.sandbox)
+    return exit_of(status)[0]
 
 
-def _supervise(
-    the_plan: Plan,
-    job: Job,
-    journal: Journal,
-    folder: str,
-    box: sandbox.Sandbox,
-    places: Places,
-) -> int:
+def _supervise(course: Course) -> int:
     """The pod's first process: containers first, everything else after."""
     syscalls.die_with_parent(signal.SIGKILL)
-    if box.has_own_pids:
+    if course.sandbox.has_own_pids:
         syscalls.mount("proc", "/proc", "proc")
     else:
         syscalls.adopt_orphans()
-    machine = _life(the_plan, journal)
-    workshop = Workshop(the_plan, box, places)
-    from . import runtimes
-
-    runtime = runtimes.choose(the_plan.runtimes, places.memory)
-    supervisor = Supervisor(the_plan, machine, journal, workshop, lambda _: runtime, folder)
+    try:
+        workshop = Workshop(course.plan, course.sandbox, course.places, course.cgroups)
+    except (VolumeError, OSError) as error:
+        return _give_up(course, str(error))
+    machine = _life(course)
+    supervisor = Supervisor(course.plan, machine, course.journal, workshop, course.folder)
     supervisor.watch_signals()
-    supervisor.begin(lambda: _started(job, the_plan, runtime.version()))
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    supervisor.begin(lambda: _started(course, workshop.version()))
+    for condition in _conditions(course):
+        supervisor.record(condition)
+    return _run_with_uplink(course, supervisor)
+
+
+def _run_with_uplink(course: Course, supervisor: Supervisor) -> int:
     from .uplink import Identity, Uplink
 
-    identity = Identity(job.id, job.restart, job.node)
-    uplink = Uplink(the_plan, identity, folder, journal, supervisor.post, supervisor.is_log_open)
+    job = course.job
+    uplink = Uplink(
+        course.plan,
+        Identity(job.id, job.restart, job.node),
+        course.folder,
+        course.journal,
+        supervisor.post,
+        supervisor.is_log_open,
+    )
     supervisor.on_records, supervisor.on_log = uplink.on_records, uplink.on_log
     uplink.start()
     code = supervisor.run()
@@ -121,20 +154,51 @@ def _supervise(
     return code
 
 
-def _started(job: Job, the_plan: Plan, runtime: str) -> dict[str, Any]:
+def _life(course: Course) -> life.Life:
+    pod = course.plan.pod
+    title = f"{pod.name}_{pod.namespace}({pod.uid})"
+    spec = life.PodSpec(title, pod.restart_policy, pod.grace, pod.deadline, time.time())
+    specs = [life.Spec(c.name, c.init, c.stop_signal) for c in course.plan.containers]
+    machine = life.Life(spec, specs)
+    machine.remember(course.journal.records)
+    return machine
+
+
+def _started(course: Course, runtime: str) -> dict[str, Any]:
     """The record that opens this job's part of the journal."""
+    job = course.job
     head = {"type": "started", "job": job.id, "restart": job.restart, "node": job.node}
-    addresses = own_addresses(the_plan.kubelet.get("endpointFile", ""))
+    addresses = own_addresses(course.plan.kubelet.get("endpointFile", ""))
     return {**head, "addresses": addresses, "runtime": runtime, "pid": os.getpid()}
 
 
-def _life(the_plan: Plan, journal: Journal) -> life.Life:
-    pod = the_plan.pod
-    import time
+def _conditions(course: Course) -> list[dict[str, Any]]:
+    """What this node does not give the pod, each as a condition."""
+    found = []
+    if course.sandbox.problem:
+        found.append((SANDBOXED, "UserNamespacesDenied", course.sandbox.problem))
+    is_limited = any(container.memory_limit for container in course.plan.containers)
+    if is_limited and course.cgroups.problem:
+        found.append((MEMORY_LIMITED, "NoContainerCgroups", course.cgroups.problem))
+    return [
+        {
+            "type": "condition",
+            "condition": condition,
+            "status": "False",
+            "reason": reason,
+            "message": message,
+        }
+        for condition, reason, message in found
+    ]
 
-    title = f"{pod.name}_{pod.namespace}({pod.uid})"
-    spec = life.PodSpec(title, pod.restart_policy, pod.grace, pod.deadline, time.time())
-    specs = [life.Spec(c.name, c.init, c.stop_signal) for c in the_plan.containers]
-    machine = life.Life(spec, specs)
-    machine.remember(journal.records)
-    return machine
+
+def _give_up(course: Course, message: str) -> int:
+    """The pod cannot even begin: say why. An allocation is too dear to wait in."""
+    now = time.time()
+    head = {"type": "event", "kind": "Warning", "reason": "FailedMount"}
+    end = {"type": "finished", "phase": "Failed", "reason": "FailedMount"}
+    course.journal.append(_started(course, ""), now)
+    course.journal.append({**head, "message": message}, now)
+    course.journal.append({**end, "message": message}, now)
+    course.journal.flush()
+    return 1

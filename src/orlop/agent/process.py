@@ -34,6 +34,7 @@ def spawn(
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.setsid()
         for path in cgroups:
             _enter(path)
@@ -88,3 +89,24 @@ def capture(argv: list[str]) -> str:
         text = file.read()
     os.waitpid(pid, 0)
     return text.decode(errors="replace")
+
+
+def children(pid: int) -> list[int]:
+    """The processes whose parent is `pid`, as far as /proc shows them."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    # After the name, which may hold anything: state, parent.
+                    parent = file.read().rpartition(b")")[2].split()[1]
+            except OSError:
+                continue
+            if int(parent) == pid:
+                found.append(int(name))
+    return found
+
+
+def first_child(pid: int) -> int:
+    """The oldest child of a process; 0 if it has none."""
+    return min(children(pid), default=0)

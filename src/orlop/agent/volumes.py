@@ -43,6 +43,11 @@ _KINDS = {
 }
 
 
+def absolute(path: str) -> str:
+    """A path in a container, without what would make two spellings of one place."""
+    return "/" + os.path.normpath(path).lstrip("/")  # normpath keeps two leading slashes
+
+
 class Volumes:
     """All volumes of the pod; `disk` is node-local, `memory` a tmpfs (or as good as there is)."""
 
@@ -99,14 +104,14 @@ class Volumes:
             if mount.sub_path:
                 source = self._pinned(mount, source, os.path.join(staging, str(number)))
             read_only = mount.read_only or mount.volume in self._read_only
-            found.append(Bind(source, os.path.normpath("/" + mount.path), read_only))
+            found.append(Bind(source, absolute(mount.path), read_only))
         return found
 
     def _pinned(self, mount: Mount, root: str, staging: str) -> str:
         """A sub-path of a volume; bound to a place of ours, so that no later link moves it."""
         try:
             if mount.volume in self._read_only:  # ours: its links lead to the current version
-                return os.path.realpath(os.path.join(root, mount.sub_path), strict=False)
+                return _resolved(root, mount.sub_path)
             fd = _open_below(root, mount.sub_path)
         except OSError as error:
             reason = f"subPath {mount.sub_path!r}: {error.strerror}"
@@ -141,6 +146,15 @@ def _host_path(name: str, path: str, kind: str) -> str:
         if not (os.path.exists(path) and is_kind(os.stat(path).st_mode)):
             reason = f"hostPath type check failed: {path} is not {words}"
             raise VolumeError(_failed(name, reason))
+    return path
+
+
+def _resolved(root: str, sub_path: str) -> str:
+    path = os.path.realpath(os.path.join(root, sub_path))
+    if not path.startswith(os.path.realpath(root) + "/"):
+        raise PermissionError(1, "must stay in the volume")
+    if not os.path.exists(path):
+        raise FileNotFoundError(2, "no such file in the volume")
     return path
 
 

@@ -10,13 +10,25 @@ from __future__ import annotations
 import os
 
 from . import syscalls
+from .cgroups import NONE, Cgroups, Group
 from .lean import value
 from .plan import Container, Plan
-from .runtimes import Box
+from .points import inside
+from .runtimes import Box, Kit, Launch
 from .sandbox import Sandbox
-from .volumes import Bind, Volumes, remove_tree
+from .volumes import Bind, Volumes, absolute, remove_tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .runtimes import Runtime
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# As pkg/kubelet: managedHostsFileContent.
+HOSTS_HEAD = """\
+# Kubernetes-managed hosts file.
+127.0.0.1\tlocalhost
+::1\tlocalhost ip6-localhost ip6-loopback
+"""
 SHM_SIZE = "64m"  # containerd's
 
 
@@ -25,6 +37,16 @@ class Places:
     scratch: str  # node-local, removed at the end
     disk: str  # part of it for what may be large
     memory: str  # a tmpfs that nobody outside the sandbox sees, where we may mount
+
+
+@value
+class Prepared:
+    """A container that only has to be launched."""
+
+    box: Box
+    runtime: Runtime
+    launch: Launch
+    cgroup: Group
 
 
 def make_places(plan: Plan, sandbox: Sandbox) -> Places:
@@ -50,36 +72,50 @@ def remove_places(places: Places, sandbox: Sandbox) -> None:
 class Workshop:
     """Prepares container runs."""
 
-    def __init__(self, plan: Plan, sandbox: Sandbox, places: Places) -> None:
+    def __init__(self, plan: Plan, sandbox: Sandbox, places: Places, cgroups: Cgroups) -> None:
+        self._kit, self._cgroups = Kit(plan, sandbox, places.memory), cgroups
         self.plan, self.sandbox, self.places = plan, sandbox, places
         self.volumes = Volumes(plan.volumes, places.disk, places.memory, sandbox.is_isolated)
-        self._etc = os.path.join(places.memory, "etc")
-        self._write_etc()
+        self._etc = self._write_etc()
+        node_hosts = _read("/etc/hosts") + self._own_hosts()
+        self._node_hosts = self._write("hosts-of-node", node_hosts)
         self._shm = self._make_shm()
         self._sys = self._make_sys()
+
+    def prepare(self, container: Container, restart: int) -> Prepared:
+        """All that is needed to launch one run of a container."""
+        box = self.box(container, restart)
+        runtime = self._kit.runtime_for(container)
+        limits = container.memory_limit, container.cpu_limit
+        cgroup = self._cgroups.create(box.id, *limits) if any(limits) else NONE
+        return Prepared(box, runtime, runtime.compose(box), cgroup)
+
+    def version(self) -> str:
+        """What runs the images of this pod."""
+        return self._kit.version()
 
     def box(self, container: Container, restart: int) -> Box:
         """Everything for one run, on a root that no earlier run has touched."""
         folder = os.path.join(self.places.memory, "run", f"{container.name}-{restart}")
         os.makedirs(folder)
+        if self.sandbox.is_isolated:  # with it go, at the end, all mounts made below it
+            syscalls.mount("run", folder, "tmpfs", syscalls.MS_NOSUID, "mode=0755")
         message = os.path.join(folder, "termination-log")
         os.close(os.open(message, os.O_CREAT | os.O_WRONLY, 0o666))
         os.chmod(message, 0o666)
-        root = self._overlay(container.rootfs, folder) if container.rootfs else ""
+        root = container.rootfs
+        if root and self.sandbox.is_isolated:
+            root = self._overlay(root, folder)
         binds = self._binds(container, folder, message)
         env = self._env(container)
         return Box(container, restart, folder, root, binds, env, self.sandbox)
 
     def discard(self, box: Box) -> None:
         """Undo `box` after the container has ended."""
-        if box.root:
-            syscalls.umount(box.root)
+        if self.sandbox.is_isolated:
+            syscalls.umount(box.folder)
+        remove_tree(box.folder)
         remove_tree(os.path.join(self.places.disk, "run", box.id))
-
-    def message(self, box: Box) -> str:
-        """What the container left as its termination message."""
-        with open(os.path.join(box.folder, "termination-log"), "rb") as file:
-            return file.read(4096).decode(errors="replace")
 
     def _overlay(self, image: str, folder: str) -> str:
         """A writable view of the image; the upper layer is on disk, or else in memory."""
@@ -102,10 +138,12 @@ class Workshop:
         raise refused
 
     def _binds(self, container: Container, folder: str, message: str) -> list[Bind]:
-        binds = [Bind(self._sys, "/sys", True), Bind(self._shm, "/dev/shm")]
-        files = os.listdir(self._etc)
-        binds += [Bind(os.path.join(self._etc, name), f"/etc/{name}") for name in files]
-        binds.append(Bind(message, container.message_path))
+        binds = [Bind(message, absolute(container.message_path))]
+        if container.rootfs:
+            binds += [Bind(self._sys, "/sys", True), Bind(self._shm, "/dev/shm")]
+            binds += [Bind(path, f"/etc/{name}") for name, path in self._etc.items()]
+        else:
+            binds.append(Bind(self._node_hosts, "/etc/hosts"))
         own = self.volumes.binds(container, os.path.join(folder, "subpaths"))
         taken = {bind.path for bind in own}
         binds = [bind for bind in binds if bind.path not in taken] + own
@@ -117,31 +155,29 @@ class Workshop:
             if name in os.environ:
                 env.setdefault(name, os.environ[name])
         env.setdefault("HOSTNAME", self.plan.pod.hostname)
-        env.setdefault("PATH", DEFAULT_PATH)
-        env.setdefault("HOME", _home(container))
+        if container.rootfs:
+            env.setdefault("PATH", DEFAULT_PATH)
+            env.setdefault("HOME", _home_in_image(container))
+        else:
+            env.setdefault("PATH", os.environ.get("PATH") or DEFAULT_PATH)
+            env.setdefault("HOME", os.environ.get("HOME") or _home_on_node(self.sandbox.uid))
         return list(env.items())
 
-    def _write_etc(self) -> None:
-        os.makedirs(self._etc)
-        hostname = self.plan.pod.hostname
-        files = {"hostname": hostname + "\n", "hosts": self._hosts(), "resolv.conf": ""}
-        try:
-            with open("/etc/resolv.conf") as resolv:
-                files["resolv.conf"] = resolv.read()
-        except OSError:
-            pass
-        for name, text in files.items():
-            with open(os.path.join(self._etc, name), "w") as file:
-                file.write(text)
+    def _write_etc(self) -> dict[str, str]:
+        """The files every image finds in /etc: name -> where they are."""
+        hosts = HOSTS_HEAD + self._own_hosts()
+        files = {"hostname": self.plan.pod.hostname + "\n", "hosts": hosts}
+        files["resolv.conf"] = _read("/etc/resolv.conf")
+        return {name: self._write(name, text) for name, text in files.items()}
 
-    def _hosts(self) -> str:
-        """As pkg/kubelet: managedHostsFileContent."""
-        lines = [
-            "# Kubernetes-managed hosts file.",
-            "127.0.0.1\tlocalhost",
-            "::1\tlocalhost ip6-localhost ip6-loopback",
-            f"127.0.1.1\t{self.plan.pod.hostname}",
-        ]
+    def _write(self, name: str, text: str) -> str:
+        path = os.path.join(self.places.memory, name)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def _own_hosts(self) -> str:
+        lines = [f"127.0.1.1\t{self.plan.pod.hostname}"]
         for alias in self.plan.pod.host_aliases:
             names = "\t".join(alias.get("hostnames") or [])
             lines.append(f"{alias['ip']}\t{names}")
@@ -169,15 +205,28 @@ class Workshop:
         return path
 
 
-def _home(container: Container) -> str:
+def _read(path: str) -> str:
+    try:
+        with open(path, errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _home_on_node(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_dir
+    except KeyError:
+        return "/"
+
+
+def _home_in_image(container: Container) -> str:
     """The home of the container's user, by the image's own passwd file."""
     uid = str(container.user.uid if container.user else 0)
-    try:
-        with open(os.path.join(container.rootfs, "etc/passwd"), errors="replace") as file:
-            for line in file:
-                words = line.rstrip("\n").split(":")
-                if len(words) >= 6 and words[2] == uid:
-                    return words[5] or "/"
-    except OSError:
-        pass
+    for line in _read(inside(container.rootfs, "etc/passwd")).splitlines():
+        words = line.split(":")
+        if len(words) >= 6 and words[2] == uid:
+            return words[5] or "/"
     return "/root" if uid == "0" else "/"

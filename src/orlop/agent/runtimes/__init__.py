@@ -1,8 +1,7 @@
 """How a container is started on this node: what every runtime is given, and what it answers.
 
 `choose` takes the first runtime of the plan that the node has; each of the modules beside this
-one composes its command line or bundle from a `Box`. Nothing here starts a process: the
-supervisor does, with the `Launch` it gets back.
+one composes a `Launch` from a `Box`. Nothing here starts a process: the supervisor does.
 """
 
 from __future__ import annotations
@@ -10,14 +9,17 @@ from __future__ import annotations
 import os
 
 from ..lean import value
-from ..plan import Container
+from ..plan import Container, Plan
 from ..sandbox import Sandbox
 from ..volumes import Bind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Optional, Protocol
+    from typing import Protocol
+
+
+SETUID = ("apptainer", "singularity")  # may work where user namespaces are denied
 
 
 @value
@@ -27,7 +29,7 @@ class Box:
     container: Container
     restart: int
     folder: str  # for this run alone, in memory
-    root: str  # what becomes /; writable unless the node cannot; empty: the node's own root
+    root: str  # what becomes /; empty: the node's own root
     binds: list[Bind]  # parents before what is below them
     env: list[tuple[str, str]]
     sandbox: Sandbox
@@ -41,13 +43,15 @@ class Box:
 class Launch:
     """How the supervisor starts a container, and how it learns that it runs.
 
-    The child runs `body`. With a `pid_file`, it leaves the number of the container's first
-    process there and ends: with 0 when that runs, else with its words in `error_file`.
+    A child runs `body`. Either it leaves the number of the container's first process in
+    `pid_file` and ends, with 0 when that runs; or it stays, and its exit is the container's,
+    while a stub in the container reports at the FIFO `status` (runtimes/stub.py).
     """
 
     body: Callable[[], object]
-    pid_file: str
-    error_file: str
+    pid_file: str = ""
+    error_file: str = ""  # the launcher's words, beside what it printed
+    status: str = ""
 
 
 if TYPE_CHECKING:
@@ -61,8 +65,8 @@ if TYPE_CHECKING:
 
         def compose(self, box: Box) -> Launch: ...
 
-        def words(self, launch: Launch, output: str) -> str:
-            """Why a container could not be started; `output` is what the launcher printed."""
+        def words(self, box: Box, launch: Launch, output: str, report: bytes) -> str:
+            """Why a container did not start, from what the launcher printed and was reported."""
             ...
 
         def remove(self, box: Box) -> None:
@@ -70,31 +74,58 @@ if TYPE_CHECKING:
             ...
 
 
-class NoRuntime(Exception):
-    """The node has none of the runtimes the plan names."""
-
-
-def find(names: Sequence[str]) -> Optional[str]:
-    """The path of the first of `names` that is a program on this node."""
+def find(names: Sequence[str]) -> str:
+    """The path of the first of `names` that is a program on this node; empty if there is none."""
     for name in names:
         folders = [""] if "/" in name else (os.environ.get("PATH") or os.defpath).split(":")
         for folder in folders:
             path = os.path.join(folder, name)
             if os.path.isfile(path) and os.access(path, os.X_OK):
                 return path
-    return None
+    return ""
 
 
 def choose(names: Sequence[str], folder: str) -> Runtime:
-    """The runtime for containers with an image; `folder` is where it may keep its state."""
+    """The runtime for containers with an image; `folder` is where it may keep its state.
+
+    Where the node has none of those named, the agent does without: see native.py.
+    """
     path = find(names)
-    if path is None:
-        wanted = ", ".join(names)
-        where = os.environ.get("PATH", "")
-        raise NoRuntime(
-            f"none of {wanted} is on {os.uname().nodename} (PATH={where}); set agent.runtime or "
-            "agent.path in config.yaml, load a module in slurm.prologue, or use `image: host`"
-        )
+    if not path:
+        from .native import Native
+
+        return Native()
+    if os.path.basename(path) in SETUID:
+        from .apptainer import Apptainer
+
+        return Apptainer(path, folder)
     from .crun import Oci
 
     return Oci(path, folder)
+
+
+class Kit:
+    """The runtimes of this pod, each found when the first container wants it."""
+
+    def __init__(self, plan: Plan, sandbox: Sandbox, folder: str) -> None:
+        self._plan, self._sandbox, self._folder = plan, sandbox, folder
+        self._chosen: Runtime | None = None
+
+    def runtime_for(self, container: Container) -> Runtime:
+        if not container.rootfs:
+            from .native import Native
+
+            return Native()
+        if self._chosen is None:
+            names = self._plan.runtimes
+            if not self._sandbox.is_isolated:
+                names = [name for name in names if os.path.basename(name) in SETUID]
+            self._chosen = choose(names, self._folder)
+        return self._chosen
+
+    def version(self) -> str:
+        """What runs the images of this pod, for people; `host` if none has an image."""
+        for container in self._plan.containers:
+            if container.rootfs:
+                return self.runtime_for(container).version()
+        return "host"

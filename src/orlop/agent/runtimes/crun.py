@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from .. import capabilities
 from ..lean import dumps, loads
 from ..plan import User
 from ..process import capture, program
@@ -18,13 +19,6 @@ from . import Box, Launch
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-# containerd's default set for a container that asks for nothing.
-CAPABILITIES = [
-    "CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL",
-    "CAP_MKNOD", "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID",
-    "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT",
-]  # fmt: skip
 
 MASKED = [
     "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
@@ -57,7 +51,7 @@ class Oci:
         argv += ["run", "--detach", "--pid-file", pid_file, "--bundle", box.folder, box.id]
         return Launch(program(argv, os.environ), pid_file, error_file)
 
-    def words(self, launch: Launch, output: str) -> str:
+    def words(self, box: Box, launch: Launch, output: str, report: bytes) -> str:
         """The last error in the runtime's log, else what it printed."""
         messages = []
         try:
@@ -103,8 +97,9 @@ def _user(user: User, box: Box) -> dict[str, Any]:
 
 
 def _capabilities(user: User) -> dict[str, list[str]]:
-    own = CAPABILITIES if user.uid == 0 else []
-    return {"bounding": CAPABILITIES, "effective": own, "permitted": own}
+    names = list(capabilities.DEFAULT)
+    own = names if user.uid == 0 else []
+    return {"bounding": names, "effective": own, "permitted": own}
 
 
 def _linux(user: User, box: Box, is_nested: bool) -> dict[str, Any]:

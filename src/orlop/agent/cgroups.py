@@ -1,0 +1,184 @@
+"""Limits for each container, in cgroups below the one our job is in, where that is ours.
+
+Slurm gives a job's user the cgroup directories of its step (version 1), or a site delegates them
+(version 2); then each container gets its own and is killed alone when it needs more memory than
+its limit. Where there is none, nothing is limited here and `problem` says what still holds. It
+never touches a cgroup outside the job's.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .lean import value
+
+ROOT_OWN = "/proc/self/cgroup"
+UNLIMITED = 1 << 60  # version 1 has no word for it but a number of pages
+PERIOD = 100_000  # microseconds, the kernel's default
+
+
+@value
+class Group:
+    """The cgroups of one container run."""
+
+    folders: list[str]
+    events: str  # the file that counts OOM kills
+
+    @property
+    def procs(self) -> list[str]:
+        return [os.path.join(folder, "cgroup.procs") for folder in self.folders]
+
+    def has_oom_kill(self) -> bool:
+        return _count(self.events, "oom_kill") > 0
+
+    def remove(self) -> None:
+        for folder in self.folders:
+            try:
+                os.rmdir(folder)
+            except OSError:
+                pass  # its last process is still going; it goes with the job's
+
+
+NONE = Group([], "")
+
+
+class Cgroups:
+    """Where this job may make cgroups; found once, before the agent forks."""
+
+    def __init__(self, own: str = ROOT_OWN, mountinfo: str = "/proc/self/mountinfo") -> None:
+        folders = _own_folders(own, mountinfo)
+        self._unified = folders.get("", "")
+        self._memory = _writable(folders.get("memory", ""))
+        self._cpu = _writable(folders.get("cpu", ""))
+        self._limit = _effective_limit(folders)
+        if not self._memory and _writable(self._unified) and not folders.get("memory"):
+            self._memory = self._cpu = self._delegate()
+
+    @property
+    def limits_memory(self) -> bool:
+        return bool(self._memory)
+
+    @property
+    def problem(self) -> str:
+        """Why containers' memory limits are not kept, and what is."""
+        if self._memory:
+            return ""
+        if self._limit:
+            size = f"{self._limit >> 20} MiB"
+            return f"memory is limited for the whole job ({size}), not for each container"
+        return "memory is not limited: the job has no cgroup of its own on this node"
+
+    def _delegate(self) -> str:
+        """Version 2: move the agent to a leaf, so that its siblings may have limits."""
+        leaf = os.path.join(self._unified, "orlop-agent")
+        try:
+            os.makedirs(leaf, exist_ok=True)
+            _write(os.path.join(leaf, "cgroup.procs"), "0")
+            _write(os.path.join(self._unified, "cgroup.subtree_control"), "+memory +cpu")
+        except OSError:
+            return ""
+        return self._unified
+
+    def create(self, name: str, memory: int, cpu: int) -> Group:
+        """Cgroups for a container with these limits; 0 means none."""
+        is_v2 = bool(self._memory) and self._memory == self._unified
+        folders = []
+        if self._memory and (memory or is_v2):
+            folders.append(_make(os.path.join(self._memory, f"orlop-{name}")))
+            (_limit_v2 if is_v2 else _limit_memory_v1)(folders[0], memory, cpu)
+        if self._cpu and cpu and not is_v2:
+            folders.append(_make(os.path.join(self._cpu, f"orlop-{name}")))
+            _write(os.path.join(folders[-1], "cpu.cfs_quota_us"), str(cpu * PERIOD // 1000))
+        if not folders:
+            return NONE
+        events = "memory.events" if is_v2 else "memory.oom_control"
+        return Group(folders, os.path.join(folders[0], events))
+
+
+def _make(path: str) -> str:
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+def _limit_memory_v1(folder: str, memory: int, cpu: int) -> None:
+    _write(os.path.join(folder, "memory.limit_in_bytes"), str(memory))
+    swap = os.path.join(folder, "memory.memsw.limit_in_bytes")
+    if os.path.exists(swap):
+        _write(swap, str(memory))
+
+
+def _limit_v2(folder: str, memory: int, cpu: int) -> None:
+    if memory:
+        _write(os.path.join(folder, "memory.max"), str(memory))
+        _write(os.path.join(folder, "memory.oom.group"), "1")
+        if os.path.exists(os.path.join(folder, "memory.swap.max")):
+            _write(os.path.join(folder, "memory.swap.max"), "0")
+    if cpu:
+        _write(os.path.join(folder, "cpu.max"), f"{cpu * PERIOD // 1000} {PERIOD}")
+
+
+def _own_folders(own: str, mountinfo: str) -> dict[str, str]:
+    """Controller (empty for version 2) -> the directory of the cgroup we are in."""
+    mounts = _mounts(mountinfo)
+    folders = {}
+    for line in _lines(own):
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            if controller in mounts:
+                point, root = mounts[controller]
+                inner = path[len(root) :] if root != "/" and path.startswith(root) else path
+                folders[controller] = os.path.normpath(point + "/" + inner)
+    return folders
+
+
+def _mounts(mountinfo: str) -> dict[str, tuple[str, str]]:
+    """Controller -> mount point and the part of the hierarchy mounted there."""
+    found: dict[str, tuple[str, str]] = {}
+    for line in _lines(mountinfo):
+        before, _, after = line.partition(" - ")
+        root, point = before.split(" ")[3:5]
+        kind, _, options = after.split(" ", 2)
+        if kind == "cgroup2":
+            found.setdefault("", (point, root))
+        elif kind == "cgroup":
+            for option in options.split(","):
+                found.setdefault(option, (point, root))
+    return found
+
+
+def _effective_limit(folders: dict[str, str]) -> int:
+    """The smallest memory limit on the way up from our cgroup; 0 if there is none."""
+    name = "memory.limit_in_bytes" if folders.get("memory") else "memory.max"
+    folder = folders.get("memory") or folders.get("") or ""
+    limits = []
+    while folder.count("/") > 2:
+        text = "".join(_lines(os.path.join(folder, name)))
+        if text.isdigit() and int(text) < UNLIMITED:
+            limits.append(int(text))
+        folder = os.path.dirname(folder)
+    return min(limits, default=0)
+
+
+def _writable(folder: str) -> str:
+    return folder if folder and os.access(folder, os.W_OK) else ""
+
+
+def _count(path: str, key: str) -> int:
+    words = [line.split() for line in _lines(path)]
+    return next((int(word[1]) for word in words if word[0] == key), 0)
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path) as file:
+            return file.read().splitlines()
+    except OSError:
+        return []
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)

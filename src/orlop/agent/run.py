@@ -1,0 +1,219 @@
+"""One run of one container, from its launch to the last byte of its output.
+
+The supervisor makes one for each start and tells it what poll() and waitpid() say; the run keeps
+the log and knows whether the container was refused, runs, or is over. It decides nothing about
+what comes next.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+
+from .logs import LogFile, tail
+from .process import exit_of, first_child, spawn
+from .workshop import Prepared
+
+READ_SIZE = 65536
+DRAIN_TIME = 2.0  # for what may hold pipes open after the container's end: escaped processes
+
+
+class Run:
+    def __init__(self, prepared: Prepared, log_path: str, poll: select.poll) -> None:
+        self.box, self.launch = prepared.box, prepared.launch
+        self.cgroup, self._runtime = prepared.cgroup, prepared.runtime
+        self.log = LogFile(log_path)
+        self._poll = poll
+        self._streams: dict[int, str] = {}
+        self._early: list[tuple[str, bytes]] = []  # read before we knew who spoke
+        self._status_fd = -1
+        self._report = b""
+        self._exit: int | None = None
+        self._drain_until = 0.0
+        self.pid = 0  # the container's first process; 0 until it runs
+        self.refusal: str | None = None  # why it does not run
+        self.is_told = False  # Life knows that it runs
+        self.stdin = -1
+        self.launcher = self._start()
+
+    @property
+    def name(self) -> str:
+        return self.box.container.name
+
+    @property
+    def is_over(self) -> bool:
+        """Ended, and all it said is in its log."""
+        return self._exit is not None and not self._streams
+
+    @property
+    def drain_until(self) -> float | None:
+        """When to stop waiting for the last output, if we are waiting."""
+        return self._drain_until if self._exit is not None and self._streams else None
+
+    def _start(self) -> int:
+        """Fork the launcher with the container's standard streams."""
+        if self.box.container.tty:
+            ours, theirs = os.openpty()
+            given, kept = (theirs, theirs, theirs), {ours: "stdout"}
+            self.stdin = os.dup(ours)
+        else:
+            out_read, out_write = os.pipe()
+            err_read, err_write = os.pipe()
+            in_read, self.stdin = os.pipe()
+            given, kept = (in_read, out_write, err_write), {out_read: "stdout", err_read: "stderr"}
+        if not self.box.container.stdin:
+            self._close_stdin()
+        for fd, stream in kept.items():
+            self._watch(fd)
+            self._streams[fd] = stream
+        if self.launch.status:
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+            self._status_fd = os.open(self.launch.status, flags)
+            self._watch(self._status_fd)
+        try:
+            return spawn(self.launch.body, given, self.cgroup.procs)
+        finally:
+            for fd in set(given):
+                os.close(fd)
+
+    def _close_stdin(self) -> None:
+        if self.stdin >= 0:
+            os.close(self.stdin)
+            self.stdin = -1
+
+    def _watch(self, fd: int) -> None:
+        os.set_blocking(fd, False)
+        self._poll.register(fd, select.POLLIN)
+
+    def _unwatch(self, fd: int) -> None:
+        self._poll.unregister(fd)
+        os.close(fd)
+
+    # What poll() says
+
+    def owns(self, fd: int) -> bool:
+        return fd in self._streams or fd == self._status_fd
+
+    def on_readable(self, fd: int) -> None:
+        if fd == self._status_fd:
+            self._read_status()
+            return
+        data = _read(fd)
+        if data == b"":
+            self._end_stream(fd)
+        elif data is not None:
+            if not self.pid:
+                self._look_for_start()
+            self._take(self._streams[fd], data)
+
+    def _take(self, stream: str, data: bytes) -> None:
+        if self.pid:
+            self.log.feed(stream, data)
+        else:
+            self._early.append((stream, data))
+
+    def _look_for_start(self) -> None:
+        """A container may be quicker than the news that it runs."""
+        if self.launch.pid_file and os.path.exists(self.launch.pid_file):
+            self._runs_as(_number_in(self.launch.pid_file))
+        elif self._status_fd >= 0:
+            self._read_status()
+
+    def _read_status(self) -> None:
+        """The stub's pipe: a byte when it begins, then an error, or its end as it becomes."""
+        while data := _read(self._status_fd):
+            self._report += data
+        if data is None or not self._report:
+            return
+        self._close_status()
+        if len(self._report) == 1:
+            # If it is gone already, its launcher will tell how it ended.
+            self._runs_as(first_child(self.launcher) or self.launcher)
+
+    def _close_status(self) -> None:
+        if self._status_fd >= 0:
+            self._unwatch(self._status_fd)
+            self._status_fd = -1
+
+    def _end_stream(self, fd: int) -> None:
+        self._unwatch(fd)
+        self.log.end(self._streams.pop(fd))
+
+    def _runs_as(self, pid: int) -> None:
+        self.pid = pid
+        early, self._early = self._early, []
+        for stream, data in early:
+            self.log.feed(stream, data)
+
+    # What waitpid() says
+
+    def on_launcher_exit(self, status: int, now: float) -> None:
+        self.launcher = 0
+        if self.launch.status:  # its end is the container's, if that ever ran
+            if self._status_fd >= 0:
+                self._read_status()
+            self._close_status()
+            if self.pid:
+                self.on_exit(status, now)
+                return
+        elif status == 0:
+            if not self.pid:
+                self._runs_as(_number_in(self.launch.pid_file))
+            return
+        self._refuse()
+
+    def on_exit(self, status: int, now: float) -> None:
+        """The first process is gone, and the container with it; its last words may be to come."""
+        self._exit = status
+        self._drain_until = now + DRAIN_TIME
+
+    def stop_draining(self) -> None:
+        for fd in list(self._streams):
+            self._end_stream(fd)
+
+    def _refuse(self) -> None:
+        for fd, stream in list(self._streams.items()):
+            while data := _read(fd):
+                self._early.append((stream, data))
+            self._end_stream(fd)
+        printed = b"".join(data for _, data in self._early).decode(errors="replace")
+        self.refusal = self._runtime.words(self.box, self.launch, printed, self._report)
+
+    # The end
+
+    def exit(self) -> tuple[int, int, bool]:
+        """Exit code, signal, and whether the kernel killed it for its memory."""
+        assert self._exit is not None, "asked for the exit of a running container"
+        code, number = exit_of(self._exit)
+        return code, number, code != 0 and self.cgroup.has_oom_kill()
+
+    def message(self, code: int) -> str:
+        """Its termination message, by its policy."""
+        with open(os.path.join(self.box.folder, "termination-log"), "rb") as file:
+            text = file.read(4096).decode(errors="replace")
+        if text or code == 0 or self.box.container.message_policy != "FallbackToLogsOnError":
+            return text
+        return tail(self.log.path)
+
+    def close(self) -> None:
+        self.stop_draining()
+        self._close_status()
+        self._close_stdin()
+        self.log.close()
+        self._runtime.remove(self.box)
+        self.cgroup.remove()
+
+
+def _read(fd: int) -> bytes | None:
+    """What is there: empty at the end, None when there is nothing yet."""
+    try:
+        return os.read(fd, READ_SIZE)
+    except BlockingIOError:
+        return None
+    except OSError:  # EIO: the last process has closed its terminal
+        return b""
+
+
+def _number_in(path: str) -> int:
+    with open(path) as file:
+        return int(file.read())

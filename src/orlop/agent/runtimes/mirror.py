@@ -1,0 +1,77 @@
+"""The node's own root with places to mount on that the node does not have.
+
+For `image: host`. An ordinary user cannot make folders in / or /dev; so a folder that lacks a
+mount point is rebuilt in memory, each of its entries bound to the node's own, and the new point
+beside them. Only the container that asked sees it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from .. import syscalls
+from ..points import make_point
+from ..volumes import Bind
+
+MAX_ENTRIES = 2000  # each costs a mount
+
+
+def mirror_root(path: str, binds: list[Bind]) -> str:
+    """Make the new folder `path` a view of / in which every bind has a place; `path` itself."""
+    os.mkdir(path, 0o755)
+    syscalls.mount("root", path, "tmpfs", 0, "mode=0755")
+    fill(path, "/")
+    for number, bind in enumerate(binds):
+        if not any(bind.path.startswith(outer.path + "/") for outer in binds[:number]):
+            _make_place(path, bind)
+        else:
+            outer = max(
+                (o for o in binds[:number] if bind.path.startswith(o.path + "/")),
+                key=lambda found: len(found.path),
+            )
+            rest = bind.path[len(outer.path) :]
+            make_point(outer.source, rest, os.path.isdir(bind.source))
+    return path
+
+
+def _make_place(root: str, bind: Bind) -> None:
+    """A mount point at bind.path, rebuilding the deepest folder that exists on the way there."""
+    there = bind.path
+    while not os.path.lexists(os.path.join(root, there[1:])):
+        there = os.path.dirname(there)
+    if there == bind.path:
+        return
+    folder = os.path.join(root, there[1:])
+    is_ours = there == "/" or os.stat(folder).st_dev == os.stat(root).st_dev
+    if not is_ours:
+        rebuild(folder)
+    make_point(folder, bind.path[len(there.rstrip("/")) :], os.path.isdir(bind.source))
+
+
+def rebuild(folder: str) -> None:
+    """Cover a folder with a copy in memory whose entries are the node's own."""
+    original = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    mode = stat.S_IMODE(os.fstat(original).st_mode)
+    try:
+        syscalls.mount("mirror", folder, "tmpfs", 0, f"mode={mode:04o}")
+        fill(folder, f"/proc/self/fd/{original}")
+    finally:
+        os.close(original)
+
+
+def fill(folder: str, original: str) -> None:
+    """Bind every entry of `original` into `folder`; links are made anew."""
+    entries = list(os.scandir(original))
+    if len(entries) > MAX_ENTRIES:
+        raise OSError(28, f"too many entries beside a new mount point ({len(entries)})", folder)
+    for entry in entries:
+        target = os.path.join(folder, entry.name)
+        if entry.is_symlink():
+            os.symlink(os.readlink(entry.path), target)
+            continue
+        make_point(folder, entry.name, entry.is_dir(follow_symlinks=False))
+        try:
+            syscalls.bind(entry.path, target)
+        except OSError:
+            pass  # the node does not show it to its users either, e.g. a dead mount

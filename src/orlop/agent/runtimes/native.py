@@ -1,0 +1,168 @@
+"""Containers without any runtime: namespaces and mounts of our own.
+
+For `image: host`, where the root is the node's own, and for images on nodes that have no runtime.
+`compose` answers a body that runs in a fork of the agent: it makes the container's root in a
+mount namespace of its own, moves into it and becomes the container's command. It tells nothing
+but what a launcher tells: a process number, or why not.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .. import capabilities, devices, syscalls
+from ..plan import User
+from ..points import make_points
+from ..volumes import Bind
+from . import Box, Launch
+from .mirror import mirror_root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Native:
+    name = "native"
+
+    def version(self) -> str:
+        return "native"
+
+    def compose(self, box: Box) -> Launch:
+        pid_file = os.path.join(box.folder, "pid")
+        error_file = os.path.join(box.folder, "runtime.log")
+        return Launch(lambda: _launch(box, pid_file, error_file), pid_file, error_file)
+
+    def words(self, box: Box, launch: Launch, output: str, report: bytes) -> str:
+        try:
+            with open(launch.error_file, errors="replace") as file:
+                return file.read()
+        except OSError:
+            return output.strip() or "the launcher ended without a word"
+
+    def remove(self, box: Box) -> None:
+        pass
+
+
+class _Failure(Exception):
+    """Why the container cannot start, as OCI runtimes put it."""
+
+
+def _launch(box: Box, pid_file: str, error_file: str) -> None:
+    """Fork the container's first process; end when it is the container's command, or cannot be.
+
+    Runs in a child of the agent, which adopts the process when this one ends.
+    """
+    if box.sandbox.is_isolated:
+        syscalls.unshare(syscalls.CLONE_NEWPID if box.sandbox.has_own_pids else 0)
+    elif box.root or box.container.mounts:
+        what = "an image" if box.root else "volumes"
+        _leave(error_file, f"{what} cannot be had without a runtime: {box.sandbox.problem}")
+    read_end, write_end = os.pipe()  # closed by a successful exec
+    pid = os.fork()
+    if pid == 0:
+        _run(lambda: _become(box), write_end)
+    os.close(write_end)
+    error = os.read(read_end, 4096)
+    if error:
+        os.waitpid(pid, 0)
+        _leave(error_file, error.decode(errors="replace"))
+    with open(pid_file + ".new", "w") as file:
+        file.write(str(pid))
+    os.rename(pid_file + ".new", pid_file)
+    os._exit(0)
+
+
+def _leave(error_file: str, words: str) -> None:
+    with open(error_file, "w") as file:
+        file.write(words)
+    os._exit(1)
+
+
+def _run(body: Callable[[], object], write_end: int) -> None:
+    try:
+        body()
+    except _Failure as failure:
+        os.write(write_end, str(failure).encode(errors="replace"))
+    except OSError as error:
+        os.write(write_end, f"preparing the container: {error}".encode(errors="replace"))
+    finally:
+        os._exit(127)
+
+
+def _become(box: Box) -> None:
+    """In the container's first process."""
+    if box.sandbox.is_isolated:
+        _enter_root(box)
+        _limit_capabilities()
+        become_user(box)
+    syscalls.no_new_privileges()
+    os.umask(0o022)
+    container = box.container
+    try:
+        os.chdir(container.cwd)
+    except OSError as error:
+        words = f'chdir to cwd ("{container.cwd}") set in the plan failed: {error.strerror}'
+        raise _Failure(words) from error
+    try:
+        os.execvpe(container.argv[0], container.argv, dict(box.env))
+    except OSError as error:
+        is_missing = error.errno == 2 and "/" not in container.argv[0]
+        why = "executable file not found in $PATH" if is_missing else error.strerror
+        raise _Failure(f'exec: "{container.argv[0]}": {why}') from error
+
+
+def _enter_root(box: Box) -> None:
+    """Make the container's root, and pivot into it."""
+    syscalls.unshare(syscalls.CLONE_NEWNS)
+    root = box.root
+    if not root:
+        root = mirror_root(os.path.join(box.folder, "root"), box.binds)
+    if box.container.read_only_root:
+        syscalls.bind(root, root)
+        syscalls.make_read_only(root)
+    binds = list(box.binds)
+    if box.root:
+        binds.insert(0, Bind(devices.make(os.path.join(box.folder, "dev")), "/dev"))
+        make_points(root, [*binds, Bind("/proc", "/proc")])
+    proc = os.path.join(root, "proc")
+    if box.sandbox.has_own_pids:
+        quiet = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
+        syscalls.mount("proc", proc, "proc", quiet)
+    else:
+        syscalls.bind("/proc", proc)
+    for bind in binds:
+        target = os.path.join(root, bind.path[1:])
+        syscalls.bind(bind.source, target)
+        if bind.read_only:
+            syscalls.make_read_only(target)
+    syscalls.pivot_root(root)
+
+
+def _limit_capabilities() -> None:
+    for number in capabilities.others():
+        if not syscalls.drop_from_bounding_set(number):
+            break
+
+
+def become_user(box: Box) -> None:
+    """Take the container's ids; by a user namespace of its own where the sandbox has but one."""
+    sandbox = box.sandbox
+    user = box.container.user or (User(0, 0, []) if box.root else None)
+    is_self = user is None
+    if user is None:
+        user = User(sandbox.uid, sandbox.gid, [])
+    if not is_self and sandbox.has_id_range:
+        if user.groups:
+            os.setgroups(user.groups)
+        os.setresgid(user.gid, user.gid, user.gid)
+        os.setresuid(user.uid, user.uid, user.uid)
+    elif (user.uid, user.gid) != (0, 0):
+        syscalls.unshare(syscalls.CLONE_NEWUSER)
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{user.uid} 0 1"),
+            ("gid_map", f"{user.gid} 0 1"),
+        ):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)

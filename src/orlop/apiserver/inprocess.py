@@ -16,6 +16,7 @@ from ..api.kinds import Kind
 from ..api.objects import Key, Obj, key_of
 from ..client.api import ObjList, PatchType, Propagation, WatchEvent
 from .authentication import User
+from .conversion import decode
 from .failures import no_such_path
 from .registry import Call, Registry
 from .selection import select
@@ -44,14 +45,14 @@ class InProcessApi:
         return Call(self._user, kind, namespace, key.name, subresource, field_validation="Ignore")
 
     async def get(self, kind: Kind, key: Key) -> Obj:
-        return get(self._registry, self._call(kind, key)).decode()
+        return decode(kind, get(self._registry, self._call(kind, key)))
 
     async def list(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> ObjList:
         options = ListOptions(selection=select(kind, labels, fields))
         page = list_(self._registry, self._call(kind, Key(namespace, "")), options)
-        return ObjList([record.decode() for record in page.records], str(page.revision))
+        return ObjList([decode(kind, record) for record in page.records], str(page.revision))
 
     async def watch(
         self,
@@ -68,12 +69,12 @@ class InProcessApi:
             async for batch in batches:
                 for seen in batch:
                     assert seen.record is not None, "no bookmarks were asked for"
-                    yield WatchEvent(seen.type, seen.record.decode())
+                    yield WatchEvent(seen.type, decode(kind, seen.record))
 
     async def create(self, kind: Kind, obj: Obj, *, namespace: str = "") -> Obj:
         place = namespace or (obj.get("metadata") or {}).get("namespace") or ""
         record = await create(self._registry, self._call(kind, Key(place, "")), _copy(obj))
-        return record.decode()
+        return decode(kind, record)
 
     async def update(self, kind: Kind, obj: Obj, *, subresource: str = "") -> Obj:
         call = self._call(kind, key_of(obj), subresource)
@@ -81,7 +82,7 @@ class InProcessApi:
             return await update_scale(self._registry, call, _copy(obj))
         if subresource == "finalize":
             return (await finalize(self._registry, call, _copy(obj))).decode()
-        return (await update(self._registry, call, _copy(obj))).decode()
+        return decode(kind, await update(self._registry, call, _copy(obj)))
 
     async def patch(
         self,
@@ -95,7 +96,7 @@ class InProcessApi:
         call, media_type = self._call(kind, key, subresource), MEDIA_TYPES[patch_type]
         if subresource == "scale":
             return await patch_scale(self._registry, call, media_type, patch)
-        return (await _patch(self._registry, call, media_type, patch)).decode()
+        return decode(kind, await _patch(self._registry, call, media_type, patch))
 
     async def delete(
         self,
@@ -111,7 +112,7 @@ class InProcessApi:
         options = DeleteOptions(grace, uid, resource_version, propagation)
         deleted = await delete(self._registry, call, options)
         if returns_object(call, deleted):
-            return deleted.record.decode()
+            return decode(kind, deleted.record)
         return status_of(call, deleted)
 
     async def create_subresource(self, kind: Kind, key: Key, subresource: str, body: Obj) -> Obj:

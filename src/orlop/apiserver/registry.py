@@ -19,15 +19,8 @@ from ..api.times import rfc3339
 from ..store import Record, Store, Watch
 from .admission import Admission
 from .authentication import User
+from .conversion import bucket_of
 from .failures import not_found
-
-# Kinds that are two views of one stored object: (group, plural) -> bucket.
-_SHARED = {("events.k8s.io", "events"): "events"}
-
-
-def bucket_of(kind: Kind) -> str:
-    """Where objects of a kind are kept; all versions of a kind share one place."""
-    return _SHARED.get((kind.group, kind.plural)) or kind.resource
 
 
 @dataclass(slots=True)

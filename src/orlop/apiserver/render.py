@@ -15,6 +15,7 @@ from ..api.kinds import Kind
 from ..api.objects import Obj
 from ..store import Record
 from . import interim as tables
+from .conversion import decode, is_view
 from .negotiation import Form
 from .verbs.list import Page
 from .verbs.watch import BOOKMARK, Seen
@@ -38,13 +39,14 @@ class Renderer:
     def __init__(self, kind: Kind, form: Form, *, now: float, include: str = "Metadata") -> None:
         self.kind = kind
         self.form = form
+        self._is_view = is_view(kind)
         self._now = now
         self._include = include or "Metadata"
 
     def one(self, record: Record) -> bytes:
         if self.form.shape == "object" and not self.form.is_yaml:
-            return record.data
-        obj = record.decode()
+            return self._bytes(record)
+        obj = decode(self.kind, record)
         if self.form.shape == "table":
             return value(self.form, self._table([obj], {"resourceVersion": _revision(obj)}))
         if self.form.shape == "partial":
@@ -58,7 +60,7 @@ class Renderer:
             if page.remaining is not None:
                 metadata["remainingItemCount"] = page.remaining
         if self.form.shape == "table":
-            objects = [record.decode() for record in page.records]
+            objects = [decode(self.kind, record) for record in page.records]
             return value(self.form, self._table(objects, metadata))
         if self.form.shape == "partial":
             return value(self.form, self._partial_list(page, metadata))
@@ -68,9 +70,14 @@ class Renderer:
     def _joined(self, page: Page, metadata: Obj) -> bytes:
         head = {"kind": self.kind.list_kind, "apiVersion": self.kind.api_version}
         opening = encode({**head, "metadata": metadata})[:-1]
-        return b"".join(
-            (opening, b',"items":[', b",".join([r.data for r in page.records]), b"]}\n")
-        )
+        if self._is_view:
+            items = [self._bytes(record) for record in page.records]
+        else:
+            items = [record.data for record in page.records]
+        return b"".join((opening, b',"items":[', b",".join(items), b"]}\n"))
+
+    def _bytes(self, record: Record) -> bytes:
+        return encode(decode(self.kind, record)) if self._is_view else record.data
 
     def event(self, seen: Seen, *, is_first: bool) -> bytes:
         """One line of a watch; a Table names its columns in the first one only."""
@@ -80,8 +87,8 @@ class Renderer:
         if seen.type == BOOKMARK or seen.record is None:
             return encode(self._bookmark(seen))
         if self.form.shape == "object":
-            return seen.record.data
-        obj = seen.record.decode()
+            return self._bytes(seen.record)
+        obj = decode(self.kind, seen.record)
         if self.form.shape == "partial":
             return encode(self._partial(obj))
         table = self._table([obj], {"resourceVersion": _revision(obj)})
@@ -114,7 +121,7 @@ class Renderer:
         return {**self._meta_type("PartialObjectMetadata"), "metadata": obj["metadata"]}
 
     def _partial_list(self, page: Page, metadata: Obj) -> Obj:
-        items = [self._partial(record.decode()) for record in page.records]
+        items = [self._partial(decode(self.kind, record)) for record in page.records]
         listed = self._meta_type("PartialObjectMetadataList")
         return {**listed, "metadata": metadata, "items": items}
 

@@ -14,10 +14,11 @@ from ...api.objects import Obj
 from ...store import Record, RevisionConflict
 from ...store.record import unsaved
 from ..admission import Attributes
+from ..conversion import bucket_of, stored
 from ..failures import already_exists
 from ..fieldcheck import checked
 from ..intake import identify, name_new
-from ..registry import Call, Registry, bucket_of
+from ..registry import Call, Registry
 
 _GENERATED_TRIES = 8
 
@@ -57,7 +58,7 @@ async def _keep(registry: Registry, call: Call, obj: Obj) -> Record:
         try:
             if call.dry_run:
                 return _pretend(registry, call, obj)
-            return await registry.store.create(bucket, call.key, obj)
+            return await registry.store.create(bucket, call.key, stored(call.kind, obj))
         except RevisionConflict as taken:
             if not left:
                 raise already_exists(call.kind, call.name) from taken
@@ -70,7 +71,7 @@ def _pretend(registry: Registry, call: Call, obj: Obj) -> Record:
     taken = registry.store.newest(bucket_of(call.kind), call.key)
     if taken is not None:
         raise RevisionConflict(taken)
-    return unsaved(obj, call.key)
+    return unsaved(stored(call.kind, obj), call.key)
 
 
 def _another_name(registry: Registry, metadata: Obj) -> str:

@@ -16,8 +16,9 @@ from ...store import Record, RevisionConflict
 from ...store.record import unsaved
 from .. import rules
 from ..admission import Attributes
+from ..conversion import bucket_of
 from ..failures import bad_request, conflict
-from ..registry import Call, Registry, bucket_of
+from ..registry import Call, Registry
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 _POLICIES = ("Background", "Foreground", "Orphan")

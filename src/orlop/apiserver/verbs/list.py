@@ -16,8 +16,9 @@ import msgspec
 from ...api.objects import Key
 from ...errors import Gone
 from ...store import Expired, Record, Snapshot
+from ..conversion import bucket_of
 from ..failures import bad_request, continue_expired, expired, too_large
-from ..registry import Call, Registry, bucket_of
+from ..registry import Call, Registry
 from ..selection import ALL, Selection
 from .get import parse_revision
 

@@ -19,10 +19,11 @@ from ...errors import Conflict
 from ...store import Record, RevisionConflict
 from ...store.record import unsaved
 from ..admission import Attributes
+from ..conversion import bucket_of, decode, stored
 from ..failures import conflict, not_found
 from ..fieldcheck import checked
 from ..intake import check_base, identify
-from ..registry import Call, Registry, bucket_of
+from ..registry import Call, Registry
 from .create import create
 
 _TRIES = 5  # as upstream's patch: between reading and writing, others may have been quicker
@@ -62,7 +63,7 @@ async def modify(registry: Registry, call: Call, change: Change) -> Record:
     for _ in range(_TRIES):
         current = registry.find_newest(call)
         try:
-            return await _replace(registry, call, change(current.decode()), current)
+            return await _replace(registry, call, change(decode(call.kind, current)), current)
         except RevisionConflict:
             continue
         except Conflict:
@@ -79,7 +80,7 @@ async def _replace(registry: Registry, call: Call, obj: Obj, current: Record) ->
     3. Nothing changed: the old revision, once it is durable.
     4. The last finalizer of a deleted object: it goes. Else it is kept.
     """
-    old = current.decode()
+    old = decode(call.kind, current)
     check_base(call, obj, old)  # 1
     defaults.apply_defaults(call.kind, obj)
     await registry.admission.admit(_attributes(call, obj, old))
@@ -90,11 +91,11 @@ async def _replace(registry: Registry, call: Call, obj: Obj, current: Record) ->
         await registry.store.settled()
         return current
     if call.dry_run:
-        return unsaved(obj, call.key)
-    bucket = bucket_of(call.kind)  # 4
+        return unsaved(stored(call.kind, obj), call.key)
+    bucket, kept = bucket_of(call.kind), stored(call.kind, obj)  # 4
     if _is_free_to_go(obj):
-        return await registry.store.delete(bucket, call.key, obj, expected=current.revision)
-    return await registry.store.update(bucket, call.key, obj, expected=current.revision)
+        return await registry.store.delete(bucket, call.key, kept, expected=current.revision)
+    return await registry.store.update(bucket, call.key, kept, expected=current.revision)
 
 
 def _prepare(call: Call, obj: Obj, old: Obj) -> None:

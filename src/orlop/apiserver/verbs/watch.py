@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from ...store import Event, Expired, Record, Watch
 from ...store.record import ADDED, DELETED, MODIFIED, record_of
+from ..conversion import bucket_of
 from ..failures import expired
-from ..registry import Call, Registry, bucket_of
+from ..registry import Call, Registry
 from ..selection import ALL, Selection
 from .get import parse_revision
 

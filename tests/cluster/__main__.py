@@ -16,6 +16,7 @@ from pathlib import Path
 from tools.devroot import dev_root
 
 from .cluster import SlurmCluster
+from .commands import CommandFailed
 from .spec import HEAD, Spec
 from .state import is_cluster
 
@@ -24,7 +25,7 @@ def main() -> int:
     options = parser().parse_args()
     try:
         code: int = options.act(options)
-    except (LookupError, RuntimeError, OSError) as error:
+    except (CommandFailed, LookupError, RuntimeError, OSError) as error:
         print(f"tests.cluster: {error}", file=sys.stderr)
         return 1
     return code

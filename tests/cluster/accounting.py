@@ -124,7 +124,12 @@ class Accounting:
         command = ["mariadbd", "--no-defaults", "--user=mysql", *paths, *SERVER]
         with (self.cluster.log / "mariadbd.log").open("ab") as log:
             self._server = self.cluster.popen(
-                HEAD, command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                HEAD,
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         wait_until((self.data / "socket").exists, "MariaDB listens")
 

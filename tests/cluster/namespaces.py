@@ -50,7 +50,8 @@ def connect(pid: int, address: tuple[str, int], timeout: float) -> socket.socket
 
 def enter_command(pid: int, directory: str, *, cgroup: bool = False) -> list[str]:
     """The words before a command that bring it into the namespaces of `pid`, all but the pid's."""
-    kinds = ["--mount", "--uts", "--ipc", "--net"] + (["--cgroup"] if cgroup else [])
+    # --root: the node's root, which is not its namespace's if set-up was done in a chroot.
+    kinds = ["--mount", "--root", "--uts", "--ipc", "--net"] + (["--cgroup"] if cgroup else [])
     return ["/usr/bin/nsenter", f"--target={pid}", *kinds, f"--wdns={directory}", "--"]
 
 

@@ -71,6 +71,7 @@ class Registry:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                start_new_session=True,
             )
         wait_until(self._answers, f"the registry on {self.address} answers")
 

@@ -53,7 +53,14 @@ def start(cluster: SlurmCluster) -> None:
 def _spawn(cluster: SlurmCluster, argv: list[str], user: str, env: dict[str, str]) -> None:
     with (cluster.log / f"slurmrestd-{user}.log").open("ab") as log:
         cluster.popen(
-            HEAD, argv, user=user, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            HEAD,
+            argv,
+            user=user,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
 
 

@@ -1,4 +1,4 @@
-"""Slurm's hostlists: `n[1-3,07]-ib` to names and back.
+"""Slurm's hostlists: `n[1-3,7]` to names and back.
 
 Used wherever a command names nodes; pure, so that no `scontrol show hostnames` is started for
 each pod. It never looks a name up.
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 MOST_HOSTS = 65536  # slurm.conf(5): more nodes than this is a typing error
-_NUMBERED = re.compile(r"(.*?)(\d+)(\D*)")
+_NUMBERED = re.compile(r"(.*?)(\d+)")  # Slurm knows ranges at the end of names only
 
 
 def expand(hostlist: str) -> tuple[str, ...]:
@@ -27,31 +27,30 @@ def expand(hostlist: str) -> tuple[str, ...]:
 
 
 def compress(names: Iterable[str]) -> str:
-    """The shortest usual way to write those names, sorted as Slurm sorts them: `n[1-3],login`."""
-    groups: dict[tuple[str, str, int], list[int]] = {}
-    plain: list[str] = []
-    for name in dict.fromkeys(names):
-        match = _NUMBERED.fullmatch(name)
-        if match is None:
-            plain.append(name)
-            continue
-        prefix, digits, suffix = match.groups()
-        # n1 and n10 share a range, n01 and n1 do not: leading zeros fix the width.
-        width = len(digits) if digits.startswith("0") and len(digits) > 1 else 0
-        groups.setdefault((prefix, suffix, width), []).append(int(digits))
-    parts = [_group(key, sorted(numbers)) for key, numbers in sorted(groups.items())]
-    return ",".join([*parts, *sorted(plain)])
+    """The shortest way Slurm would write those names, sorted: `n[1-3],login`."""
+    matches = {name: _NUMBERED.fullmatch(name) for name in dict.fromkeys(names)}
+    parts = {name: match.groups() for name, match in matches.items() if match is not None}
+    # Leading zeros fix a width: n08 and n10 share a range, n8 and n10 do, n08 and n8 do not.
+    padded = {
+        (prefix, len(digits))
+        for prefix, digits in parts.values()
+        if digits.startswith("0") and len(digits) > 1
+    }
+    groups: dict[tuple[str, int], list[int]] = {}
+    for prefix, digits in parts.values():
+        width = len(digits) if (prefix, len(digits)) in padded else 0
+        groups.setdefault((prefix, width), []).append(int(digits))
+    ranges = [_group(key, sorted(numbers)) for key, numbers in sorted(groups.items())]
+    return ",".join([*ranges, *sorted(name for name, match in matches.items() if match is None)])
 
 
-def _group(key: tuple[str, str, int], numbers: list[int]) -> str:
-    prefix, suffix, width = key
+def _group(key: tuple[str, int], numbers: list[int]) -> str:
+    prefix, width = key
     ranges = [
         f"{first:0{width}}" if first == last else f"{first:0{width}}-{last:0{width}}"
         for first, last in _runs(numbers)
     ]
-    if len(numbers) == 1:
-        return f"{prefix}{ranges[0]}{suffix}"
-    return f"{prefix}[{','.join(ranges)}]{suffix}"
+    return f"{prefix}{ranges[0]}" if len(numbers) == 1 else f"{prefix}[{','.join(ranges)}]"
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:

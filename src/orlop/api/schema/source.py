@@ -54,6 +54,9 @@ class _ModelField(NamedTuple):
     description: str
 
 
+_NO_FIELDS = _Model("", {})
+
+
 def fingerprint() -> str:
     """Changes whenever a schema built now would differ from one built before."""
     return f"{PACKAGE} {metadata.version(PACKAGE)}, wire {table.VERSION}, facts {facts.REVISION}"
@@ -63,15 +66,17 @@ def build() -> Schema:
     models = _read_models()
     structs: dict[str, dict[str, FieldType]] = {}
     roots = [struct_name(kind.group, kind.version, kind.kind) for kind in BUILT_IN]
-    waiting = [*roots, *(f"{name}List" for name in roots), *OTHER_ROOTS]
+    lists = [f"{name}List" for name in roots if f"{name}List" in models]
+    waiting = [*roots, *lists, *OTHER_ROOTS]
     wire = Wire()
     while waiting:
         name = waiting.pop()
-        if name in structs or name not in models:
-            continue
-        structs[name] = _fields(name, models[name], wire)
-        waiting += [field.struct_name for field in structs[name].values() if field.struct_name]
-    docs = {name: _docs(models[name]) for name in structs}
+        if name not in structs:
+            # A struct without fields is no class there: the package just names it a dict.
+            structs[name] = _fields(name, models.get(name, _NO_FIELDS), wire)
+            fields = structs[name].values()
+            waiting += [field.struct_name for field in fields if field.struct_name]
+    docs = {name: _docs(models.get(name, _NO_FIELDS)) for name in structs}
     packed = zlib.compress(msgspec.json.encode(docs), 9)
     return Schema(fingerprint(), structs, packed, is_fresh=True)
 

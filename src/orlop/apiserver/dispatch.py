@@ -122,7 +122,7 @@ class Dispatcher:
     async def _list(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)
         page = list_(self._registry, call, options.list_options(call.kind, request.query))
-        return answer(renderer.page(page), renderer.form.media_type)
+        return answer(await renderer.page(page), renderer.form.media_type)
 
     async def _watch(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)
@@ -171,7 +171,7 @@ class Dispatcher:
         which = options.list_options(call.kind, request.query)
         wanted = options.delete_options(wanted, request.query)
         page = await deletecollection(self._registry, call, wanted, which)
-        return answer(renderer.page(page), renderer.form.media_type)
+        return answer(await renderer.page(page), renderer.form.media_type)
 
     async def _review(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         review = self._reviews.answer(call, await read_object(request))

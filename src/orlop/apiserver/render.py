@@ -1,20 +1,23 @@
 """Objects, lists and events as bytes, in the form a client asked for.
 
-Called by the dispatcher for every answer. Plain JSON is the stored bytes themselves, joined; only
-Tables, bare metadata and YAML cost a parse.
+Called by the dispatcher for every answer. Plain JSON is the stored bytes themselves, joined; bare
+metadata is cut out of them. Only Tables and YAML cost a parse, a few hundred objects at a time, so
+that a large list holds neither the event loop nor much memory.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import yaml
 
+from ..api import tables
 from ..api.kinds import Kind
 from ..api.objects import Obj
 from ..store import Record
-from . import interim as tables
 from .conversion import decode, is_view
 from .negotiation import Form
 from .verbs.list import Page
@@ -23,6 +26,16 @@ from .verbs.watch import BOOKMARK, Seen
 encode = msgspec.json.Encoder().encode
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
+_CHUNK = 250  # objects that are parsed between two breaths of the event loop
+
+
+class _Bare(msgspec.Struct):
+    """An object of which only the metadata is cut out, unparsed."""
+
+    metadata: msgspec.Raw
+
+
+_bare = msgspec.json.Decoder(_Bare).decode
 
 
 def value(form: Form, obj: Any) -> bytes:
@@ -41,60 +54,66 @@ class Renderer:
         self.form = form
         self._is_view = is_view(kind)
         self._now = now
-        self._include = include or "Metadata"
+        self._include: tables.IncludeObject = _included(include)
 
     def one(self, record: Record) -> bytes:
-        if self.form.shape == "object" and not self.form.is_yaml:
-            return self._bytes(record)
-        obj = decode(self.kind, record)
-        if self.form.shape == "table":
-            return value(self.form, self._table([obj], {"resourceVersion": _revision(obj)}))
-        if self.form.shape == "partial":
-            return value(self.form, self._partial(obj))
-        return value(self.form, obj)
+        body = self._shaped(record, with_columns=True)
+        return value(self.form, msgspec.json.decode(body)) if self.form.is_yaml else body
 
-    def page(self, page: Page) -> bytes:
+    async def page(self, page: Page) -> bytes:
         metadata: Obj = {"resourceVersion": str(page.revision)}
         if page.token:
             metadata["continue"] = page.token
             if page.remaining is not None:
                 metadata["remainingItemCount"] = page.remaining
-        if self.form.shape == "table":
-            objects = [decode(self.kind, record) for record in page.records]
-            return value(self.form, self._table(objects, metadata))
-        if self.form.shape == "partial":
-            return value(self.form, self._partial_list(page, metadata))
-        joined = self._joined(page, metadata)
-        return value(self.form, msgspec.json.decode(joined)) if self.form.is_yaml else joined
+        opening = encode({**self._list_type(), "metadata": metadata})[:-1]
+        field = b',"rows":[' if self.form.shape == "table" else b',"items":['
+        items = await self._items(page)
+        body = b"".join((opening, field, b",".join(items), b"]}\n"))
+        return value(self.form, msgspec.json.decode(body)) if self.form.is_yaml else body
 
-    def _joined(self, page: Page, metadata: Obj) -> bytes:
-        head = {"kind": self.kind.list_kind, "apiVersion": self.kind.api_version}
-        opening = encode({**head, "metadata": metadata})[:-1]
-        if self._is_view:
-            items = [self._bytes(record) for record in page.records]
-        else:
-            items = [record.data for record in page.records]
-        return b"".join((opening, b',"items":[', b",".join(items), b"]}\n"))
+    async def _items(self, page: Page) -> list[bytes]:
+        if self.form.shape == "object" and not self._is_view:
+            return [record.data for record in page.records]
+        items: list[bytes] = []
+        for start in range(0, len(page.records), _CHUNK):
+            if start:
+                await asyncio.sleep(0)
+            items += self._chunk(page.records[start : start + _CHUNK])
+        return items
 
-    def _bytes(self, record: Record) -> bytes:
-        return encode(decode(self.kind, record)) if self._is_view else record.data
+    def _chunk(self, records: list[Record]) -> Iterator[bytes]:
+        if self.form.shape != "table":
+            return (self._shaped(record) for record in records)
+        return (encode(self._row(record)) for record in records)
+
+    def _row(self, record: Record) -> Obj:
+        # Printers know the stored view of a kind; a client that wants the object wants its own.
+        obj = decode(self.kind, record) if self._include == "Object" else record.decode()
+        return tables.row(self.kind, obj, self._now, self._include)
 
     def event(self, seen: Seen, *, is_first: bool) -> bytes:
         """One line of a watch; a Table names its columns in the first one only."""
-        return b'{"type":"%b","object":%b}\n' % (seen.type.encode(), self._event(seen, is_first))
-
-    def _event(self, seen: Seen, is_first: bool) -> bytes:
         if seen.type == BOOKMARK or seen.record is None:
-            return encode(self._bookmark(seen))
-        if self.form.shape == "object":
-            return self._bytes(seen.record)
-        obj = decode(self.kind, seen.record)
-        if self.form.shape == "partial":
-            return encode(self._partial(obj))
-        table = self._table([obj], {"resourceVersion": _revision(obj)})
-        if not is_first:
-            table["columnDefinitions"] = None
-        return encode(table)
+            body = encode(self._bookmark(seen))
+        else:
+            body = self._shaped(seen.record, with_columns=is_first)
+        return b'{"type":"%b","object":%b}\n' % (seen.type.encode(), body)
+
+    def _shaped(self, record: Record, *, with_columns: bool = False) -> bytes:
+        match self.form.shape:
+            case "table":
+                return self._table(record, with_columns)
+            case "partial":
+                head = encode(self._meta_type("PartialObjectMetadata"))[:-1]
+                return b'%b,"metadata":%b}' % (head, bytes(_bare(record.data).metadata))
+        return encode(decode(self.kind, record)) if self._is_view else record.data
+
+    def _table(self, record: Record, with_columns: bool) -> bytes:
+        columns = tables.columns(self.kind) if with_columns else None
+        metadata = {"resourceVersion": str(record.revision) if record.revision else ""}
+        head = {**self._meta_type("Table"), "metadata": metadata, "columnDefinitions": columns}
+        return encode({**head, "rows": [self._row(record)]})
 
     def _bookmark(self, seen: Seen) -> Obj:
         metadata: Obj = {"resourceVersion": str(seen.revision), "creationTimestamp": None}
@@ -113,21 +132,19 @@ class Renderer:
             "rows": [{"cells": [], "object": partial}],
         }
 
-    def _table(self, objects: list[Obj], metadata: Obj) -> Obj:
-        table = tables.table(self.kind, objects, self._now, self._include)
-        return {**table, **self._meta_type("Table"), "metadata": metadata}
-
-    def _partial(self, obj: Obj) -> Obj:
-        return {**self._meta_type("PartialObjectMetadata"), "metadata": obj["metadata"]}
-
-    def _partial_list(self, page: Page, metadata: Obj) -> Obj:
-        items = [self._partial(decode(self.kind, record)) for record in page.records]
-        listed = self._meta_type("PartialObjectMetadataList")
-        return {**listed, "metadata": metadata, "items": items}
+    def _list_type(self) -> Obj:
+        if self.form.shape == "table":
+            columns = {"columnDefinitions": tables.columns(self.kind)}
+            return {**self._meta_type("Table"), **columns}
+        if self.form.shape == "partial":
+            return self._meta_type("PartialObjectMetadataList")
+        return {"kind": self.kind.list_kind, "apiVersion": self.kind.api_version}
 
     def _meta_type(self, kind: str) -> Obj:
         return {"kind": kind, "apiVersion": f"meta.k8s.io/{self.form.version}"}
 
 
-def _revision(obj: Obj) -> str:
-    return str(obj["metadata"].get("resourceVersion", ""))
+def _included(text: str) -> tables.IncludeObject:
+    if text == "None":
+        return "None"
+    return "Object" if text == "Object" else "Metadata"

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from .rootless import RootlessSlurm, sweep_rootless
 from .spec import Spec
 
 KEEP = "ORLOP_KEEP_CLUSTERS"
-NEEDS_ROOT = "tests on a real Slurm need root: run them as root or with sudo"
+NEEDS_ROOT = "a Slurm of several nodes needs root: run the tests as root or with sudo"
 
 CLUSTERS = frozenset({"namespaces_of_root", "rootless_slurm"})
 
@@ -45,6 +45,15 @@ def namespaces_of_root() -> None:
         if subprocess.run(attempt, capture_output=True, check=False).returncode == 0:
             return
     pytest.skip(NEEDS_ROOT)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Lets all that need root be skipped in one line of the summary, not one for every test."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple) and NEEDS_ROOT in report.longrepr[2]:
+        report.longrepr = ("tests on Slurm", None, f"Skipped: {NEEDS_ROOT}")  # type: ignore[assignment]
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from .authentication import User
 from .body import decode_json, media_type_of
 from .discovery import SERVED_SUBRESOURCES
 from .failures import method_not_supported, no_such_path, unsupported_media_type
-from .http import answer, read, read_object
+from .http import answer, answer_pieces, read, read_object
 from .kubelet import KubeletClient
 from .negotiation import PLAIN, Form, form_of
 from .registry import Call, Registry
@@ -122,7 +122,7 @@ class Dispatcher:
     async def _list(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)
         page = list_(self._registry, call, options.list_options(call.kind, request.query))
-        return answer(await renderer.page(page), renderer.form.media_type)
+        return await answer_pieces(request, await renderer.page(page), renderer.form.media_type)
 
     async def _watch(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)
@@ -171,7 +171,7 @@ class Dispatcher:
         which = options.list_options(call.kind, request.query)
         wanted = options.delete_options(wanted, request.query)
         page = await deletecollection(self._registry, call, wanted, which)
-        return answer(await renderer.page(page), renderer.form.media_type)
+        return await answer_pieces(request, await renderer.page(page), renderer.form.media_type)
 
     async def _review(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         review = self._reviews.answer(call, await read_object(request))

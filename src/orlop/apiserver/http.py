@@ -14,6 +14,7 @@ from aiohttp import web
 from ..errors import ApiError
 from .body import check_size, decode_object, too_large
 
+_AT_ONCE = 256 << 10
 MAX_BODY = 3 << 20  # as upstream: what a single object may weigh on the wire
 
 
@@ -42,6 +43,22 @@ def answer(
     response.headers["Content-Type"] = media_type
     for warning in warnings:
         response.headers.add("Warning", f'299 - "{_quotable(warning)}"')
+    return response
+
+
+async def answer_pieces(
+    request: web.BaseRequest, pieces: Sequence[bytes], media_type: str
+) -> web.StreamResponse:
+    """A large answer is sent piece by piece, no faster than the client takes it."""
+    size = sum(len(piece) for piece in pieces)
+    if size <= _AT_ONCE:
+        return answer(b"".join(pieces), media_type)
+    response = web.StreamResponse(headers={"Content-Type": media_type})
+    response.content_length = size
+    await response.prepare(request)
+    for piece in pieces:
+        await response.write(piece)
+    await response.write_eof()
     return response
 
 

@@ -27,6 +27,7 @@ encode = msgspec.json.Encoder().encode
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
 _CHUNK = 250  # objects that are parsed between two breaths of the event loop
+_BLOCK = 50  # objects that are sent at once
 
 
 class _Bare(msgspec.Struct):
@@ -60,7 +61,8 @@ class Renderer:
         body = self._shaped(record, with_columns=True)
         return value(self.form, msgspec.json.decode(body)) if self.form.is_yaml else body
 
-    async def page(self, page: Page) -> bytes:
+    async def page(self, page: Page) -> list[bytes]:
+        """A list, in pieces that are sent one after the other."""
         metadata: Obj = {"resourceVersion": str(page.revision)}
         if page.token:
             metadata["continue"] = page.token
@@ -68,9 +70,10 @@ class Renderer:
                 metadata["remainingItemCount"] = page.remaining
         opening = encode({**self._list_type(), "metadata": metadata})[:-1]
         field = b',"rows":[' if self.form.shape == "table" else b',"items":['
-        items = await self._items(page)
-        body = b"".join((opening, field, b",".join(items), b"]}\n"))
-        return value(self.form, msgspec.json.decode(body)) if self.form.is_yaml else body
+        pieces = [opening + field, *_joined(await self._items(page)), b"]}\n"]
+        if self.form.is_yaml:
+            return [value(self.form, msgspec.json.decode(b"".join(pieces)))]
+        return pieces
 
     async def _items(self, page: Page) -> list[bytes]:
         if self.form.shape == "object" and not self._is_view:
@@ -142,6 +145,13 @@ class Renderer:
 
     def _meta_type(self, kind: str) -> Obj:
         return {"kind": kind, "apiVersion": f"meta.k8s.io/{self.form.version}"}
+
+
+def _joined(items: list[bytes]) -> Iterator[bytes]:
+    """The items with commas between them, a block at a time."""
+    for start in range(0, len(items), _BLOCK):
+        block = b",".join(items[start : start + _BLOCK])
+        yield b"," + block if start else block
 
 
 def _included(text: str) -> tables.IncludeObject:

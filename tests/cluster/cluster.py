@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tools.devroot import DevRoot, dev_root
+from tools.locks import locked
 
 from . import cgroups, files, namespaces, rest
 from .accounts import account
@@ -92,9 +93,10 @@ class SlurmCluster(Commands):
         """
         clear(self.root)
         self._owner = None if outlive else Process.of(os.getpid())
-        self.root.mkdir(parents=True)
-        self._save()
-        files.write(self.root, self.spec, self.dev)
+        with files.readable_by_all():
+            self.root.mkdir(parents=True)
+            self._save()
+            files.write(self.root, self.spec, self.dev)
         self._lifeline = None if outlive else os.pipe()
         try:
             self._boot(list(self.nodes))
@@ -226,7 +228,8 @@ def clear(root: Path) -> None:
 
 def sweep(folder: Path) -> None:
     """Clears the clusters in `folder` whose test run has ended without doing so."""
-    for root in folder.glob("*"):
-        owner = State.load(root).owner if is_cluster(root) else None
-        if owner is not None and not owner.is_alive():
-            clear(root)
+    with locked(folder):
+        for root in folder.glob("*"):
+            owner = State.load(root).owner if is_cluster(root) else None
+            if owner is not None and not owner.is_alive():
+                clear(root)

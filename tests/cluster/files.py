@@ -10,6 +10,8 @@ import os
 import pwd
 import shutil
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tools.devroot import DevRoot
@@ -50,10 +52,19 @@ route add default via {HEAD_ADDRESS}
 """
 
 
+@contextmanager
+def readable_by_all() -> Iterator[None]:
+    """Makes files that every user can read, whatever the umask of whoever runs the tests."""
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 def write(root: Path, spec: Spec, dev: DevRoot) -> None:
     for name in ("etc", "home", "log", "munge", "nodes", "state"):
         (root / name).mkdir()
-    root.chmod(0o755)
     link_runtimes(root, dev, spec.runtimes)
     _write_etc(root, spec)
     _write_homes(root, spec)

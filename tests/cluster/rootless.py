@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tools.devroot import TEST_USER, DevRoot, dev_root
+from tools.locks import locked
 
 from .accounts import Account, account
 from .commands import Commands
@@ -202,9 +203,10 @@ class RootlessSlurm(Commands):
 
 def sweep_rootless(folder: Path, user: str | None = None) -> None:
     """Clears the clusters of this kind in `folder` whose test run has ended without doing so."""
-    for owner in folder.glob(f"*/{OWNER}"):
-        if not Process(**json.loads(owner.read_text())).is_alive():
-            RootlessSlurm(owner.parent, user=user).stop()
+    with locked(folder):
+        for owner in folder.glob(f"*/{OWNER}"):
+            if not Process(**json.loads(owner.read_text())).is_alive():
+                RootlessSlurm(owner.parent, user=user).stop()
 
 
 def _give(root: Path, owner: Account) -> None:

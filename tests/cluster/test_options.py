@@ -90,20 +90,6 @@ def test_a_job_over_its_memory_is_out_of_memory(slurm_with: StartSlurm) -> None:
     wait_for_state(cluster, job, "OUT_OF_MEMORY", timeout=20)
 
 
-def test_a_job_owns_its_memory_group_and_may_divide_it(slurm_with: StartSlurm) -> None:
-    if cgroups.version() == 2:
-        pytest.skip("cgroup v2 leaves a job's groups to root")
-    cluster = slurm_with(LIMITS)
-    script = """
-        set -e
-        own=/sys/fs/cgroup/memory$(grep :memory: /proc/self/cgroup | cut -d: -f3)
-        mkdir $own/part && echo 50M > $own/part/memory.limit_in_bytes
-        sh -c "echo 0 > $own/part/cgroup.procs; exec python3 -c 'bytearray(200 << 20)'"
-    """
-    command = ["srun", "--mem=400M", "sh", "-c", script]
-    assert cluster.run(HEAD, command, user=cluster.user, check=False).returncode == 137
-
-
 def test_what_leaves_its_session_still_ends_with_its_job(slurm_with: StartSlurm) -> None:
     cluster = slurm_with(LIMITS)
     escape = "setsid sleep 7654 >/dev/null 2>&1 & sleep 0.2"

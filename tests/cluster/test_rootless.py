@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -87,7 +88,7 @@ def test_what_a_killed_test_run_left_is_swept(
     sweep_rootless(folder)
     assert not root.exists()
     assert not list(RootlessSlurm(root)._processes())
-    folder.rmdir()
+    shutil.rmtree(folder)
 
 
 def test_free_ports_are_all_different() -> None:

@@ -19,6 +19,7 @@ from .dispatch import Dispatcher
 from .failures import no_such_path
 from .health import ENDPOINTS, Checks
 from .http import answer, failure
+from .impersonation import effective_user
 from .openapi import OpenApi
 from .registry import Registry
 from .render import encode
@@ -58,7 +59,7 @@ class Handler:
         open_answer = self._open(request)  # 1
         if open_answer is not None:
             return open_answer
-        user = _authenticate(request)  # 2
+        user = effective_user(_authenticate(request), request.headers, self._authorizer)  # 2
         info = requestinfo.parse(request.method, request.rel_url.raw_path, request.query)  # 3
         kind = self._registry.kinds.by_resource(info.group, info.version, info.resource)
         self._authorizer.check(user, info, kind)  # 4

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from ..api import protobuf
 from ..errors import BadRequest
 from .failures import unsupported_media_type
 
@@ -34,7 +35,7 @@ def decode_object(content_type: str, data: bytes) -> Any:
     if media_type in YAML:
         return decode_yaml(data)
     if media_type == PROTOBUF:
-        return _decode_protobuf(data)
+        return protobuf.decode(data)
     raise unsupported_media_type(OBJECT_TYPES)
 
 
@@ -61,10 +62,6 @@ _JsonLike.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in _Loader.yaml_implicit_resolvers.items()
 }
-
-
-def _decode_protobuf(data: bytes) -> Any:
-    raise unsupported_media_type((JSON, "application/yaml"))
 
 
 def check_size(length: int | None, limit: int) -> None:

@@ -34,6 +34,7 @@ class Recorder:
         self._component = component
         self._clock = clock or SystemClock()
         self._correlator = Correlator()
+        self._moment = 0  # of the last new event, in nanoseconds: names must differ
         # Two equal events at once are one write and one count, in that order.
         self._turns: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
 
@@ -62,7 +63,8 @@ class Recorder:
             except errors.NotFound:
                 # It expired, or somebody deleted it: a new one takes its place.
                 told.count, told.first = 0, self._clock.now()
-        told.name = f"{about.name}.{int(self._clock.now() * 1e9):x}"
+        self._moment = max(self._moment + 1, int(self._clock.now() * 1e9))
+        told.name = f"{about.name}.{self._moment:x}"
         event = self._new(about, type, reason, told)
         await self._api.create(EVENT, event, namespace=event["metadata"]["namespace"])
         told.count = 1

@@ -147,11 +147,11 @@ def test_a_job_that_nobody_knows_any_more_ended_as_far_as_the_journal_knows(jour
     assert (ending.phase, ending.reason) == (phase, reason)
 
 
-def test_the_engines_own_sentence_is_passed_on():
-    job = a_job(JobState.TIMEOUT, message="it asked for 1 minute in partition main")
+def test_the_engines_own_sentence_on_a_time_limit_is_better_than_ours():
+    job = a_job(JobState.TIMEOUT, message="job 17 reached its time limit of 1 minute")
     ending = ending_of(RUNNING, job)
     assert ending is not None
-    assert ending.message.endswith(": it asked for 1 minute in partition main")
+    assert ending.message == "job 17 reached its time limit of 1 minute"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ they are, and a transition time changes only when the status does.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ..api.objects import Obj, condition_of
 from ..api.times import rfc3339
@@ -41,20 +41,28 @@ def word(reason: str) -> str:
 
 def merged(pod: Obj, wanted: Iterable[Obj], now: float) -> list[Obj]:
     """The pod's conditions with ours as they should be, in a stable order."""
+    return merged_conditions(pod, wanted, OWNED, now)
+
+
+def merged_conditions(
+    obj: Obj, wanted: Iterable[Obj], owned: Collection[str], now: float
+) -> list[Obj]:
+    """The object's conditions with the wanted ones, and without owned ones not wanted any more."""
     new = {item["type"]: item for item in wanted}
     result = []
-    for old in (pod.get("status") or {}).get("conditions") or []:
+    for old in (obj.get("status") or {}).get("conditions") or []:
         if old["type"] in new:
             result.append(_stamped(old, new.pop(old["type"]), now))
-        elif old["type"] not in OWNED:
+        elif old["type"] not in owned:
             result.append(old)
     return result + [_stamped(None, item, now) for item in new.values()]
 
 
 def _stamped(old: Obj | None, new: Obj, now: float) -> Obj:
-    is_same = old is not None and old.get("status") == new["status"]
-    since = (old or {}).get("lastTransitionTime") if is_same else None
-    return {**new, "lastTransitionTime": since or rfc3339(now)}
+    if old is None or old.get("status") != new["status"]:
+        return {**new, "lastTransitionTime": rfc3339(now)}
+    times = ("lastHeartbeatTime", "lastTransitionTime")
+    return {**new, "lastTransitionTime": rfc3339(now)} | {k: old[k] for k in times if k in old}
 
 
 def initialized(pod: Obj, init_statuses: list[Obj], phase: str, *, mains_began: bool) -> Obj:

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..api.objects import Obj, uid_of
 from ..api.times import rfc3339
 from .endings import Ending, was_killed
 from .journal import Container, Journal, Record, lost
+
+
+class ImageUsed(NamedTuple):
+    """The image that a container was given: its name in the pod, and which one that was."""
+
+    name: str
+    id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +41,7 @@ class Scene:
     waiting: Waiting
     ending: Ending | None = None
     is_requeued: bool = False
-    image_ids: Mapping[str, str] = field(default_factory=dict)
+    images: Mapping[str, ImageUsed] = field(default_factory=dict)
     now: float = 0.0
 
 
@@ -63,10 +71,12 @@ def _status(scene: Scene, spec: Obj, *, is_init: bool) -> Obj:
     has_run = current is not None and current.state in ("running", "terminated")
     is_running = current is not None and current.state == "running"
     succeeded = current is not None and current.state == "terminated" and current.exitCode == 0
+    # What its job was given; the pod's spec may name another one since.
+    image = scene.images.get(name) or ImageUsed(spec.get("image", ""), "")
     status: Obj = {
         "name": name,
-        "image": spec.get("image", ""),
-        "imageID": scene.image_ids.get(name, ""),
+        "image": image.name,
+        "imageID": image.id,
         "ready": succeeded if is_init else is_running,
         "started": is_running,
         "restartCount": known.restart,

@@ -83,26 +83,24 @@ def _by_engine(
     if state in (JobState.COMPLETED, JobState.FAILED):
         return _as_told(finished) if finished is not None else _no_last_word(journal, job, output)
     if state is JobState.TIMEOUT:
-        words = f"job {job.id} reached its time limit"
-        remedy = f"; ask for more by the annotation {SLURM_PREFIX}time"
-        return _failed("DeadlineExceeded", words + remedy, job)
+        words = f"job {job.id} reached its time limit; ask for more with {SLURM_PREFIX}time"
+        return _failed("DeadlineExceeded", job.message or words)
     if state is JobState.OUT_OF_MEMORY:
         words = f"job {job.id} used more memory than it asked for"
         message = f"{words}; raise the memory requests of its containers"
         return Ending("Failed", "OOMKilled", message, lost_reason="OOMKilled", is_oom=True)
     if state is JobState.NODE_FAIL:
-        return _failed("NodeLost", f"{_nodes(journal, job)} failed under job {job.id}", job)
+        return _failed("NodeLost", f"{_nodes(journal, job)} failed under job {job.id}")
     if state is JobState.PREEMPTED:
         words = f"job {job.id} was preempted by one of higher priority"
-        return _failed("PreemptionByScheduler", words, job, disrupted=True)
+        return _failed("PreemptionByScheduler", words, disrupted=True)
     if is_deleting:
         return Ending("Failed", lost_reason="Deleted", message="the pod was deleted")
     words = f"job {job.id} was cancelled, not by deleting the pod (scancel, or an administrator)"
-    return _failed("Cancelled", words, job, disrupted=True)
+    return _failed("Cancelled", words, disrupted=True)
 
 
-def _failed(reason: str, words: str, job: Job, *, disrupted: bool = False) -> Ending:
-    message = f"{words}: {job.message}" if job.message else words
+def _failed(reason: str, message: str, *, disrupted: bool = False) -> Ending:
     disruption = reason if disrupted else ""
     return Ending("Failed", reason, message, disruption=disruption, lost_reason=reason)
 

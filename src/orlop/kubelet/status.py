@@ -11,15 +11,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..api.objects import Obj, condition_of, is_deleting
+from ..api.qos import qos_class
 from ..api.times import rfc3339
 from ..engine import Job, JobId, JobState
 from ..wellknown import ALLOCATED, ENGINE_REACHABLE
 from . import conditions
 from .conditions import condition
-from .container_status import Scene, Waiting, container_statuses, init_container_statuses
+from .container_status import (
+    ImageUsed,
+    Scene,
+    Waiting,
+    container_statuses,
+    init_container_statuses,
+)
 from .endings import Ending, ending_of, is_requeued
 from .journal import Journal
-from .qos import qos_class
 
 MANAGED = (
     "phase",
@@ -57,7 +63,7 @@ class Observed:
     job: Job | None = None  # the engine's last answer
     has_vanished: bool = False
     trouble: Trouble | None = None
-    image_ids: Mapping[str, str] = field(default_factory=dict)
+    images: Mapping[str, ImageUsed] = field(default_factory=dict)
     engine_error: str = ""  # why the engine does not answer; empty while it does
     output: str = ""  # the last lines of what the job itself printed
 
@@ -89,7 +95,7 @@ def pod_status(pod: Obj, observed: Observed, now: float) -> Obj:
         _waiting(observed),
         ending,
         observed.is_requeued,
-        observed.image_ids,
+        observed.images,
         now,
     )
     inits, mains = init_container_statuses(scene), container_statuses(scene)

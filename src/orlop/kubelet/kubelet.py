@@ -1,0 +1,302 @@
+"""The kubelet: owns every pod that is bound to a machine of the engine.
+
+Made by the control plane with everything it needs, and run as one of its tasks. Here its parts are
+put together and all its own tasks are listed; what changes anywhere becomes a pod's uid in one work
+queue, and each uid is worked on by one worker at a time. A pod's life itself is in `worker`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import ssl
+import sys
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..api.kinds import NODE, POD
+from ..api.objects import Key, Obj, annotations_of, is_deleting, is_terminal, uid_of
+from ..client.api import Api, WatchEvent
+from ..client.clock import Clock, SystemClock
+from ..client.informer import Informers, revision_of
+from ..client.recorder import Recorder
+from ..client.workqueue import Backoff, WorkQueue
+from ..engine import Engine, Job, JobId
+from ..errors import Error
+from ..files import write_private
+from ..log import logger
+from ..settings import Paths, Settings
+from ..wellknown import JOB_ID, NODE_LIST
+from .events import Events
+from .folder import PodFolder
+from .health import EngineHealth
+from .host import endpoints, this_host
+from .journal import Record
+from .nodes import Nodes
+from .plan import RUNTIMES, Site
+from .pods import Pods, PodState
+from .preparation import ImageStore, Preparation
+from .server import KubeletServer
+from .status_writer import StatusWriter
+from .termination import Termination
+from .ticker import Ticker
+from .worker import PodWorker
+
+_BY_NODE, _BY_UID = "spec.nodeName", "metadata.uid"
+_RETRY = Backoff(first=0.1, longest=30.0)
+
+log = logger(__name__)
+
+
+class Kubelet:
+    """`run` is all of it; `addresses` are those of this host that compute nodes may reach."""
+
+    def __init__(
+        self,
+        api: Api,
+        informers: Informers,
+        *,
+        engine: Engine,
+        images: ImageStore,
+        settings: Settings,
+        paths: Paths,
+        tls: ssl.SSLContext,
+        token_key: bytes,
+        agent_file: Path,
+        addresses: Sequence[str] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._settings = settings
+        self._paths = paths
+        self._tls = tls
+        self._addresses = addresses
+        self._cached = informers.informer(POD)
+        self._cached.add_index(_BY_NODE, _node_names)
+        self._cached.add_index(_BY_UID, lambda pod: (uid_of(pod),))
+        self._cached_nodes = informers.informer(NODE)
+        self._queue: WorkQueue[str] = WorkQueue(backoff=_RETRY, clock=self._clock)
+        self._has_swept = False
+
+        self._health = EngineHealth()
+        self._pods = Pods(paths)
+        self._events = Events(Recorder(api, "kubelet", clock=self._clock))
+        self._nodes = Nodes(
+            api,
+            engine,
+            self._cached_nodes,
+            self._health,
+            has_pods=self._has_pods,
+            on_new=self._on_new_node,
+            clock=self._clock,
+        )
+        self._writer = StatusWriter(api, self._events, self._health, self._clock)
+        self._ticker = Ticker(
+            engine,
+            self._pods,
+            self._health,
+            busy=settings.slurm.busy_tick,
+            idle=settings.slurm.idle_tick,
+            on_change=self._queue.add,
+            on_listing=self._on_listing,
+            clock=self._clock,
+        )
+        self._server = KubeletServer(
+            self._pods, self._cached, self._writer, self, token_key=token_key
+        )
+        self._worker = PodWorker(
+            engine,
+            self._cached,
+            self._pods,
+            self._nodes,
+            Preparation(api, images, self._nodes, self._events, self._site(), token_key),
+            Termination(api, engine, self._pods, self._writer, self._clock, self),
+            self._writer,
+            self._events,
+            self._health,
+            later=self,
+            spawn=self._spawn,
+            command=_command(settings, agent_file),
+            clock=self._clock,
+        )
+        self._group: asyncio.TaskGroup | None = None
+        self._health.subscribe(self._on_health)
+
+    def _site(self) -> Site:
+        agent = self._settings.agent
+        return Site(
+            cluster=self._paths.cluster_uid.read_text().strip(),
+            endpoint_file=self._paths.endpoint,
+            ca=self._paths.pki / "ca.crt",
+            runtimes=(agent.runtime,) if agent.runtime else RUNTIMES,
+            scratch=agent.scratch,
+        )
+
+    async def run(self) -> None:
+        """Until cancelled.
+
+        1. Know the pods and nodes there are.
+        2. Listen, and say where; register the nodes.
+        3. Take up the pods of an earlier control plane, after asking the engine once.
+        4. Work.
+        """
+        await self._cached.synced()  # 1
+        await self._cached_nodes.synced()
+        settings = self._settings
+        port = await self._server.start(settings.listen, settings.kubelet_port, self._tls)  # 2
+        try:
+            host = this_host(settings, self._addresses, port)
+            text = json.dumps({"endpoints": endpoints(host)})
+            self._paths.run.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_private(self._paths.endpoint, text)
+            async with asyncio.TaskGroup() as self._group:
+                self._group.create_task(self._events.run(), name="kubelet events")
+                self._group.create_task(self._nodes.run(host), name="kubelet nodes")
+                await self._recover()  # 3
+                self._cached.subscribe(self._on_pod)
+                self._group.create_task(self._ticker.run(), name="kubelet ticker")
+                await self._work()  # 4
+        finally:
+            self._queue.close()
+            await self._server.stop()
+
+    async def _recover(self) -> None:
+        """Find the pods that have jobs, and what the engine says of them, before doing anything."""
+        mine = [pod for pod in self._cached.list() if self._is_mine(pod) and not is_terminal(pod)]
+        for pod in mine:
+            self._pods.of(pod)
+        if mine or any(self._paths.pods.glob("*")):
+            await self._ticker.tick()
+
+    async def _work(self) -> None:
+        while True:
+            uid = await self._queue.get()
+            self._spawn(self._reconcile(uid), f"pod {uid}")
+
+    async def _reconcile(self, uid: str) -> bool:
+        """One pod's trouble is never another's: whatever fails is logged and tried again."""
+        try:
+            await self._worker.reconcile(uid)
+        except Exception as error:
+            delay = self._queue.add_rate_limited(uid)
+            is_ours = isinstance(error, Error)
+            log.error("pod not reconciled", pod=uid, error=error, exc_info=not is_ours, retry=delay)
+            return False
+        else:
+            self._queue.forget(uid)
+            return True
+        finally:
+            self._queue.done(uid)
+
+    def _spawn(self, work: Coroutine[None, None, bool], name: str) -> asyncio.Task[bool]:
+        assert self._group is not None, "the kubelet runs"
+        return self._group.create_task(work, name=name)
+
+    # What changes: objects
+
+    def _is_mine(self, pod: Obj) -> bool:
+        name = pod["spec"].get("nodeName")
+        return bool(name) and self._nodes.is_ours(name)
+
+    def _on_pod(self, event: WatchEvent, former: Obj | None) -> None:
+        pod = event.object
+        if not self._is_mine(pod):
+            return
+        known = self._pods.get(uid_of(pod))
+        is_gone = event.type == "DELETED"
+        if known is None and is_terminal(pod) and not is_gone and not is_deleting(pod):
+            return
+        state = known or self._pods.of(pod)
+        written = state.written
+        if not is_gone and written is not None and revision_of(written) == revision_of(pod):
+            return  # our own write comes back
+        if (is_gone or is_deleting(pod)) and state.preparing is not None:
+            state.preparing.cancel()
+        if former is not None and _wishes(former) != _wishes(pod):
+            state.failures, state.retry_at = 0, 0.0
+        self._queue.add(state.uid)
+
+    def _on_new_node(self, name: str) -> None:
+        """Pods may have been bound to it by name before it was there."""
+        for pod in self._cached.by_index(_BY_NODE, name):
+            if not is_terminal(pod):
+                self._queue.add(self._pods.of(pod).uid)
+
+    def _has_pods(self, node: str) -> bool:
+        return any(not is_terminal(pod) for pod in self._cached.by_index(_BY_NODE, node))
+
+    # What changes: the engine
+
+    def _on_health(self) -> None:
+        for state in self._pods:
+            self._queue.add(state.uid)
+        self._ticker.ask()
+
+    def _on_listing(self, listed: Mapping[JobId, Job]) -> None:
+        """Jobs that run although their pod is over or gone; folders that nobody owns."""
+        for job in listed.values():
+            if job.pod_uid and not job.state.has_ended and self._pods.get(job.pod_uid) is None:
+                self._adopt(job)
+        if not self._has_swept:
+            self._has_swept = True
+            uids = frozenset(uid_of(pod) for pod in self._cached.list())
+            for state in self._pods.left_behind(uids):
+                self._queue.add(state.uid)
+
+    def _adopt(self, job: Job) -> None:
+        pods = self._cached.by_index(_BY_UID, job.pod_uid)
+        if pods:
+            state = self._pods.of(pods[0])
+            state.is_settled = False
+        else:
+            namespace, _, name = job.name.partition("/")
+            state = self._pods.orphan(job.pod_uid, Key(namespace, name))
+            log.warning("a job has no pod any more", job=job.id, name=job.name)
+        state.job_id, state.job = job.id, job
+        self._queue.add(state.uid)
+
+    # What changes: agents (agents.Hears)
+
+    def on_hello(self, state: PodState, message: dict[str, Any]) -> None:
+        if state.job_id is None and message.get("job"):
+            state.job_id = JobId(str(message["job"]))
+            state.submitted = self._clock.now()
+        self._queue.add(state.uid)
+
+    def on_record(self, state: PodState, record: Record) -> None:
+        if state.apply(record):
+            self._queue.add(state.uid)
+            if record.type == "finished":
+                self._ticker.ask()
+
+    def on_silence(self, state: PodState) -> None:
+        self._queue.add(state.uid)
+        self._ticker.ask()
+
+    # What workers ask for (termination.Later)
+
+    def again(self, uid: str, delay: float) -> None:
+        self._queue.add_after(uid, delay)
+
+    def ask_engine(self) -> None:
+        self._ticker.ask()
+
+
+def _node_names(pod: Obj) -> tuple[str, ...]:
+    name = pod["spec"].get("nodeName")
+    return (name,) if name else ()
+
+
+def _wishes(pod: Obj) -> Obj:
+    """What a user may change to have a refused pod tried again at once."""
+    annotations = annotations_of(pod).items()
+    ours = {key: value for key, value in annotations if key not in (JOB_ID, NODE_LIST)}
+    return {"annotations": ours, "spec": pod["spec"]}
+
+
+def _command(settings: Settings, agent_file: Path) -> Callable[[PodFolder], tuple[str, ...]]:
+    """How a job starts the agent; a virtual environment's Python by its own path."""
+    python = settings.agent.python or os.path.realpath(sys.executable)
+    return lambda folder: (python, "-I", str(agent_file), str(folder.path))

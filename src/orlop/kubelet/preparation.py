@@ -1,0 +1,190 @@
+"""From a pod that is bound to a folder that is ready: images, ConfigMaps, Secrets, plan, token.
+
+Run by a pod's worker before it asks the engine for a machine. It raises ImageError and Refusal with
+the words that go onto the pod, and never writes to the API except for Events. Cancelling it at any
+moment leaves nothing behind but files that the next try replaces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from .. import errors
+from ..api.kinds import CONFIG_MAP, SECRET, Kind
+from ..api.objects import Key, Obj, meta
+from ..client.api import Api
+from ..runtime.images import Image
+from ..wellknown import HOST_IMAGE
+from .events import Events
+from .folder import agent_token, images_of
+from .nodes import Nodes
+from .plan import Inputs, Site, check, make_plan, runs_on_host
+from .pods import PodState
+from .sources import Sources, references
+from .users import Accounts
+
+
+class ImageStore(Protocol):
+    """runtime.images.Images, as far as it is used here."""
+
+    async def ensure(
+        self,
+        image: str,
+        *,
+        policy: str = "IfNotPresent",
+        pull_secrets: Sequence[Obj] = (),
+        progress: object = None,
+    ) -> Image: ...
+
+
+class PullFailure(errors.ImageError):
+    """An image that one container cannot have."""
+
+    def __init__(self, container: str, image: str, error: errors.ImageError) -> None:
+        super().__init__(error.reason, error.message)
+        self.container = container
+        self.image = image
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """Everything that preparing needs; `prepare` does one pod."""
+
+    api: Api
+    images: ImageStore
+    nodes: Nodes
+    events: Events
+    site: Site
+    token_key: bytes
+
+    async def prepare(self, pod: Obj, state: PodState) -> None:
+        """Make the pod's folder ready.
+
+        1. Refuse what cannot be done; tell what will not be.
+        2. Images, ConfigMaps and Secrets, all at the same time.
+        3. The plan, then the folder.
+        """
+        self._warn(pod, state, check(pod))  # 1
+        images, sources = await asyncio.gather(  # 2
+            self._images(pod), self._sources(pod)
+        )
+        accounts = {name: _accounts(image) for name, image in images.items()}
+        allocatable = self.nodes.allocatable(pod["spec"]["nodeName"])
+        inputs = Inputs(images, allocatable, sources, accounts)
+        plan = make_plan(pod, self.site, inputs)  # 3
+        await asyncio.to_thread(state.folder.write, plan, agent_token(self.token_key, state.uid))
+        state.images = images_of(plan)
+
+    def _warn(self, pod: Obj, state: PodState, wishes: list[str]) -> None:
+        if wishes and not state.warned:
+            state.warned = True
+            words = "the pod runs without: " + "; ".join(wishes)
+            self.events.tell(pod, "Warning", "Unsupported", words)
+
+    # Images
+
+    async def _images(self, pod: Obj) -> dict[str, Image]:
+        secrets = await self._pull_secrets(pod)
+        wanted = {c["image"]: c for c in reversed(_containers(pod))}
+        found = await asyncio.gather(*(self._image(pod, c, secrets) for c in wanted.values()))
+        return dict(zip(wanted, found, strict=True))
+
+    async def _image(self, pod: Obj, container: Obj, secrets: list[Obj]) -> Image:
+        name = container["image"]
+        if runs_on_host(pod, name):
+            name = HOST_IMAGE
+        pull = _Pull(self.events, pod, container)
+        policy = container.get("imagePullPolicy") or "IfNotPresent"
+        try:
+            image = await self.images.ensure(
+                name, policy=policy, pull_secrets=secrets, progress=pull.progress
+            )
+        except errors.ImageError as error:
+            raise PullFailure(container["name"], name, error) from error
+        pull.finish()
+        return image
+
+    async def _pull_secrets(self, pod: Obj) -> list[Obj]:
+        names = [item.get("name", "") for item in pod["spec"].get("imagePullSecrets") or []]
+        found = await self._fetch(SECRET, meta(pod)["namespace"], names)
+        missing = [name for name in names if name not in found]
+        if missing:
+            words = f"Unable to retrieve some image pull secrets ({', '.join(missing)})"
+            message = f"{words}; attempting to pull the image may not succeed."
+            self.events.tell(pod, "Warning", "FailedToRetrieveImagePullSecret", message)
+        return list(found.values())
+
+    # ConfigMaps and Secrets
+
+    async def _sources(self, pod: Obj) -> Sources:
+        named = references(pod)
+        if not named.config_maps and not named.secrets:
+            return Sources(meta(pod)["namespace"])
+        namespace = meta(pod)["namespace"]
+        config_maps, secrets = await asyncio.gather(
+            self._fetch(CONFIG_MAP, namespace, named.config_maps),
+            self._fetch(SECRET, namespace, named.secrets),
+        )
+        return Sources(namespace, config_maps, secrets)
+
+    async def _fetch(self, kind: Kind, namespace: str, names: Iterable[str]) -> dict[str, Obj]:
+        wanted = sorted(set(names))
+        found = await asyncio.gather(*(self._get(kind, Key(namespace, name)) for name in wanted))
+        return {name: obj for name, obj in zip(wanted, found, strict=True) if obj is not None}
+
+    async def _get(self, kind: Kind, key: Key) -> Obj | None:
+        try:
+            return await self.api.get(kind, key)
+        except errors.NotFound:
+            return None
+
+
+class _Pull:
+    """Tells of a pull that really takes place; of a cached image there is nothing to tell."""
+
+    def __init__(self, events: Events, pod: Obj, container: Obj) -> None:
+        self._events = events
+        self._pod = pod
+        self._image = container["image"]
+        self._began = 0.0
+        self._bytes = 0
+
+    def progress(self, done: int, total: int) -> None:
+        if not self._began:
+            self._began = time.monotonic()
+            self._events.tell(self._pod, "Normal", "Pulling", f'Pulling image "{self._image}"')
+        self._bytes = total
+
+    def finish(self) -> None:
+        if self._began:
+            seconds = time.monotonic() - self._began
+            words = f'Successfully pulled image "{self._image}" in {seconds:.3g}s'
+            size = f". Image size: {self._bytes} bytes." if self._bytes else "."
+            self._events.tell(self._pod, "Normal", "Pulled", words + size)
+
+
+def _containers(pod: Obj) -> list[Obj]:
+    spec = pod["spec"]
+    return [*(spec.get("initContainers") or []), *spec["containers"]]
+
+
+def _accounts(image: Image) -> Accounts:
+    if image.rootfs is None:
+        return Accounts()
+    return Accounts(_text(image.rootfs, "etc/passwd"), _text(image.rootfs, "etc/group"))
+
+
+def _text(rootfs: Path, name: str) -> str:
+    """A small file of an image; a link in it must not lead to a file of this host."""
+    try:
+        path = (rootfs / name).resolve(strict=True)
+        if not path.is_relative_to(rootfs.resolve()):
+            return ""
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

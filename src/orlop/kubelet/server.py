@@ -1,0 +1,237 @@
+"""The kubelet's HTTPS listener: logs for the API server, connections of agents, health.
+
+One for all nodes of this kubelet. Logs need a client certificate of the cluster's CA in the group
+system:masters; an agent needs the token of its own pod and reaches nothing else. Paths are
+upstream's. It decides nothing about pods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import socket
+import ssl
+import time
+from contextlib import aclosing
+from typing import Any
+
+from aiohttp import web
+
+from .. import errors
+from ..api.objects import Key, Obj, is_terminal, uid_of
+from ..client.informer import Informer
+from ..log import logger
+from ..wellknown import AGENT_PATH, AGENT_PROTOCOL
+from .agents import AgentConnection, Hears, LogStream
+from .folder import agent_token
+from .logs import LogOptions, read_log, which_run
+from .pods import Pods, PodState
+from .status_writer import StatusWriter
+
+MASTERS = "system:masters"
+SHUTDOWN = 1.0
+
+log = logger(__name__)
+
+
+class KubeletServer:
+    def __init__(
+        self,
+        pods: Pods,
+        cached: Informer,
+        writer: StatusWriter,
+        hears: Hears,
+        *,
+        token_key: bytes,
+    ) -> None:
+        self._writer = writer
+        self._pods = pods
+        self._cached = cached
+        self._hears = hears
+        self._token_key = token_key
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int, tls: ssl.SSLContext) -> int:
+        """Listen; returns the port."""
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/healthz", self._healthz),
+                web.get("/containerLogs/{namespace}/{pod}/{container}", self._logs),
+                web.get(AGENT_PATH + "/{namespace}/{pod}/{uid}", self._agent),
+            ]
+        )
+        # A reader who goes away must end the reading of its log.
+        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
+        await self._runner.setup()
+        listener = socket.create_server((host, port), reuse_port=False)
+        site = web.SockSite(
+            self._runner, listener, ssl_context=tls, shutdown_timeout=SHUTDOWN, backlog=1024
+        )
+        await site.start()
+        return int(listener.getsockname()[1])
+
+    async def stop(self) -> None:
+        for state in self._pods:
+            if state.connection is not None:
+                state.connection.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _healthz(self, request: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    # Logs
+
+    async def _logs(self, request: web.Request) -> web.StreamResponse:
+        if not _is_master(request):
+            return web.Response(status=401, text="Unauthorized")
+        try:
+            return await self._send_logs(request)
+        except errors.ApiError as error:
+            return web.Response(status=error.status_code, text=error.message)
+
+    async def _send_logs(self, request: web.Request) -> web.StreamResponse:
+        match = request.match_info
+        pod = self._cached.get(Key(match["namespace"], match["pod"]))
+        if pod is None:
+            raise errors.NotFound(f'pod "{match["pod"]}" does not exist')
+        options = LogOptions.parse(request.query, time.time())
+        container = match["container"]
+        state = self._pods.get(uid_of(pod))
+        run = which_run(pod, self._status(pod, state), container, previous=options.previous)
+        path = self._pods.folder_of(pod).log(container, run)
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        feed = _Feed(state, container, run)
+        async with aclosing(read_log(path, options, feed)) as shown:
+            async for data in shown:
+                await response.write(data)
+        await response.write_eof()
+        return response
+
+    def _status(self, pod: Obj, state: PodState | None) -> Obj:
+        """As of now: the API may not have heard yet what the agent has just said."""
+        if state is None or is_terminal(pod):
+            return pod.get("status") or {}
+        return self._writer.status_of(pod, state)
+
+    # Agents
+
+    async def _agent(self, request: web.Request) -> web.StreamResponse:
+        """Check the token, then take the connection out of HTTP's hands for as long as it lasts."""
+        match = request.match_info
+        if not self._is_agent(request, match["uid"]):
+            return web.Response(status=401, text="the token is not that of this pod\n")
+        if request.headers.get("Upgrade", "").lower() != AGENT_PROTOCOL:
+            return web.Response(status=426, text=f"expected Upgrade: {AGENT_PROTOCOL}\n")
+        state = self._known(Key(match["namespace"], match["pod"]), match["uid"])
+        if state is None:
+            return web.Response(status=404, text="no such pod\n")
+        reader, writer = _take_over(request)
+        head = (
+            f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {AGENT_PROTOCOL}"
+        )
+        writer.write(f"{head}\r\n\r\n".encode())
+        connection = AgentConnection(state, reader, writer)
+        if state.connection is not None:
+            state.connection.close()
+        state.connection = connection
+        try:
+            await connection.serve(self._hears)
+        finally:
+            if state.connection is connection:
+                state.connection = None
+                self._hears.on_silence(state)
+        return _Taken()
+
+    def _is_agent(self, request: web.Request, uid: str) -> bool:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        expected = agent_token(self._token_key, uid).encode()
+        return scheme == "Bearer" and hmac.compare_digest(token.strip().encode(), expected)
+
+    def _known(self, key: Key, uid: str) -> PodState | None:
+        pod = self._cached.get(key)
+        if pod is not None and uid_of(pod) == uid:
+            return self._pods.of(pod)
+        return self._pods.get(uid)
+
+
+class _Feed:
+    """See logs.Feed: a run of a container of a pod that may or may not be alive."""
+
+    def __init__(self, state: PodState | None, container: str, run: int) -> None:
+        self._state = state
+        self._container = container
+        self._run = run
+
+    def is_over(self) -> bool:
+        state = self._state
+        if state is None or state.journal.finished is not None:
+            return True
+        if state.job_id is not None and state.has_ended:
+            return True
+        known = state.journal.containers.get(self._container)
+        current = known.current if known is not None else None
+        if current is None:
+            return False
+        return current.restart > self._run or current.state == "terminated"
+
+    def open(self, offset: int, *, follow: bool) -> LogStream | None:
+        connection = self._state.connection if self._state is not None else None
+        if connection is None:
+            return None
+        return connection.open_log(self._container, self._run, offset, follow=follow)
+
+
+def _is_master(request: web.Request) -> bool:
+    """Whether the client's certificate, which TLS has verified, is of the group of masters."""
+    certificate: dict[str, Any] = (
+        request.transport and request.transport.get_extra_info("peercert")
+    ) or {}
+    subject = [pair for part in certificate.get("subject", ()) for pair in part]
+    return ("organizationName", MASTERS) in subject
+
+
+def _take_over(request: web.Request) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """The connection under the request, as streams.
+
+    aiohttp upgrades to WebSocket alone. The agent sends nothing before our answer, so that the
+    transport can change its protocol here and not a byte is lost.
+    """
+    transport = request.transport
+    assert transport is not None, "a request that is being handled has a transport"
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=1 << 20, loop=loop)
+    protocol = _Streams(reader, request.protocol, loop)
+    transport.set_protocol(protocol)
+    protocol.connection_made(transport)
+    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
+class _Streams(asyncio.StreamReaderProtocol):
+    """Streams that tell aiohttp, too, when the connection is lost."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        http: asyncio.BaseProtocol,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        super().__init__(reader, loop=loop)
+        self._http = http
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._http.connection_lost(exc)
+
+
+class _Taken(web.Response):
+    """The answer to a request whose connection was taken over: nothing is sent."""
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        return None

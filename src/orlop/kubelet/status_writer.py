@@ -1,0 +1,96 @@
+"""Writes a pod's status where it differs from what the API has, and nothing else.
+
+Called by the pod's worker after whatever it did. One patch carries the status and the annotations
+that name the job and its compute nodes; a conflict is tried again from the newest object, so that
+what others wrote meanwhile (readiness gates, disruption) is kept.
+"""
+
+from __future__ import annotations
+
+from .. import errors
+from ..api.kinds import POD
+from ..api.objects import Obj, annotations_of, is_terminal, meta, uid_of
+from ..client.api import Api
+from ..client.clock import Clock
+from ..engine import JobState
+from ..log import logger
+from ..wellknown import JOB_ID, NODE_LIST
+from .events import Events
+from .health import EngineHealth
+from .pods import PodState
+from .status import pod_status, status_patch
+
+_TRIES = 5
+
+log = logger(__name__)
+
+
+class StatusWriter:
+    def __init__(self, api: Api, events: Events, health: EngineHealth, clock: Clock) -> None:
+        self._api = api
+        self._events = events
+        self._health = health
+        self._clock = clock
+
+    def status_of(self, pod: Obj, state: PodState) -> Obj:
+        """What the status should be now."""
+        return pod_status(pod, state.observed(self._health.error), self._clock.now())
+
+    async def write(self, pod: Obj, state: PodState) -> Obj | None:
+        """The pod as it is afterwards; None where it is gone or could not be written."""
+        current: Obj | None = pod
+        for _ in range(_TRIES):
+            if current is None or is_terminal(current):
+                return current
+            patch = self._patch(current, state)
+            if not patch:
+                return current
+            try:
+                state.written = await self._api.patch(POD, state.key, patch, subresource="status")
+            except errors.Conflict:
+                current = await self._newest(state)
+                continue
+            except errors.NotFound:
+                return None
+            self._tell_queued(current, state)
+            return state.written
+        log.warning("status not written", pod=str(state.key), tries=_TRIES)
+        return None
+
+    def _patch(self, pod: Obj, state: PodState) -> Obj:
+        """Empty where there is nothing to write."""
+        status = status_patch(pod, self.status_of(pod, state))
+        annotations = _annotations(pod, state)
+        if not status and not annotations:
+            return {}
+        metadata = {key: meta(pod)[key] for key in ("uid", "resourceVersion")}
+        if annotations:
+            metadata["annotations"] = annotations
+        return {"metadata": metadata, "status": status} if status else {"metadata": metadata}
+
+    async def _newest(self, state: PodState) -> Obj | None:
+        try:
+            found = await self._api.get(POD, state.key)
+        except errors.NotFound:
+            return None
+        return found if uid_of(found) == state.uid else None
+
+    def _tell_queued(self, pod: Obj, state: PodState) -> None:
+        """An Event whenever the engine's reason for letting the pod wait changes."""
+        job = state.job
+        if job is None or job.state is not JobState.PENDING or state.observed("").has_begun:
+            return
+        if job.message and job.reason != state.queued_told:
+            state.queued_told = job.reason
+            self._events.tell(pod, "Normal", "Queued", job.message)
+
+
+def _annotations(pod: Obj, state: PodState) -> dict[str, str]:
+    """The pod's job and its compute nodes, where the object does not have them yet."""
+    nodes = state.job.nodes if state.job is not None else ()
+    started = state.journal.started
+    if not nodes and started is not None and started.node:
+        nodes = (started.node,)
+    wanted = {JOB_ID: state.job_id or "", NODE_LIST: ",".join(nodes)}
+    present = annotations_of(pod)
+    return {key: text for key, text in wanted.items() if text and present.get(key) != text}

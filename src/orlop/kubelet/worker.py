@@ -1,0 +1,228 @@
+"""A pod's whole life, from bound to gone: looks at everything known of it and does the next thing.
+
+Called by the kubelet with a pod's uid whenever something about it changed: its object, its agent's
+reports, the engine's answer, time. Level-based: what is to be done follows from what is so now,
+never from what happened, so that a control plane killed anywhere goes on where it was. Nothing
+about a pod is written before its job is asked for, unless preparing it takes long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+
+from .. import errors
+from ..api.objects import Obj, is_deleting, is_terminal, uid_of
+from ..client.clock import Clock
+from ..client.informer import Informer, revision_of
+from ..client.recorder import EventType
+from ..client.workqueue import Backoff
+from ..engine import Engine, JobState, Submission
+from ..log import logger
+from .events import Events
+from .folder import PodFolder
+from .health import EngineHealth
+from .nodes import Nodes
+from .pods import Pods, PodState
+from .preparation import Preparation, PullFailure
+from .refusal import Refusal
+from .status import Trouble
+from .status_writer import StatusWriter
+from .termination import Later, Termination
+
+LAST_WORD = 1.0  # seconds in which the end of a journal may still arrive over a shared file system
+SLOW = 0.1  # preparing that takes longer is shown on the pod
+_IMAGE_RETRY = Backoff(first=10.0, longest=300.0)  # as upstream's image back-off
+_CONFIG_RETRY = Backoff(first=1.0, longest=30.0)
+_REJECTED_RETRY = Backoff(first=5.0, longest=300.0)
+_DEFERRED_RETRY = Backoff(first=2.0, longest=60.0)
+
+log = logger(__name__)
+
+
+@dataclass(slots=True)
+class PodWorker:
+    """`spawn` starts a preparation, so that one that is not wanted any more can be ended."""
+
+    engine: Engine
+    cached: Informer
+    pods: Pods
+    nodes: Nodes
+    preparation: Preparation
+    termination: Termination
+    writer: StatusWriter
+    events: Events
+    health: EngineHealth
+    later: Later
+    spawn: Callable[[Coroutine[None, None, bool], str], asyncio.Task[bool]]
+    command: Callable[[PodFolder], tuple[str, ...]]
+    clock: Clock
+
+    async def reconcile(self, uid: str) -> None:
+        """Do the next thing for a pod.
+
+        1. Without an object: end what is left of it.
+        2. Read what its agent wrote and nobody told us.
+        3. Over: see that its job is too. Being deleted: end it. New: start it.
+        4. Write the status where it differs.
+        """
+        state = self.pods.get(uid)
+        if state is None:
+            return
+        pod = self.pod_of(state)
+        if pod is None:  # 1
+            await self.termination.reap(state)
+            return
+        self._catch_up(pod, state)  # 2
+        if is_terminal(pod):  # 3
+            await self.termination.after_end(pod, state)
+        elif is_deleting(pod):
+            await self.termination.delete(pod, state)
+        else:
+            if state.job_id is None:
+                await self._start(pod, state)
+            if not self._awaits_last_word(state):
+                await self._write(pod, state)  # 4
+
+    def pod_of(self, state: PodState) -> Obj | None:
+        """The pod's object, as new as we know it; None once it is gone."""
+        cached = self.cached.get(state.key)
+        if cached is None or uid_of(cached) != state.uid:
+            return None
+        written = state.written
+        if written is not None and revision_of(written) > revision_of(cached):
+            return written
+        state.written = None
+        return cached
+
+    async def _write(self, pod: Obj, state: PodState) -> None:
+        written = await self.writer.write(pod, state)
+        if written is None:
+            self.later.again(state.uid, 1.0)
+        elif is_terminal(written):
+            self.later.again(state.uid, 0.0)
+
+    def _catch_up(self, pod: Obj, state: PodState) -> None:
+        """The file counts where no agent speaks, or has just ceased to."""
+        if state.connection is None or state.has_ended:
+            state.read_journal()
+        for record in state.take_untold():
+            kind: EventType = "Warning" if record.kind == "Warning" else "Normal"
+            then = _remember_told(state, record.seq)
+            self.events.tell(pod, kind, record.reason, record.message, then)
+
+    def _awaits_last_word(self, state: PodState) -> bool:
+        """Whether the job is over, as the engine says, and the journal's end is not here yet."""
+        journal, job = state.journal, state.job
+        if job is None or job.state not in (JobState.COMPLETED, JobState.FAILED):
+            return False
+        left = state.ended_seen + LAST_WORD - self.clock.now()
+        if journal.started is None or journal.finished is not None or left <= 0:
+            return False
+        self.later.again(state.uid, min(left, 0.25))
+        return True
+
+    # Starting
+
+    async def _start(self, pod: Obj, state: PodState) -> None:
+        if self.clock.now() < state.retry_at:
+            return
+        if self.health.is_down:
+            state.trouble = _unreachable(self.health.last)
+            return
+        if not state.folder.was_submitted and not await self._prepare(pod, state):
+            return
+        try:
+            await self._submit(pod, state)
+        except errors.EngineUnavailable as error:
+            state.trouble = _unreachable(str(error))
+            self.health.silent(error)
+            self.later.ask_engine()
+        except errors.SubmitDeferred as error:
+            self._refuse_submit(pod, state, "SubmitDeferred", error, _DEFERRED_RETRY)
+        except (errors.SubmitRejected, errors.ConfigError) as error:
+            self._refuse_submit(pod, state, "SubmitRejected", error, _REJECTED_RETRY)
+
+    async def _submit(self, pod: Obj, state: PodState) -> None:
+        began = self.clock.now()
+        machine = self.nodes.machine_of(pod["spec"]["nodeName"])
+        submission = Submission(pod, state.folder.path, self.command(state.folder), machine)
+        state.job_id = await self.engine.submit(submission)
+        state.submitted = self.clock.now()
+        state.trouble, state.failures, state.retry_at = None, 0, 0.0
+        took = round(state.submitted - began, 4)
+        log.info("submitted job", pod=str(state.key), job=state.job_id, on=machine, seconds=took)
+        words = f"Submitted job {state.job_id} to {machine}"
+        self.events.tell(pod, "Normal", "Submitted", words)
+        self.health.answered()
+        self.later.ask_engine()
+
+    async def _prepare(self, pod: Obj, state: PodState) -> bool:
+        """Make the folder ready; False where that failed, or the pod is not wanted any more."""
+        task = self.spawn(self._try_prepare(pod, state), f"prepare {state.key}")
+        state.preparing = task
+        try:
+            done, _ = await asyncio.wait({task}, timeout=SLOW)
+            if not done:
+                await self._write(pod, state)
+                await asyncio.wait({task})
+        finally:
+            state.preparing = None
+            task.cancel()
+        return not task.cancelled() and task.result()
+
+    async def _try_prepare(self, pod: Obj, state: PodState) -> bool:
+        try:
+            await self.preparation.prepare(pod, state)
+        except PullFailure as failure:
+            self._not_pulled(pod, state, failure)
+        except Refusal as refusal:
+            trouble = Trouble(refusal.reason, refusal.message, refusal.container)
+            words = (refusal.event, refusal.event_message)
+            self._refuse(pod, state, trouble, words, _CONFIG_RETRY)
+        except errors.Error as error:
+            trouble = Trouble("CreateContainerConfigError", str(error))
+            self._refuse(pod, state, trouble, ("Failed", f"Error: {error}"), _CONFIG_RETRY)
+        except OSError as error:
+            text = f"{state.folder.path}: {error.strerror or error}; check space, quota and rights"
+            trouble = Trouble("CreateContainerError", text)
+            self._refuse(pod, state, trouble, ("Failed", f"Error: {text}"), _REJECTED_RETRY)
+        else:
+            return True
+        return False
+
+    def _not_pulled(self, pod: Obj, state: PodState, failure: PullFailure) -> None:
+        reason, message = failure.reason, failure.message
+        words = f'Failed to pull image "{failure.image}": {message}'
+        if reason == "ErrImagePull" and state.failures:
+            reason = "ImagePullBackOff"
+            message = f'Back-off pulling image "{failure.image}": ErrImagePull: {message}'
+        self.events.tell(pod, "Warning", "Failed", words)
+        trouble = Trouble(reason, message, failure.container)
+        self._refuse(pod, state, trouble, ("Failed", f"Error: {reason}"), _IMAGE_RETRY)
+
+    def _refuse_submit(
+        self, pod: Obj, state: PodState, reason: str, error: errors.Error, retry: Backoff
+    ) -> None:
+        trouble = Trouble(reason, str(error), by_engine=True)
+        self._refuse(pod, state, trouble, (reason, str(error)), retry)
+
+    def _refuse(
+        self, pod: Obj, state: PodState, trouble: Trouble, event: tuple[str, str], retry: Backoff
+    ) -> None:
+        """Keep what went wrong, tell it, and try again after a while that grows."""
+        self.events.tell(pod, "Warning", *event)
+        delay = retry.delay(state.failures)
+        state.trouble = trouble
+        state.failures += 1
+        state.retry_at = self.clock.now() + delay
+        self.later.again(state.uid, delay)
+
+
+def _unreachable(words: str) -> Trouble:
+    return Trouble("EngineUnavailable", words, by_engine=True)
+
+
+def _remember_told(state: PodState, seq: int) -> Callable[[], None]:
+    return lambda: state.folder.remember_told(seq)

@@ -9,7 +9,8 @@ from ...store import Store
 from .chain import Admission
 from .namespace_lifecycle import NamespaceLifecycle
 from .service_account import ServiceAccount
+from .service_addresses import ServiceAddresses
 
 
 def standard(store: Store) -> Admission:
-    return Admission([NamespaceLifecycle(store), ServiceAccount()])
+    return Admission([NamespaceLifecycle(store), ServiceAccount(), ServiceAddresses(store)])

@@ -1,0 +1,142 @@
+"""Gives each service its cluster IP and, where it asks for them, its node ports.
+
+An admission plugin, always on. What is taken is read from the services themselves, so that nothing
+has to be repaired; what was given out a moment ago and is not stored yet is remembered here. As
+registry/core/service/storage/alloc.go.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Hashable
+from ipaddress import IPv4Network, ip_address
+
+from ...api import kinds
+from ...api.objects import Obj
+from ...api.validation import FieldError, invalid
+from ...api.validation.errors import bad_value
+from ...errors import InternalError
+from ...store import Store
+from .chain import Attributes, Plugin
+
+ADDRESSES = IPv4Network("10.96.0.0/16")
+NODE_PORTS = range(30000, 32768)
+_REMEMBERED = 30.0  # seconds until a service that was let in is surely stored, or never will be
+_TRIES = 64  # random picks before all of the range is looked through
+
+
+class ServiceAddresses(Plugin):
+    def __init__(
+        self,
+        store: Store,
+        rng: random.Random | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._rng = rng or random.SystemRandom()
+        self._now = now
+        self._given: dict[Hashable, float] = {}
+
+    async def admit(self, attributes: Attributes) -> None:
+        service = attributes.obj
+        is_write = attributes.operation in ("CREATE", "UPDATE") and not attributes.subresource
+        if service is None or not is_write or attributes.kind.resource != kinds.SERVICE.resource:
+            return
+        spec, old = service.get("spec") or {}, (attributes.old or {}).get("spec") or {}
+        self._address(attributes, spec, old)
+        if spec.get("type") in ("NodePort", "LoadBalancer"):
+            self._ports(attributes, spec, old)
+
+    def _address(self, attributes: Attributes, spec: Obj, old: Obj) -> None:
+        if spec.get("type") == "ExternalName" or spec.get("clusterIP") == "None":
+            return
+        asked, had = spec.get("clusterIP"), old.get("clusterIP")
+        if had and asked in (None, "", had):
+            return  # it stays what it is
+        taken = self._taken(lambda other: [other.get("clusterIP")])
+        if not asked:
+            asked = self._free_address(taken)
+        else:
+            problem = _refused(asked, taken)
+            if problem is not None:
+                raise invalid(kinds.SERVICE, attributes.name, [problem])
+        spec["clusterIP"], spec["clusterIPs"] = asked, [asked]
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+        self._remember(attributes, asked)
+
+    def _ports(self, attributes: Attributes, spec: Obj, old: Obj) -> None:
+        kept = {port.get("nodePort") for port in old.get("ports") or ()}
+        known = {(port.get("protocol"), port.get("port")) for port in old.get("ports") or ()
+                 if port.get("nodePort")}  # fmt: skip
+        taken = self._taken(
+            lambda other: [port.get("nodePort") for port in other.get("ports") or ()]
+        )
+        for index, port in enumerate(spec.get("ports") or ()):
+            asked = port.get("nodePort")
+            if asked:
+                problem = _refused_port(index, asked, taken - kept)
+                if problem is not None:
+                    raise invalid(kinds.SERVICE, attributes.name, [problem])
+            elif (port.get("protocol"), port.get("port")) in known:
+                continue  # the former number is put back by the kind's own rules
+            else:
+                asked = port["nodePort"] = self._free_port(taken)
+            taken.add(asked)
+            self._remember(attributes, asked)
+
+    def _taken(self, of: Callable[[Obj], list[Hashable]]) -> set[Hashable]:
+        stored = self._store.list(kinds.SERVICE.resource).records
+        specs = [record.decode().get("spec") or {} for record in stored]
+        limit = self._now() - _REMEMBERED
+        self._given = {value: when for value, when in self._given.items() if when > limit}
+        return {value for spec in specs for value in of(spec)} | set(self._given)
+
+    def _remember(self, attributes: Attributes, value: Hashable) -> None:
+        if not attributes.dry_run:
+            self._given[value] = self._now()
+
+    def _free_address(self, taken: Collection[Hashable]) -> str:
+        size = ADDRESSES.num_addresses - 2
+        for _ in range(_TRIES):
+            candidate = str(ADDRESSES[1 + self._rng.randrange(size)])
+            if candidate not in taken:
+                return candidate
+        found = next((str(one) for one in ADDRESSES.hosts() if str(one) not in taken), None)
+        if found is None:
+            raise InternalError(f"failed to allocate a serviceIP: {ADDRESSES} is full")
+        return found
+
+    def _free_port(self, taken: Collection[Hashable]) -> int:
+        for _ in range(_TRIES):
+            candidate = self._rng.choice(NODE_PORTS)
+            if candidate not in taken:
+                return candidate
+        found = next((one for one in NODE_PORTS if one not in taken), None)
+        if found is None:
+            raise InternalError("failed to allocate a nodePort: range is full")
+        return found
+
+
+def _refused(asked: str, taken: Collection[Hashable]) -> FieldError | None:
+    try:
+        is_ours = ip_address(asked) in ADDRESSES
+    except ValueError:
+        return None  # validation says it better
+    if not is_ours:
+        why = f"failed to allocate IP {asked}: the provided IP is not in the valid range. "
+        return bad_value("spec.clusterIPs", [asked], f"{why}The range of valid IPs is {ADDRESSES}")
+    if asked in taken:
+        why = f"failed to allocate IP {asked}: provided IP is already allocated"
+        return bad_value("spec.clusterIPs", [asked], why)
+    return None
+
+
+def _refused_port(index: int, asked: int, taken: Collection[Hashable]) -> FieldError | None:
+    field = f"spec.ports[{index}].nodePort"
+    if asked not in NODE_PORTS:
+        valid = f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
+        why = f"provided port is not in the valid range. The range of valid ports is {valid}"
+        return bad_value(field, asked, why)
+    return bad_value(field, asked, "provided port is already allocated") if asked in taken else None

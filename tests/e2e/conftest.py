@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -49,7 +50,7 @@ def own_namespace(site: Site, request: pytest.FixtureRequest) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="session")
-def sites(registry_on: StartRegistry) -> Iterator[OpenSite]:
+def sites(registry_on: StartRegistry, installed_orlop: Path) -> Iterator[OpenSite]:
     """One site per cluster for the whole worker."""
     opened: dict[int, Site] = {}
     with ExitStack() as stack:
@@ -85,14 +86,18 @@ def accounted_site(
 
 
 @pytest.fixture
-def own_site(new_slurm: StartSlurm, registry_on: StartRegistry) -> Iterator[Site]:
+def own_site(
+    new_slurm: StartSlurm, registry_on: StartRegistry, installed_orlop: Path
+) -> Iterator[Site]:
     """A site that the test may break."""
     with ExitStack() as stack:
         yield open_site(new_slurm(Spec()), registry_on, stack)
 
 
 @pytest.fixture
-def crowded_site(new_slurm: StartSlurm, registry_on: StartRegistry) -> Iterator[Site]:
+def crowded_site(
+    new_slurm: StartSlurm, registry_on: StartRegistry, installed_orlop: Path
+) -> Iterator[Site]:
     """A site whose squeue counts its calls, a line each, before it is the real one."""
     with ExitStack() as stack:
         cluster = new_slurm(Spec(settings={"MaxJobCount": "20000"}))

@@ -12,6 +12,7 @@ import errno
 import hashlib
 import os
 import ssl
+import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from ..scheduler import Scheduler
 from ..settings import Paths, Settings, home_from_env, load
 from ..store import Store
 from . import addresses, kubeconfig_file, record
-from .engines import engine_for
+from .engines import cluster_uid, engine_for
 from .readiness import Readiness
 from .tasks import until_stopped
 from .tenancy import BEAT, Tenancy
@@ -53,7 +54,7 @@ def command(engine: str, port: int, in_job: bool, ready_fd: int) -> None:
 
 
 def run(paths: Paths, settings: Settings, engine: str, ready: Readiness, *, job: str = "") -> None:
-    """Serve until told to stop; raises what ended it otherwise."""
+    """Serve until told to stop; exits with 1, and why in the log, if something else ended it."""
     log.configure(settings.log_level, settings.log_format)
     os.umask(0o077)
     try:
@@ -65,7 +66,7 @@ def run(paths: Paths, settings: Settings, engine: str, ready: Readiness, *, job:
     except BaseException as error:
         ready.failed(_first(error))
         logger.error("the control plane ended", error=_first(error), exc_info=True)
-        raise
+        sys.exit(1)
 
 
 def _first(error: BaseException) -> str:
@@ -80,6 +81,7 @@ class ControlPlane:
     def __init__(self, paths: Paths, settings: Settings, engine: str, tenancy: Tenancy) -> None:
         self.paths = paths
         self.settings = settings
+        cluster_uid(paths)  # made at the first start, read by several from there
         self.engine = engine_for(engine, settings, paths)
         self.tenancy = tenancy
         self.names = [*addresses.host_names(), *addresses.addresses(), *settings.advertise]
@@ -118,6 +120,7 @@ class ControlPlane:
                 tls=kubelet_tls,
                 token_key=self.pki.token_key,
                 agent_file=agent_file(self.paths.run),
+                addresses=addresses.addresses(),
             )
             manager = ControllerManager(api, informers, root_ca=self.pki.ca.read_text())
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}

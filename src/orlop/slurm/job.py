@@ -33,6 +33,7 @@ from . import aliases, durations, options, resources
 Options = dict[str, str | None]
 
 DEFAULT_GRACE = 30
+_LONG_ENOUGH = 600.0  # seconds of a time limit from which on an early signal costs little of it
 # Written by Orlop under the same prefix, or not meant for sbatch.
 _MPI = wellknown.SLURM_PREFIX + "mpi"
 _NOT_OPTIONS = {wellknown.FLAGS, wellknown.JOB_ID, wellknown.NODE_LIST, _MPI}
@@ -107,7 +108,8 @@ def job_spec(
     }
     last: Options = {
         "chdir": folder,
-        "output": f"{folder}/{wellknown.OUTPUT_FILE}",
+        # sbatch replaces %j and the like in it, and %% by one.
+        "output": f"{folder}/{wellknown.OUTPUT_FILE}".replace("%", "%%"),
         "open-mode": "append",
         "export": "NIL",
         **signal,
@@ -254,15 +256,14 @@ def _add_time(wanted: Options, pod: Obj, site: Site) -> None:
 def _signal(wanted: Options, pod: Obj, site: Site) -> Options:
     """TERM for the agent ahead of the time limit, where Slurm alone would leave too little time.
 
-    Not if the limit is so short, or unknown, that the signal would come at once.
+    Not where the limit is short or unknown: Slurm may send it a whole minute early.
     """
     grace = _grace(pod)
     limit = _time_of(wanted) or site.default_time or site.max_time
     if grace <= site.kill_wait or limit is None or limit == durations.UNLIMITED:
         return {}
-    # Slurm looks at time limits every half minute, so the signal may be that much early or late.
     lead = int(min(grace + 30, limit / 4))
-    return {"signal": f"B:TERM@{lead}"} if lead > 0 else {}
+    return {"signal": f"B:TERM@{lead}"} if limit >= _LONG_ENOUGH else {}
 
 
 def _time_of(wanted: Options) -> float | None:

@@ -104,6 +104,8 @@ def _reason(word: str, reason: str, state: JobState) -> str:
         return "Configuring" if slurm_state in ("CONFIGURING", "POWER_UP_NODE") else slurm_state
     if state in (JobState.RUNNING, JobState.COMPLETING):
         return ""
+    if slurm_state == "TIMEOUT":
+        return "TimeLimit"
     return reasons.word_of(reason) or (slurm_state if state.has_ended else "")
 
 
@@ -131,7 +133,7 @@ class _About:
         return ""
 
     def _waits(self, reason: str, slurms: str, expected: float | None) -> str:
-        plain, remedy = reasons.in_words(reason or "None")
+        plain, remedy = reasons.in_words(reason)
         parts = [f"job {self.job} waits in partition {self.partition}: {plain or slurms}"]
         parts += [remedy.replace("JOBID", self.job)] if remedy else []
         parts += [f"expected to start about {_minute(expected)}"] if expected else []

@@ -120,7 +120,7 @@ def word_of(text: str) -> str:
 
 def in_words(text: str) -> tuple[str, str]:
     """What the reason means, and what to do about it; both may be empty."""
-    word = word_of(text)
+    word = word_of(text) or "None"
     if word in _PLAIN:
         return _PLAIN[word]
     if word.startswith(("QOS", "Assoc")):

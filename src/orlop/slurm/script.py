@@ -22,6 +22,13 @@ def script(spec: JobSpec) -> str:
         f"# Orlop: {spec.title}. Written for sbatch; changing it changes nothing.",
         *(directive(option) for option in spec.options),
         "",
+    ]
+    if spec.prologue:
+        # Not a login shell, which would run the user's own start-up files in every pod.
+        parts.append(
+            "[ -r /etc/profile ] && . /etc/profile  # defines `module`, where there is one"
+        )
+    parts += [
         "umask 077",
         *(f"export {name}={shlex.quote(value)}" for name, value in spec.environment),
         *([f"export PATH={shlex.quote(spec.path)}"] if spec.path else []),

@@ -18,6 +18,7 @@ import errno
 import fcntl
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -155,7 +156,8 @@ def _wait(child: subprocess.Popen[bytes], timeout: float) -> int:
     try:
         return child.wait(timeout)
     except subprocess.TimeoutExpired:
-        child.kill()
+        # Many sites wrap sbatch in a script: what that started holds the lock too.
+        os.killpg(child.pid, signal.SIGKILL)
         child.wait()
         message = f"sbatch did not answer within {timeout:g} s"
         raise EngineUnavailable(f"{message}; slurmctld may be busy or unreachable") from None

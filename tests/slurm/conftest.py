@@ -1,0 +1,131 @@
+"""A real Slurm with the engine on it, as an ordinary user.
+
+`rootless` is a Slurm of that user alone, and the engine runs in this process as that user: where
+root runs the tests, the process changes its user meanwhile. On a cluster of namespaces the engine's
+commands are started on its head instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import pwd
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orlop.engine import Job, JobId, Submission
+from orlop.settings import Paths, Settings, SlurmSettings
+from orlop.slurm.commands import Commands
+from orlop.slurm.jobs import SlurmJobs
+from tests.cluster.cluster import SlurmCluster
+from tests.cluster.namespaces import enter_command
+from tests.cluster.rootless import RootlessSlurm
+
+SLEEP = ("/bin/sleep", "600")
+_numbers = itertools.count(1)
+
+
+class Site:
+    """An engine, and pods to try it with."""
+
+    def __init__(self, home: Path, commands: Commands, user: str, **slurm: Any) -> None:
+        self.home = home
+        self.user = user
+        self.commands = commands
+        self.cluster_uid = f"test{next(_numbers)}"
+        self.settings = Settings(slurm=SlurmSettings(**slurm))
+        self.engine = self.another_engine()
+
+    def another_engine(self, **more: Any) -> SlurmJobs:
+        """As after a restart of the control plane."""
+        commands = more.pop("commands", self.commands)
+        return SlurmJobs(self.settings, Paths(self.home), self.cluster_uid, commands, **more)
+
+    def submission(
+        self, command: tuple[str, ...] = SLEEP, machine: str = "main", **options: str
+    ) -> Submission:
+        number = next(_numbers)
+        folder = self.home / "pods" / f"default_pod-{number}_uid-{number}"
+        folder.mkdir(parents=True)
+        os.chown(folder, pwd.getpwnam(self.user).pw_uid, -1)
+        annotations = {f"slurm.orlop.dev/{k.replace('_', '-')}": v for k, v in options.items()}
+        metadata = {"namespace": "default", "name": f"pod-{number}", "uid": f"uid-{number}"}
+        pod = {"metadata": {**metadata, "annotations": annotations}, "spec": {"containers": []}}
+        return Submission(pod, folder, command, machine)
+
+    async def submit(self, *command: str, machine: str = "main", **options: str) -> JobId:
+        return await self.engine.submit(self.submission(command or SLEEP, machine, **options))
+
+    async def wait_for(
+        self, job: JobId, is_so: Callable[[Job], object], timeout: float = 60.0
+    ) -> Job:
+        last: Job | None = None
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    last = (await self.engine.jobs()).get(job)
+                    if last is not None and is_so(last):
+                        return last
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            raise AssertionError(f"waited {timeout:g} s for job {job}, which is {last}") from None
+
+    async def jobs_in_slurm(self) -> list[str]:
+        """Every job of this site that Slurm lists, whatever the engine thinks of it."""
+        text = await self.commands.run(
+            "squeue", "--me", "-h", "-t", "all", "-O", "JobID,Comment:99"
+        )
+        rows = [line.split() for line in text.splitlines()]
+        return [row[0] for row in rows if row[1:] and f":{self.cluster_uid}:" in row[1]]
+
+
+@contextmanager
+def acting_as(user: str) -> Iterator[None]:
+    """This process is that user's, really and effectively; root only comes back at the end."""
+    if os.geteuid() != 0:
+        yield
+        return
+    entry = pwd.getpwnam(user)
+    groups = os.getgroups()
+    os.setgroups([])
+    os.setresgid(entry.pw_gid, entry.pw_gid, 0)
+    os.setresuid(entry.pw_uid, entry.pw_uid, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+        os.setresgid(0, 0, 0)
+        os.setgroups(groups)
+
+
+@pytest.fixture
+def rootless(rootless_slurm: RootlessSlurm) -> Iterator[Site]:
+    with acting_as(rootless_slurm.user):
+        commands = Commands(rootless_slurm.environment(), timeout=30.0)
+        yield Site(rootless_slurm.home / ".orlop", commands, rootless_slurm.user)
+
+
+def commands_on_head(cluster: SlurmCluster, timeout: float = 30.0) -> Commands:
+    entry = pwd.getpwnam(cluster.user)
+    ids = [f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--init-groups"]
+    enter = enter_command(cluster.nodes["head"].init.pid, str(cluster.home))
+    through = (*enter, "/usr/bin/setpriv", *ids, "--")
+    return Commands(cluster.environment(cluster.user), timeout, through)
+
+
+@pytest.fixture
+def on_cluster() -> Callable[..., Site]:
+    """The engine on a cluster of namespaces."""
+
+    def on(cluster: SlurmCluster, **slurm: Any) -> Site:
+        home = cluster.home / ".orlop"
+        home.mkdir(exist_ok=True)
+        os.chown(home, pwd.getpwnam(cluster.user).pw_uid, -1)
+        return Site(home, commands_on_head(cluster), cluster.user, **slurm)
+
+    return on

@@ -1,0 +1,20 @@
+#!/bin/bash
+# Orlop: pod default/web-1. Written for sbatch; changing it changes nothing.
+#SBATCH --job-name=default/web-1
+#SBATCH --comment=orlop:c0ffee:6f1c
+#SBATCH --cpus-per-task=1
+#SBATCH --exclusive
+#SBATCH --mail-user="Ann Example <ann@example.org>"
+#SBATCH --nodes=2
+#SBATCH --partition=main
+#SBATCH --requeue
+#SBATCH --chdir=/home/ann/pod
+#SBATCH --output=/home/ann/pod/slurm.out
+#SBATCH --open-mode=append
+#SBATCH --export=NIL
+
+umask 077
+export HOME=/home/ann
+export SLURM_MPI_TYPE=pmix
+export PATH=/usr/bin:/bin
+exec /usr/bin/python3 -I /home/ann/.orlop/run/agent.pyz /home/ann/pod

@@ -1,0 +1,18 @@
+#!/bin/bash
+# Orlop: pod default/web-1. Written for sbatch; changing it changes nothing.
+#SBATCH --job-name=default/web-1
+#SBATCH --comment=orlop:c0ffee:6f1c
+#SBATCH --cpus-per-task=4
+#SBATCH --gres=gpu:2
+#SBATCH --mem=8192M
+#SBATCH --partition=main
+#SBATCH --chdir=/home/ann/pod
+#SBATCH --output=/home/ann/pod/slurm.out
+#SBATCH --open-mode=append
+#SBATCH --export=NIL
+#SBATCH --no-requeue
+
+umask 077
+export HOME=/home/ann
+export PATH=/usr/bin:/bin
+exec /usr/bin/python3 -I /home/ann/.orlop/run/agent.pyz /home/ann/pod

@@ -1,0 +1,143 @@
+"""Partitions as machines, from what sinfo prints."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from orlop.slurm import partitions
+from orlop.slurm.partitions import SEPARATOR, gpus_of, machines, parse
+
+
+def line(**fields: str) -> str:
+    row = {
+        "name": "main",
+        "marked": "main*",
+        "available": "up",
+        "limit": "infinite",
+        "cpus": "8",
+        "memory": "8000",
+        "gres": "(null)",
+        "features": "intel,ib",
+        "state": "idle",
+        "groups": "all",
+        "cause": "none",
+        "hosts": "n[1-2]",
+    } | fields
+    return SEPARATOR.join(row.values()) + "\n"
+
+
+def one(text: str, default: str = "", groups=("users",)):
+    rows = parse(text)
+    (machine,) = machines(rows, default=default, groups=groups, architecture="amd64")
+    return machine
+
+
+def test_a_partition_is_the_sum_of_its_hosts():
+    unlike = line(cpus="64", memory="256000", hosts="big1", features="amd,ib", state="mixed")
+    machine = one(line() + unlike)
+    assert (machine.name, machine.cpus, machine.memory_mib) == ("main", 80, 272000)
+    assert machine.hosts == ("n1", "n2", "big1")
+    assert (machine.is_ready, machine.is_schedulable, machine.message) == (True, True, "")
+    assert machine.architecture == "amd64"
+
+
+def test_labels_name_the_partition_its_largest_host_and_what_all_hosts_have():
+    unlike = line(cpus="64", memory="256000", hosts="big1", features="amd,ib")
+    assert one(line() + unlike).labels == {
+        "slurm.orlop.dev/partition": "main",
+        "slurm.orlop.dev/default": "true",
+        "slurm.orlop.dev/max-cpus-per-host": "64",
+        "slurm.orlop.dev/max-memory-mib-per-host": "256000",
+        "feature.slurm.orlop.dev/ib": "true",
+    }
+
+
+@pytest.mark.parametrize("features", ["(null)", "", "bad/label,x=y"])
+def test_features_that_are_no_labels_are_left_out(features):
+    labels = one(line(features=features)).labels
+    assert not [label for label in labels if label.startswith("feature.")]
+
+
+def test_the_default_is_slurms_unless_the_settings_name_one():
+    text = line() + line(name="short", marked="short")
+    both = machines(parse(text), default="", groups=(), architecture="amd64")
+    assert [machine.is_default for machine in both] == [True, False]
+    both = machines(parse(text), default="short", groups=(), architecture="amd64")
+    assert [machine.is_default for machine in both] == [False, True]
+    assert "slurm.orlop.dev/default" not in both[0].labels
+
+
+@pytest.mark.parametrize(("limit", "seconds"), [("infinite", None), ("5:00", 300), ("n/a", None)])
+def test_the_longest_time_is_none_where_there_is_no_limit(limit, seconds):
+    assert one(line(limit=limit)).max_time == seconds
+    assert seconds is None or not math.isinf(seconds)
+
+
+@pytest.mark.parametrize(
+    ("gres", "expected"),
+    [
+        ("(null)", {}),
+        ("gpu:4", {"nvidia.com/gpu": 4}),
+        ("gpu:a100:4", {"nvidia.com/gpu": 4}),
+        ("gpu:a100:4(S:0-1)", {"nvidia.com/gpu": 4}),
+        ("gpu:a100:2(S:0),gpu:v100:2(S:1)", {"nvidia.com/gpu": 4}),
+        ("gpu:mi250x:8", {"amd.com/gpu": 8}),
+        ("gpu:amd_mi100:1,nvme:900", {"amd.com/gpu": 1}),
+        ("craynetwork:4,lustre:no_consume:1", {}),
+    ],
+)
+def test_gpus_of_a_host(gres, expected):
+    assert gpus_of(gres) == expected
+
+
+def test_gpus_of_a_partition_add_up_and_their_types_are_labels():
+    machine = one(line(gres="gpu:a100:4") + line(hosts="c1", gres="(null)"))
+    assert machine.resources == {"nvidia.com/gpu": 8}
+    assert machine.labels["gpu.slurm.orlop.dev/a100"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_ready", "is_schedulable", "words"),
+    [
+        ({"available": "down"}, True, False, "partition main is down"),
+        ({"available": "drain"}, True, False, "partition main is drain"),
+        ({"available": "inact"}, True, False, "partition main is inact"),
+        ({"state": "down", "cause": "Not responding"}, False, False, "down (Not responding)"),
+        ({"state": "down*"}, False, False, "takes jobs: down*"),
+        ({"state": "idle*"}, False, False, "idle*"),
+        ({"state": "drained", "cause": "disk"}, True, False, "drained (disk)"),
+        ({"state": "draining"}, True, False, "draining"),
+        ({"state": "maint"}, True, False, "maint"),
+        ({"state": "inval"}, False, False, "inval"),
+        ({"state": "powered_down~"}, True, False, "powered_down~"),
+        ({"hosts": "", "state": "n/a"}, False, False, "it has none"),
+        ({"groups": "chem,physics"}, True, False, "groups chem,physics only"),
+        ({"groups": "chem,users"}, True, True, ""),
+        ({"state": "idle~"}, True, True, ""),
+        ({"state": "mixed#"}, True, True, ""),
+        ({"state": "planned"}, True, True, ""),
+        ({"state": "mixed-"}, True, True, ""),
+        ({"state": "allocated"}, True, True, ""),
+        ({"state": "reserved"}, True, True, ""),
+    ],
+)
+def test_what_slurm_says_of_a_partition(fields, is_ready, is_schedulable, words):
+    machine = one(line(**fields))
+    assert (machine.is_ready, machine.is_schedulable) == (is_ready, is_schedulable)
+    assert words in machine.message
+    assert bool(machine.message) is not (is_ready and is_schedulable)
+
+
+def test_one_good_host_is_enough():
+    machine = one(line(state="down*") + line(hosts="n3"))
+    assert (machine.is_ready, machine.is_schedulable) == (True, True)
+
+
+def test_lines_that_cannot_be_read_are_left_out():
+    assert parse("sinfo: warning\n\n") == []
+
+
+def test_each_field_is_asked_for_once():
+    assert len(set(partitions.FIELDS)) == len(partitions.FIELDS)

@@ -1,0 +1,192 @@
+"""Jobs from what squeue and sacct print."""
+
+from __future__ import annotations
+
+import pytest
+
+from orlop.engine import JobState
+from orlop.slurm import queue
+from orlop.slurm.queue import SACCT_FIELDS, SEPARATOR, SQUEUE_FIELDS, parse_sacct, parse_squeue
+
+UID = "6f1c"
+
+
+def squeue_line(**fields: str) -> str:
+    row = {
+        "JobID": "17",
+        "State": "RUNNING",
+        "Reason": "None",
+        "RestartCnt": "0",
+        "Partition": "main",
+        "NodeList": "",
+        "SubmitTime": "1794755000",
+        "StartTime": "N/A",
+        "EndTime": "N/A",
+        "TimeLimit": "1:00:00",
+        "WorkDir": "/home/ann/pod",
+        "Name": "default/web-1",
+        "Comment": f"orlop:c0ffee:{UID}",
+    } | fields
+    return "".join(row[field] + SEPARATOR for field in SQUEUE_FIELDS) + "\n"
+
+
+def sacct_line(**fields: str) -> str:
+    row = {
+        "JobIDRaw": "17",
+        "State": "COMPLETED",
+        "Reason": "None",
+        "Partition": "main",
+        "NodeList": "n1",
+        "Submit": "1794755000",
+        "Start": "1794755010",
+        "End": "1794755020",
+        "Timelimit": "01:00:00",
+        "WorkDir": "/home/ann/pod",
+        "JobName": "default/web-1",
+    } | fields
+    return SEPARATOR.join(row[field] for field in SACCT_FIELDS) + "\n"
+
+
+def one(text: str):
+    (job,) = parse_squeue(text, "c0ffee").values()
+    return job
+
+
+def test_a_running_job_has_nodes_and_times_and_needs_no_words():
+    job = one(squeue_line(NodeList="n[1-2]", StartTime="1794755010", EndTime="1794758610"))
+    assert (job.id, job.state, job.pod_uid) == ("17", JobState.RUNNING, UID)
+    assert job.nodes == ("n1", "n2")
+    assert (job.submitted, job.started, job.ended) == (1794755000.0, 1794755010.0, None)
+    assert (job.reason, job.message) == ("", "")
+
+
+def test_a_waiting_job_says_why_where_and_until_about_when():
+    job = one(squeue_line(State="PENDING", Reason="Priority", StartTime="1794758610"))
+    assert (job.state, job.reason, job.started) == (JobState.PENDING, "Priority", None)
+    assert job.message == (
+        "job 17 waits in partition main: jobs of higher priority are before it; "
+        "expected to start about 2026-11-15T16:03Z"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "word", "words"),
+    [
+        ("PartitionTimeLimit", "PartitionTimeLimit", "slurm.orlop.dev/time"),
+        ("JobHeldUser", "JobHeldUser", "`scontrol release 17` lets it go"),
+        ("QOSMaxJobsPerUserLimit", "QOSMaxJobsPerUserLimit", "running jobs of your QOS"),
+        ("ReqNodeNotAvail, UnavailableNodes:n3", "ReqNodeNotAvail", "not available now"),
+        ("OfTomorrow", "OfTomorrow", "waits in partition main: OfTomorrow"),
+        ("None", "", "Slurm has not looked at it yet"),
+    ],
+)
+def test_a_waiting_jobs_reason_is_slurms_word_and_its_message_ours(reason, word, words):
+    job = one(squeue_line(State="PENDING", Reason=reason))
+    assert job.reason == word
+    assert words in job.message
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [("CONFIGURING", "Configuring"), ("REQUEUED", "REQUEUED"), ("SPECIAL_EXIT", "SPECIAL_EXIT")],
+)
+def test_other_ways_of_waiting_say_which(state, reason):
+    job = one(squeue_line(State=state, NodeList="n1", StartTime="1794755010"))
+    assert (job.state, job.reason, job.started) == (JobState.PENDING, reason, None)
+
+
+def test_a_requeued_job_counts_its_restarts():
+    assert one(squeue_line(RestartCnt="2")).restarts == 2
+
+
+@pytest.mark.parametrize(
+    ("state", "expected", "reason", "words"),
+    [
+        ("COMPLETED", JobState.COMPLETED, "COMPLETED", ""),
+        ("FAILED", JobState.FAILED, "NonZeroExitCode", "ended as FAILED"),
+        ("TIMEOUT", JobState.TIMEOUT, "TimeLimit", "time limit of 1 h; ask for more"),
+        ("NODE_FAIL", JobState.NODE_FAIL, "NODE_FAIL", "ended as NODE_FAIL"),
+        ("DEADLINE", JobState.TIMEOUT, "DEADLINE", "reached its time limit"),
+    ],
+)
+def test_an_ended_job_says_how(state, expected, reason, words):
+    slurms = {"FAILED": "NonZeroExitCode", "TIMEOUT": "TimeLimit"}.get(state, "None")
+    text = squeue_line(State=state, Reason=slurms, StartTime="1794755010", EndTime="1794755020")
+    job = one(text)
+    assert (job.state, job.reason, job.ended) == (expected, reason, 1794755020.0)
+    assert words in job.message
+
+
+def test_jobs_of_others_and_of_other_clusters_are_left_out():
+    text = squeue_line(Comment="") + squeue_line(Comment="orlop:other:1")
+    text += squeue_line(JobID="18", Comment="orlop:c0ffee:77")
+    assert [job.pod_uid for job in parse_squeue(text, "c0ffee").values()] == ["77"]
+
+
+def test_lines_that_cannot_be_read_are_left_out():
+    broken = squeue_line(Name="two\nlines") + "slurm_load_jobs warning\n\n"
+    text = broken + squeue_line(JobID="18")
+    assert list(parse_squeue(text, "c0ffee")) == ["18"]
+
+
+def test_what_sbatch_was_refused_is_no_job_though_slurm_lists_it():
+    refused = squeue_line(State="FAILED", Reason="BadConstraints")
+    assert parse_squeue(refused, "c0ffee") == {}
+
+
+@pytest.mark.parametrize(
+    ("ran", "lead", "state"),
+    [
+        (3515, 90.0, JobState.TIMEOUT),
+        (3460, 90.0, JobState.TIMEOUT),
+        (3000, 90.0, JobState.FAILED),
+        (3515, 0.0, JobState.FAILED),
+    ],
+)
+def test_a_job_told_to_end_ahead_of_its_limit_has_timed_out(ran, lead, state):
+    start = 1794755010
+    times = {"StartTime": str(start), "EndTime": str(start + ran)}
+    text = squeue_line(State="FAILED", Reason="NonZeroExitCode", **times)
+    (job,) = parse_squeue(text, "c0ffee", lambda folder: lead).values()
+    assert job.state is state
+
+
+def test_a_job_that_completed_has_completed_however_late():
+    times = {"StartTime": "1794755010", "EndTime": "1794758600"}
+    text = squeue_line(State="COMPLETED", **times)
+    (job,) = parse_squeue(text, "c0ffee", lambda folder: 90.0).values()
+    assert job.state is JobState.COMPLETED
+
+
+def test_the_accounting_tells_the_end_of_jobs():
+    text = sacct_line() + sacct_line(JobIDRaw="18", State="CANCELLED by 1001", NodeList="n[2-3]")
+    jobs = parse_sacct(text)
+    assert jobs["17"].state is JobState.COMPLETED
+    assert jobs["17"].ended == 1794755020.0
+    assert (jobs["18"].state, jobs["18"].nodes) == (JobState.CANCELLED, ("n2", "n3"))
+    assert jobs["18"].message == "job 18 in partition main ended as CANCELLED"
+
+
+def test_a_job_that_the_accounting_calls_alive_is_unknown():
+    assert parse_sacct(sacct_line(State="RUNNING", End="Unknown"))["17"].state is JobState.UNKNOWN
+
+
+def test_the_newest_line_of_a_requeued_job_is_the_last_word():
+    text = sacct_line(State="NODE_FAIL") + sacct_line(State="COMPLETED")
+    assert parse_sacct(text)["17"].state is JobState.COMPLETED
+
+
+def test_a_job_is_found_by_the_folder_it_ran_in():
+    text = sacct_line() + sacct_line(JobIDRaw="18", WorkDir="/home/ann/other")
+    text += sacct_line(JobIDRaw="19")
+    assert queue.job_in_folder(text, "/home/ann/pod") == "19"
+    assert queue.job_in_folder(text, "/nowhere") is None
+
+
+def test_ten_thousand_jobs_are_read_well_within_a_tick():
+    import time
+
+    text = "".join(squeue_line(JobID=str(n), Comment=f"orlop:c0ffee:{n}") for n in range(10000))
+    started = time.perf_counter()
+    assert len(parse_squeue(text, "c0ffee")) == 10000
+    assert time.perf_counter() - started < 1.0

@@ -74,8 +74,8 @@ async def test_a_node_port_may_be_asked_for_once(api) -> None:
     await api.create(kinds.SERVICE, service(type="NodePort", ports=ports))
     with pytest.raises(errors.Invalid, match="provided port is already allocated"):
         await api.create(kinds.SERVICE, service("b", type="NodePort", ports=ports))
+    far = [{"port": 80, "nodePort": 80}]
     with pytest.raises(errors.Invalid, match="30000-32767"):
-        far = [{"port": 80, "nodePort": 80}]
         await api.create(kinds.SERVICE, service("b", type="NodePort", ports=far))
 
 
@@ -87,7 +87,7 @@ async def test_a_dry_run_gives_nothing_away(http, api) -> None:
 
 
 async def test_an_address_is_free_again_when_its_service_is_gone(api) -> None:
-    await api.create(kinds.SERVICE, service())
+    made = await api.create(kinds.SERVICE, service())
     await api.delete(kinds.SERVICE, A)
-    again = await api.create(kinds.SERVICE, service())
-    assert again["spec"]["clusterIP"]
+    again = await api.create(kinds.SERVICE, service("b", clusterIP=made["spec"]["clusterIP"]))
+    assert again["spec"]["clusterIP"] == made["spec"]["clusterIP"]

@@ -106,6 +106,8 @@ async def test_readers_see_a_write_only_after_it_is_durable(store: Store, tmp_pa
     await asyncio.sleep(0)
     assert store.get(PODS, Key("default", "a")) is None
     assert store.newest(PODS, Key("default", "a")) is not None
+    assert [record.key.name for record in store.list_newest(PODS)] == ["a"]
+    assert store.list(PODS).records == []
     await store.settled()
     assert store.get(PODS, Key("default", "a")) is not None
     await write

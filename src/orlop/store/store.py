@@ -142,6 +142,16 @@ class Store:
             raise Expired(f"too old resource version: {at} ({kept.history.floor})")
         return Snapshot(at, kept.records_at(at, namespace))
 
+    def list_newest(self, bucket: str) -> Sequence[Record]:
+        """All objects as the next write will find them, in no order."""
+        newest = {record.key: record for record in self._bucket(bucket).records()}
+        for (name, key), event in self._pending.items():
+            if name == bucket:
+                newest[key] = event.record
+                if event.type == DELETED:
+                    del newest[key]
+        return tuple(newest.values())
+
     def count(self, bucket: str) -> int:
         return len(self._bucket(bucket))
 

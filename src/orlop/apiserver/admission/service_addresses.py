@@ -1,14 +1,13 @@
 """Gives each service its cluster IP and, where it asks for them, its node ports.
 
-An admission plugin, always on. What is taken is read from the services themselves, so that nothing
-has to be repaired; what was given out a moment ago and is not stored yet is remembered here. As
-registry/core/service/storage/alloc.go.
+An admission plugin, always on and the last of the mutating ones, so that nothing waits between it
+and the store. What is taken is read from the services themselves, those on their way to the disk
+included: there is no second list to repair. As registry/core/service/storage/alloc.go.
 """
 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Collection, Hashable
 from ipaddress import IPv4Network, ip_address
 
@@ -22,21 +21,13 @@ from .chain import Attributes, Plugin
 
 ADDRESSES = IPv4Network("10.96.0.0/16")
 NODE_PORTS = range(30000, 32768)
-_REMEMBERED = 30.0  # seconds until a service that was let in is surely stored, or never will be
 _TRIES = 64  # random picks before all of the range is looked through
 
 
 class ServiceAddresses(Plugin):
-    def __init__(
-        self,
-        store: Store,
-        rng: random.Random | None = None,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, store: Store, rng: random.Random | None = None) -> None:
         self._store = store
         self._rng = rng or random.SystemRandom()
-        self._now = now
-        self._given: dict[Hashable, float] = {}
 
     async def admit(self, attributes: Attributes) -> None:
         service = attributes.obj
@@ -64,7 +55,6 @@ class ServiceAddresses(Plugin):
         spec["clusterIP"], spec["clusterIPs"] = asked, [asked]
         spec.setdefault("ipFamilies", ["IPv4"])
         spec.setdefault("ipFamilyPolicy", "SingleStack")
-        self._remember(attributes, asked)
 
     def _ports(self, attributes: Attributes, spec: Obj, old: Obj) -> None:
         kept = {port.get("nodePort") for port in old.get("ports") or ()}
@@ -84,18 +74,11 @@ class ServiceAddresses(Plugin):
             else:
                 asked = port["nodePort"] = self._free_port(taken)
             taken.add(asked)
-            self._remember(attributes, asked)
 
     def _taken(self, of: Callable[[Obj], list[Hashable]]) -> set[Hashable]:
-        stored = self._store.list(kinds.SERVICE.resource).records
-        specs = [record.decode().get("spec") or {} for record in stored]
-        limit = self._now() - _REMEMBERED
-        self._given = {value: when for value, when in self._given.items() if when > limit}
-        return {value for spec in specs for value in of(spec)} | set(self._given)
-
-    def _remember(self, attributes: Attributes, value: Hashable) -> None:
-        if not attributes.dry_run:
-            self._given[value] = self._now()
+        newest = self._store.list_newest(kinds.SERVICE.resource)
+        specs = [record.decode().get("spec") or {} for record in newest]
+        return {value for spec in specs for value in of(spec)}
 
     def _free_address(self, taken: Collection[Hashable]) -> str:
         size = ADDRESSES.num_addresses - 2

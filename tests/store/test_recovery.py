@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from orlop.api.objects import Key
+from orlop.errors import HomeInUse
 from orlop.store import Store
 
 # Writes for ever, saying each revision on standard output once the store has acknowledged it.
@@ -19,6 +20,7 @@ WRITER = """
 import asyncio, sys
 from pathlib import Path
 from orlop.api.objects import Key
+from orlop.errors import HomeInUse
 from orlop.store import Store, Limits
 
 async def write(store, name):
@@ -61,6 +63,21 @@ def killed_in_the_middle(path: Path, seconds: float) -> dict[str, tuple[int, int
             name, n, revision = line.split()
             acknowledged[name] = (int(n), int(revision))
     return acknowledged
+
+
+async def test_a_store_held_by_another_process_is_in_use(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    with pytest.raises(HomeInUse, match="another control plane"):
+        await Store.open(path)
+    process.kill()
+    process.stdout.close()
+    process.wait()
+    await (await Store.open(path)).close()
 
 
 @pytest.mark.parametrize("round_", range(3))

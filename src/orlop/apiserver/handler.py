@@ -47,8 +47,11 @@ class Handler:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            return await self._serve(request)
+            response = await self._serve(request)
+            log.debug("request", method=request.method, path=request.path, code=response.status)
+            return response
         except ApiError as error:
+            log.debug("refused", method=request.method, path=request.path, error=error)
             return failure(error)
         except Exception:
             log.error("a request failed", exc_info=True, method=request.method, path=request.path)

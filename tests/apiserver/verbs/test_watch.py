@@ -172,6 +172,13 @@ async def test_a_revision_no_longer_kept_is_an_error_event(
             pass
 
 
+async def test_a_revision_of_the_future_is_an_error_event(site, http) -> None:
+    async with watching(http, f"resourceVersion={site.store.revision + 100}") as next_event:
+        event = await next_event()
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 504)
+    assert event["object"]["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+
+
 async def test_tables_and_metadata_can_be_watched(site, local, http, config_map) -> None:
     await local.create(kinds.CONFIG_MAP, config_map("a"))
     await local.create(kinds.CONFIG_MAP, config_map("b"))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ...store import Event, Expired, Record, Watch
 from ...store.record import ADDED, DELETED, MODIFIED, record_of
 from ..conversion import bucket_of
-from ..failures import expired
+from ..failures import expired, too_large
 from ..registry import Call, Registry
 from ..selection import ALL, Selection
 from .get import parse_revision
@@ -67,6 +67,8 @@ def _begin(
 ) -> tuple[Watch, list[Seen] | None]:
     store, bucket = registry.store, bucket_of(call.kind)
     after = parse_revision(options.resource_version)
+    if after > store.revision:  # of another life of this cluster: the client must list again
+        raise too_large(after, store.revision)
     wants_initial = options.initial_events
     if wants_initial is None:
         wants_initial = after == 0

@@ -21,7 +21,7 @@ from orlop.api.times import rfc3339
 from orlop.apiserver import ApiServer
 from orlop.apiserver.admission import Admission, Attributes, Plugin, standard
 from orlop.client.api import Api, WatchEvent
-from orlop.client.clock import SystemClock
+from orlop.client.clock import Clock, SystemClock
 from orlop.client.informer import Informers
 from orlop.client.workqueue import WorkQueue
 from orlop.store import Store
@@ -160,6 +160,7 @@ class Kubelet:
         binds: bool = True,
         fate: Callable[[Obj], int | None] | None = None,
         is_ready: Callable[[Obj], bool] = lambda _: True,
+        clock: Clock | None = None,
     ) -> None:
         self._api = api
         self._pods = informers.informer(POD)
@@ -170,7 +171,7 @@ class Kubelet:
         self._queue: WorkQueue[Key] = WorkQueue()
         self._addresses = _addresses()
         self.ran: list[str] = []  # uids of pods that were started, in order
-        self.clock = SystemClock()
+        self._clock = clock or SystemClock()
 
     async def run(self) -> None:
         self._pods.subscribe(self._changed)
@@ -211,16 +212,19 @@ class Kubelet:
                 await self._api.create_subresource(POD, key, "binding", body)
         elif phase_of(pod) != "Running":
             self.ran.append(meta(pod)["uid"])
-            await self._write(key, running(next(self._addresses), ready=self._is_ready(pod)))
+            await self._write(key, self._running(next(self._addresses), pod))
         else:
             await self._go_on(key, pod)
 
     async def _go_on(self, key: Key, pod: Obj) -> None:
         code = self._fate(pod)
         if code is not None:
-            await self._write(key, ended(pod, code))
-        elif (ready := self._is_ready(pod)) != _says_ready(pod):
-            await self._write(key, running(pod["status"]["podIP"], ready=ready))
+            await self._write(key, ended(pod, code, self._clock.now()))
+        elif self._is_ready(pod) != _says_ready(pod):
+            await self._write(key, self._running(pod["status"]["podIP"], pod))
+
+    def _running(self, address: str, pod: Obj) -> Obj:
+        return running(address, ready=self._is_ready(pod), now=self._clock.now())
 
     async def _write(self, key: Key, status: Obj) -> None:
         await self._api.patch(POD, key, {"status": status}, subresource="status")
@@ -242,8 +246,8 @@ def _addresses() -> Iterator[str]:
         yield f"10.1.{number // 250}.{number % 250 + 1}"
 
 
-def running(address: str, *, ready: bool = True, now: float | None = None) -> Obj:
-    when = rfc3339(SystemClock().now() if now is None else now)
+def running(address: str, *, ready: bool, now: float) -> Obj:
+    when = rfc3339(now)
     said = "True" if ready else "False"
     return {
         "phase": "Running",
@@ -257,8 +261,8 @@ def running(address: str, *, ready: bool = True, now: float | None = None) -> Ob
     }
 
 
-def ended(pod: Obj, code: int, now: float | None = None) -> Obj:
-    when = rfc3339(SystemClock().now() if now is None else now)
+def ended(pod: Obj, code: int, now: float) -> Obj:
+    when = rfc3339(now)
     return {
         "phase": "Failed" if code else "Succeeded",
         "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": when}],

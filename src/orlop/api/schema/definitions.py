@@ -105,7 +105,7 @@ class Definitions:
         required = [field for field, facts_of in fields.items() if facts_of.required]
         if required:
             definition["required"] = required
-        if short in facts.ATOMIC_STRUCTS:
+        if short in facts.ATOMIC_STRUCTS or name in facts.ATOMIC_STRUCTS:
             definition["x-kubernetes-map-type"] = "atomic"
         return definition
 

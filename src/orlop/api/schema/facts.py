@@ -106,13 +106,18 @@ SETS = _words(
     """
 )
 
+# Bytes are a list of numbers to Go; of one field it says so.
+LIST_TYPES: dict[str, str] = {"APIServiceSpec.caBundle": "atomic"}
+
+# By name, or by package and name where two packages differ.
 ATOMIC_STRUCTS = _words(
     """
-    ConfigMapKeySelector CrossVersionObjectReference EndpointAddress EndpointPort EvictionResponder
+    ConfigMapKeySelector EndpointAddress EndpointPort EvictionResponder
     FileKeySelector LabelSelector LocalObjectReference MatchResources NamedRuleWithOperations
     NodeSelector NodeSelectorTerm ObjectFieldSelector ObjectReference OwnerReference ParamKind
     ParamRef ResourceFieldSelector RoleRef ScopeSelector SecretKeySelector SecretReference
     ServiceBackendPort Subject TopologySelectorTerm TypedLocalObjectReference Variable
+    autoscaling_v1.CrossVersionObjectReference
     """
 )
 

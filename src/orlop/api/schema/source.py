@@ -110,7 +110,7 @@ def _fields(name: str, model: _Model, wire: Wire) -> dict[str, FieldType]:
 
 def _list_type(field: str, spec: str, list_keys: tuple[str, ...]) -> str:
     if not spec.startswith("["):
-        return ""
+        return facts.LIST_TYPES.get(field, "")
     if list_keys:
         return "map"
     return "set" if field in facts.SETS else "atomic"

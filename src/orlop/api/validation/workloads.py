@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .. import selectors
+from .. import names, selectors
 from ..objects import Obj, meta
 from . import pods
 from .errors import (
@@ -208,10 +208,8 @@ def int_or_percent(field: str, value: Any) -> Errors:
         return non_negative(field, value)
     if isinstance(value, str) and _PERCENT.fullmatch(value):
         return []
-    detail = (
-        "a valid percent string must be a numeric string followed by an ending '%' "
-        "(e.g. '1%', or '93%', regex used for validation is '[0-9]+%')"
-    )
+    text = "a valid percent string must be a numeric string followed by an ending '%'"
+    detail = names.regex_error(text, _PERCENT.pattern, "1%", "93%")
     return [bad_value(field, value, detail)]
 
 

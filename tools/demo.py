@@ -11,20 +11,23 @@ import sys
 import textwrap
 import time
 
-from .stage import OwnCluster, Stage, copy_examples, find_stage, orlop_up
+from .stage import Completed, OwnCluster, Stage, copy_examples, find_stage, orlop_up
 
 RULE = "─" * 78
+
+
+class Stuck(Exception):
+    """A command of the tour failed; the rest of it would only fail after it."""
 
 
 class Demo:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.failures: list[str] = []
         self.began = time.monotonic()
 
     # What it does
 
-    def up(self) -> int:
+    def up(self) -> None:
         self.say(
             "A Slurm", "First a cluster. Nothing of this machine's own network or /etc changes."
         )
@@ -44,7 +47,7 @@ class Demo:
         self.say("The end of the tour", "Each pod was a Slurm job of its own.")
         self.show("kubectl get pods -o wide")
         self.show("squeue -o '%.6i %.9P %.32j %.2t %.6M %N'")
-        return self.farewell()
+        self.farewell()
 
     def hello(self) -> None:
         self.say("A pod", "It becomes a Slurm job under its own name; Slurm chooses the node.")
@@ -83,19 +86,13 @@ class Demo:
             self.wait(f"pod/{pod}", "jsonpath={.status.phase}=Succeeded")
             self.show(f"kubectl logs {pod}")
 
-    def farewell(self) -> int:
+    def farewell(self) -> None:
         took = time.monotonic() - self.began
-        print(f"\n{RULE}")
-        if self.failures:
-            print(f"{len(self.failures)} of the commands above failed:")
-            print(textwrap.indent("\n".join(self.failures), "    "))
-            return 1
-        print(f"All of it worked, in {took:.0f} s, and stays up. To go on:\n")
+        print(f"\n{RULE}\nAll of it worked, in {took:.0f} s, and stays up. To go on:\n")
         print(f"    {self.stage.shell()}")
         print("    export KUBECONFIG=$(orlop kubeconfig)")
         print("    kubectl get pods -o wide; squeue\n")
         print("`make demo-down` removes all of it.")
-        return 0
 
     # How it speaks
 
@@ -108,11 +105,11 @@ class Demo:
         self.report(line, done)
         return str(done.stdout)
 
-    def report(self, line: str, done: object) -> None:
-        output = f"{getattr(done, 'stdout', '')}{getattr(done, 'stderr', '')}".rstrip()
+    def report(self, line: str, done: Completed) -> None:
+        output = f"{done.stdout}{done.stderr}".rstrip()
         print(f"$ {line}\n{textwrap.indent(output, '    ')}\n", flush=True)
-        if getattr(done, "returncode", 1):
-            self.failures.append(line)
+        if done.returncode:
+            raise Stuck(line)
 
     def quiet(self, line: str) -> str:
         return self.stage.run(["bash", "-c", _with_kubeconfig(line)]).stdout.strip()
@@ -121,8 +118,8 @@ class Demo:
         line = f"kubectl wait {what} --for={condition} --timeout=60s"
         done = self.stage.run(["bash", "-c", _with_kubeconfig(line)])
         if done.returncode:
-            self.report(line, done)
             self.show(f"kubectl describe {what}")
+            self.report(line, done)
 
     def progress(self, job: str, pieces: int) -> None:
         """A line a second: what the Job says, and what the queue says."""
@@ -145,7 +142,8 @@ class Demo:
                 self.show("squeue -o '%.6i %.9P %.32j %.2t %.6M %N'")
                 shown = True
             time.sleep(1)
-        self.failures.append(f"the job {job} did not end")
+        self.show(f"kubectl describe job {job}")
+        raise Stuck(f"the job {job} did not end within two minutes")
 
 
 def _with_kubeconfig(line: str) -> str:
@@ -167,7 +165,14 @@ def down(stage: Stage) -> int:
 
 def main() -> int:
     stage = find_stage("demo")
-    return down(stage) if sys.argv[1:] == ["down"] else Demo(stage).up()
+    if sys.argv[1:] == ["down"]:
+        return down(stage)
+    try:
+        Demo(stage).up()
+    except Stuck as stuck:
+        print(f"{RULE}\nThis failed: {stuck}\n`make demo-down` removes what there is.")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -145,8 +145,8 @@ class Kubelet:
         await self._cached.synced()  # 1
         await self._cached_nodes.synced()
         settings = self._settings
-        port = await self._server.start(settings.listen, settings.kubelet_port, self._tls)  # 2
         try:
+            port = await self._server.start(settings.listen, settings.kubelet_port, self._tls)  # 2
             host = this_host(settings, self._addresses, port)
             text = json.dumps({"endpoints": endpoints(host)})
             self._paths.run.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import socket
 import ssl
 import time
 from contextlib import aclosing
@@ -62,14 +61,13 @@ class KubeletServer:
             ]
         )
         # A reader who goes away must end the reading of its log.
-        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
-        await self._runner.setup()
-        listener = socket.create_server((host, port), reuse_port=False)
-        site = web.SockSite(
-            self._runner, listener, ssl_context=tls, shutdown_timeout=SHUTDOWN, backlog=1024
+        runner = web.AppRunner(
+            app, access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN
         )
-        await site.start()
-        return int(listener.getsockname()[1])
+        await runner.setup()
+        self._runner = runner
+        await web.TCPSite(runner, host, port, ssl_context=tls, backlog=1024).start()
+        return int(runner.addresses[0][1])
 
     async def stop(self) -> None:
         for state in self._pods:

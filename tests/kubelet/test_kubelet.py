@@ -1,0 +1,421 @@
+"""A pod's life as its kubelet leads it, from bound to gone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from orlop.api.kinds import CONFIG_MAP, POD
+from orlop.api.objects import Key
+from orlop.engine import JobState
+from orlop.errors import SubmitDeferred, SubmitRejected
+
+from .conftest import condition, eventually, waiting
+from .objects import a_container, exited, finished, running, started
+
+JOB, NODES = "slurm.orlop.dev/job-id", "slurm.orlop.dev/node-list"
+
+
+def main_state(pod):
+    return pod["status"]["containerStatuses"][0]["state"]
+
+
+async def test_a_bound_pod_becomes_a_plan_and_a_job(site):
+    uid = await site.create()
+    pod = await site.submitted()
+    assert pod["metadata"]["annotations"][JOB] == "17"
+    [submission] = site.engine.submissions
+    folder = site.folder()
+    assert submission.folder == folder
+    assert submission.machine == "main"
+    assert submission.command[1:] == ("-I", str(site.paths.run / "agent.pyz"), str(folder))
+    plan = json.loads((folder / "plan.json").read_text())
+    assert plan["pod"]["uid"] == uid
+    assert plan["cluster"] == "cluster-1"
+    for name in ("plan.json", "token"):
+        assert (folder / name).stat().st_mode & 0o777 == 0o600
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+async def test_a_queued_pod_shows_the_engines_words(site):
+    await site.create()
+    pod = await site.until(
+        lambda pod: condition(pod, "orlop.dev/Allocated").get("reason") == "Priority"
+    )
+    assert condition(pod, "orlop.dev/Allocated")["message"] == "job waits in partition main"
+    assert pod["status"]["phase"] == "Pending"
+    events = await eventually(
+        lambda: _with_reason(site, "Queued"), "an event with the engine's words"
+    )
+    assert events == [("Normal", "Queued", "job waits in partition main")]
+
+
+async def _with_reason(site, reason, name="web"):
+    return [event for event in await site.events(name) if event[1] == reason]
+
+
+async def test_what_the_agent_says_is_on_the_pod_at_once(site):
+    await site.create()
+    agent = await site.agent()
+    calls = site.engine.calls
+    await agent.say(started(), running())
+    pod = await site.until_phase("Running")
+    assert pod["status"]["podIP"] == "10.77.0.1"
+    assert pod["metadata"]["annotations"][NODES] == "n1"
+    assert pod["status"]["containerStatuses"][0]["imageID"].startswith("busybox@sha256:")
+    await agent.say(exited(0), finished("Succeeded"))
+    pod = await site.until_phase("Succeeded")
+    assert main_state(pod)["terminated"]["exitCode"] == 0
+    assert site.engine.calls - calls < 20
+    await agent.hang_up()
+
+
+async def test_events_of_the_agent_are_told_once_even_by_the_next_kubelet(site):
+    await site.create()
+    agent = await site.agent()
+    told = {"type": "event", "kind": "Normal", "reason": "Started", "message": "Started container"}
+    await agent.say(started(), told)
+    await eventually(lambda: _with_reason(site, "Started"))
+    await agent.hang_up()
+    await site.stop()
+    agent.write({**told, "message": "Started another"})
+    await site.start()
+    events = await eventually(
+        lambda: _longer(_with_reason(site, "Started"), 1), "what was written meanwhile is told"
+    )
+    assert [message for _, _, message in events] == ["Started container", "Started another"]
+
+
+async def _longer(events, count):
+    found = await events
+    return found if len(found) > count else None
+
+
+async def test_an_agent_that_cannot_dial_home_is_heard_by_its_journal(site):
+    await site.create()
+    pod = await site.submitted()
+    site.engine.set("17", JobState.RUNNING, nodes=("n2",))
+    agent = _silent_agent(site)
+    agent.write(started(), running())
+    pod = await site.until_phase("Running")
+    assert pod["metadata"]["annotations"][NODES] == "n2"
+    agent.write(exited(7), finished("Failed"))
+    pod = await site.until_phase("Failed")
+    assert main_state(pod)["terminated"]["exitCode"] == 7
+
+
+def _silent_agent(site, name="web"):
+    from .fakes import FakeAgent
+
+    return FakeAgent(site.folder(name))
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        (JobState.TIMEOUT, "DeadlineExceeded"),
+        (JobState.NODE_FAIL, "NodeLost"),
+        (JobState.OUT_OF_MEMORY, "OOMKilled"),
+        (JobState.PREEMPTED, "PreemptionByScheduler"),
+        (JobState.CANCELLED, "Cancelled"),
+        (JobState.FAILED, "JobFailed"),
+    ],
+)
+@pytest.mark.parametrize("is_listed", [True, False], ids=["listed", "looked up"])
+async def test_a_job_that_ends_under_its_agent_ends_the_pod(site, state, reason, is_listed):
+    await site.create()
+    agent = await site.agent()
+    await agent.say(started(), running())
+    await site.until_phase("Running")
+    await agent.hang_up()
+    site.engine.set("17", state)
+    if not is_listed:
+        site.engine.forgotten["17"] = site.engine.table.pop("17")
+    pod = await site.until_phase("Failed")
+    assert pod["status"]["reason"] == reason
+
+
+async def test_a_job_that_nobody_knows_any_more_has_vanished_with_its_last_output(site):
+    await site.create()
+    await site.submitted()
+    (site.folder() / "slurm.out").write_text("slurmstepd: error: no python\n")
+    site.engine.table.clear()
+    pod = await site.until_phase("Failed")
+    assert pod["status"]["reason"] == "JobVanished"
+    assert pod["status"]["message"].endswith("the job printed: slurmstepd: error: no python")
+
+
+async def test_a_requeued_pod_is_pending_again(site):
+    await site.create()
+    agent = await site.agent()
+    await agent.say(started(), running())
+    await site.until_phase("Running")
+    await agent.hang_up()
+    site.engine.set("17", JobState.PENDING, restarts=1, reason="BeginTime")
+    pod = await site.until_phase("Pending")
+    assert waiting(pod)["reason"] == "Requeued"
+    agent = await site.agent()
+    agent.seq = 2
+    await agent.say(started(restart=1), running(restart=1))
+    pod = await site.until_phase("Running")
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 1
+
+
+# Trouble before the start
+
+
+async def test_a_rejected_pod_says_why_and_is_tried_again_when_its_annotations_change(site):
+    site.engine.refusal = SubmitRejected("sbatch: error: Invalid account; use one of: a, b")
+    await site.create()
+    pod = await site.until(lambda pod: waiting(pod).get("reason") == "SubmitRejected")
+    assert waiting(pod)["message"] == "sbatch: error: Invalid account; use one of: a, b"
+    allocated = condition(pod, "orlop.dev/Allocated")
+    assert (allocated["status"], allocated["reason"]) == ("False", "SubmitRejected")
+    assert pod["status"]["phase"] == "Pending"
+    [event] = await eventually(lambda: _with_reason(site, "SubmitRejected"))
+    assert event[0] == "Warning"
+    site.engine.refusal = None
+    patch = {"metadata": {"annotations": {"slurm.orlop.dev/account": "a"}}}
+    await site.api.patch(POD, Key("default", "web"), patch)
+    pod = await site.submitted()
+    assert (
+        site.engine.submissions[0].pod["metadata"]["annotations"]["slurm.orlop.dev/account"] == "a"
+    )
+
+
+async def test_a_deferred_pod_is_tried_again_by_itself(site, monkeypatch):
+    from orlop.client.workqueue import Backoff
+    from orlop.kubelet import worker
+
+    monkeypatch.setattr(worker, "_DEFERRED_RETRY", Backoff(0.2, 0.2))
+    site.engine.refusal = SubmitDeferred("QOSMaxSubmitJobPerUserLimit")
+    await site.create()
+    await site.until(lambda pod: waiting(pod).get("reason") == "SubmitDeferred")
+    site.engine.refusal = None
+    pod = await site.submitted()
+    assert "containerStatuses" not in pod["status"]
+
+
+async def test_an_image_that_cannot_be_had_is_named_and_takes_no_job(site, monkeypatch):
+    from orlop.client.workqueue import Backoff
+    from orlop.kubelet import worker
+
+    monkeypatch.setattr(worker, "_IMAGE_RETRY", Backoff(0.2, 0.2))
+    site.images.missing["nosuch:1"] = "ErrImagePull"
+    await site.create("web", a_container(image="nosuch:1"), a_container("ok"))
+    pod = await site.until(lambda pod: waiting(pod).get("reason") == "ErrImagePull")
+    assert (
+        pod["status"]["containerStatuses"][1]["state"]["waiting"]["reason"] == "ContainerCreating"
+    )
+    pod = await site.until(lambda pod: waiting(pod).get("reason") == "ImagePullBackOff")
+    assert waiting(pod)["message"] == (
+        'Back-off pulling image "nosuch:1": ErrImagePull: nosuch:1: no such image'
+    )
+    assert site.engine.submissions == []
+    messages = [message for _, _, message in await _with_reason(site, "Failed")]
+    assert 'Failed to pull image "nosuch:1": nosuch:1: no such image' in messages
+    assert "Error: ErrImagePull" in messages
+    del site.images.missing["nosuch:1"]
+    await site.submitted()
+
+
+async def test_a_long_pull_is_shown_and_ends_when_the_pod_is_deleted(site):
+    site.images.gate.clear()
+    await site.create()
+    pod = await site.until(lambda pod: waiting(pod).get("reason") == "ContainerCreating")
+    await eventually(lambda: _with_reason(site, "Pulling"))
+    await site.api.delete(POD, Key("default", "web"))
+    await eventually(site.is_gone)
+    assert site.engine.submissions == []
+    assert pod["status"]["phase"] == "Pending"
+
+
+async def test_a_pull_that_took_place_is_told(site):
+    site.images.gate.clear()
+    await site.create()
+    await eventually(lambda: _with_reason(site, "Pulling"))
+    site.images.gate.set()
+    [(_, _, message)] = await eventually(lambda: _with_reason(site, "Pulled"))
+    assert message.startswith('Successfully pulled image "busybox" in ')
+
+
+async def test_a_missing_config_map_is_named_until_it_is_there(site, monkeypatch):
+    from orlop.client.workqueue import Backoff
+    from orlop.kubelet import worker
+
+    monkeypatch.setattr(worker, "_CONFIG_RETRY", Backoff(0.2, 0.2))
+    env = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "a"}}}]
+    await site.create("web", a_container(command=["true"], env=env))
+    pod = await site.until(lambda pod: waiting(pod).get("reason") == "CreateContainerConfigError")
+    assert waiting(pod)["message"] == 'configmap "late" not found'
+    late = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "late"},
+        "data": {"a": "1"},
+    }
+    await site.api.create(CONFIG_MAP, late, namespace="default")
+    await site.submitted()
+    plan = json.loads((site.folder() / "plan.json").read_text())
+    assert ["A", "1"] in plan["containers"][0]["env"]
+
+
+async def test_what_cannot_be_run_is_refused_and_what_is_not_done_is_named(site):
+    await site.create("bad", a_container(securityContext={"privileged": True}))
+    pod = await site.until(
+        lambda pod: waiting(pod).get("reason") == "CreateContainerConfigError", "bad"
+    )
+    assert "privileged containers cannot be had" in waiting(pod)["message"]
+    probe = {"tcpSocket": {"port": 80}}
+    await site.create("probed", a_container(command=["true"], livenessProbe=probe))
+    await site.submitted("probed")
+    [event] = await eventually(lambda: _with_reason(site, "Unsupported", "probed"))
+    assert 'spec.containers["main"].livenessProbe' in event[2]
+
+
+# The engine is away
+
+
+async def test_a_silent_engine_changes_nothing_but_conditions(site):
+    await site.create("runs")
+    agent = await site.agent("runs")
+    await agent.say(started(), running())
+    before = await site.until_phase("Running", "runs")
+    site.engine.is_silent = True
+    site.kubelet.ask_engine()
+    silent = await site.until(
+        lambda pod: condition(pod, "orlop.dev/EngineReachable").get("status") == "False", "runs"
+    )
+    assert silent["status"]["phase"] == "Running"
+    assert main_state(silent) == main_state(before)
+    await eventually(lambda: _node_says(site, "orlop.dev/EngineReachable", "False"))
+    assert condition(await site.node(), "Ready")["status"] == "True"
+    await site.create("later")
+    pod = await site.until(lambda pod: waiting(pod).get("reason") == "EngineUnavailable", "later")
+    assert waiting(pod)["message"] == "slurmctld does not answer"
+    await agent.say(exited(0), finished("Succeeded"))
+    await site.until_phase("Succeeded", "runs")
+    site.engine.is_silent = False
+    await site.submitted("later")
+    await eventually(lambda: _node_says(site, "orlop.dev/EngineReachable", None))
+    assert condition(await site.pod("later"), "orlop.dev/EngineReachable") == {}
+
+
+async def _node_says(site, kind, status):
+    return condition(await site.node(), kind).get("status") == status
+
+
+# Deleting
+
+
+async def test_deleting_a_queued_pod_cancels_its_job_and_removes_all_of_it(site):
+    await site.create()
+    await site.submitted()
+    folder = site.folder()
+    await site.api.delete(POD, Key("default", "web"))
+    await eventually(site.is_gone)
+    assert site.engine.cancelled == ["17"]
+    await eventually(lambda: not folder.exists(), "the folder is gone")
+
+
+async def test_deleting_a_running_pod_asks_its_agent_with_the_grace(site):
+    await site.create(terminationGracePeriodSeconds=7)
+    agent = await site.agent()
+    await agent.say(started(), running())
+    site.engine.set("17", JobState.RUNNING)
+    await site.until_phase("Running")
+    await site.api.delete(POD, Key("default", "web"))
+    assert (await agent.hear("terminate"))["grace"] == 7
+    ending = {"type": "terminating", "why": "deleted", "grace": 7}
+    await agent.say(ending, exited(143), finished("Failed"))
+    await agent.hang_up()
+    assert not await site.is_gone()
+    site.engine.set("17", JobState.FAILED)
+    await eventually(site.is_gone, "the object goes with the job")
+    assert (site.engine.cancelled, site.engine.terminated) == ([], [])
+
+
+async def test_an_agent_that_is_not_connected_is_asked_through_the_engine(site):
+    await site.create()
+    await site.submitted()
+    site.engine.set("17", JobState.RUNNING)
+    _silent_agent(site).write(started(), running())
+    await site.until_phase("Running")
+    await site.api.delete(POD, Key("default", "web"))
+    await eventually(lambda: site.engine.terminated == ["17"])
+    assert site.engine.cancelled == []
+
+
+async def test_an_agent_that_does_not_end_in_time_is_cancelled(site, monkeypatch):
+    from orlop.kubelet import termination
+
+    monkeypatch.setattr(termination, "KILL_MARGIN", 0.2)
+    await site.create()
+    agent = await site.agent()
+    await agent.say(started(), running())
+    await site.until_phase("Running")
+    await site.api.delete(POD, Key("default", "web"), grace=1)
+    await agent.hear("terminate")
+    await eventually(lambda: site.engine.cancelled == ["17"])
+    await eventually(site.is_gone)
+
+
+async def test_a_shorter_grace_is_passed_on(site):
+    await site.create()
+    agent = await site.agent()
+    await agent.say(started(), running())
+    await site.until_phase("Running")
+    await site.api.delete(POD, Key("default", "web"), grace=30)
+    assert (await agent.hear("terminate"))["grace"] == 30
+    await site.api.delete(POD, Key("default", "web"), grace=5)
+    assert (await agent.hear("terminate"))["grace"] == 5
+
+
+async def test_a_pod_deleted_by_force_loses_its_job_and_then_its_folder(site):
+    await site.create()
+    agent = await site.agent()
+    await agent.say(started(), running())
+    site.engine.set("17", JobState.RUNNING)
+    await site.until_phase("Running")
+    folder = site.folder()
+    await site.api.delete(POD, Key("default", "web"), grace=0)
+    await eventually(lambda: site.engine.cancelled == ["17"])
+    await eventually(lambda: not folder.exists())
+
+
+async def test_the_folder_of_a_pod_that_is_over_goes_with_its_object(site):
+    await site.create()
+    agent = await site.agent()
+    await agent.say(started(), exited(0), finished("Succeeded"))
+    await site.until_phase("Succeeded")
+    site.engine.set("17", JobState.COMPLETED)
+    await agent.hang_up()
+    folder = site.folder()
+    await eventually(lambda: site.kubelet._pods.get(agent.plan["pod"]["uid"]) is None)
+    await site.api.delete(POD, Key("default", "web"))
+    await eventually(lambda: not folder.exists())
+    assert site.engine.cancelled == []
+
+
+async def test_a_name_may_come_again_while_the_last_of_its_name_is_ending(site):
+    await site.create()
+    agent = await site.agent()
+    await agent.say(started(), running())
+    await site.until_phase("Running")
+    site.engine.set("17", JobState.RUNNING)
+    await site.api.delete(POD, Key("default", "web"), grace=0)
+    await site.create()
+    pod = await site.submitted()
+    assert pod["metadata"]["annotations"][JOB] == "18"
+    await eventually(lambda: site.engine.cancelled == ["17"])
+
+
+async def test_a_job_that_is_requeued_after_its_pod_is_over_is_cancelled(site):
+    await site.create()
+    agent = await site.agent()
+    await agent.say(started(), exited(0), finished("Succeeded"))
+    await site.until_phase("Succeeded")
+    site.engine.set("17", JobState.PENDING, restarts=1)
+    await eventually(lambda: site.engine.cancelled == ["17"])
+    assert (await site.pod())["status"]["phase"] == "Succeeded"

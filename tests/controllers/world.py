@@ -27,6 +27,8 @@ from orlop.client.workqueue import WorkQueue
 from orlop.store import Store
 
 NAMESPACE = "default"
+# How a check that is too early fails.
+_NOT_YET = (AssertionError, errors.NotFound, KeyError, TypeError, ValueError)
 
 
 class Quota(Plugin):
@@ -129,7 +131,7 @@ async def eventually(
                     if answer is not False:
                         return answer
                     last = None
-                except (AssertionError, errors.NotFound, KeyError, TypeError) as error:
+                except _NOT_YET as error:
                     last = error
                 await asyncio.sleep(0.01)
     except TimeoutError:

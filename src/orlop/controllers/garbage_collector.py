@@ -85,17 +85,21 @@ class GarbageCollector(Loop[Ref]):
         if event.type == "DELETED":
             self._remember(uid_of(obj))
             yield from (ref for ref, _ in self._dependents(uid_of(obj)))
-            # An owner that waits for this one may be able to go now.
-            for reference in owners_of(obj):
-                owner = self._cached_owner(obj, reference)
-                if owner is not None and is_waiting(owner[1]):
-                    yield owner[0]
+            yield from self._waiting_owners(obj)
             return
+        has_new_owners = previous is not None and owners_of(previous) != owners_of(obj)
+        if has_new_owners and previous is not None:
+            yield from self._waiting_owners(previous)
         holds = is_deleting(obj) and (is_waiting(obj) or ORPHAN in finalizers_of(obj))
-        if holds or (
-            owners_of(obj) and (previous is None or owners_of(previous) != owners_of(obj))
-        ):
+        if holds or (owners_of(obj) and (previous is None or has_new_owners)):
             yield Ref(kind, key_of(obj))
+
+    def _waiting_owners(self, obj: Obj) -> Iterator[Ref]:
+        """Owners that wait for this one, and may be able to go now."""
+        for reference in owners_of(obj):
+            owner = self._cached_owner(obj, reference)
+            if owner is not None and is_waiting(owner[1]):
+                yield owner[0]
 
     async def reconcile(self, key: Ref) -> Result:
         """One object: first what it owns, if it is going; then who owns it."""

@@ -171,6 +171,7 @@ def arrange(service: Obj, wanted: Mapping[Group, list[Obj]], slices: Sequence[Ob
     1. Each slice keeps those of its endpoints that are still wanted, as they are now.
     2. New endpoints fill the slices that have room, fullest first; the rest get new slices.
     3. Empty slices go; a Service without any endpoint keeps one empty slice.
+    4. Instead of deleting one slice and creating another, the one becomes the other.
     """
     by_group: dict[Group, list[Obj]] = defaultdict(list)
     for one in sorted(slices, key=lambda one: meta(one)["name"]):
@@ -186,7 +187,21 @@ def arrange(service: Obj, wanted: Mapping[Group, list[Obj]], slices: Sequence[Ob
             contents.append((None, rest[:LARGEST]))
             rest = rest[LARGEST:]
         _compare(service, group, contents, changes)
-    return changes
+    return _recycled(changes)
+
+
+def _recycled(changes: Changes) -> Changes:
+    create, update, delete = [], list(changes.update), list(changes.delete)
+    for new in changes.create:
+        family = new["addressType"]
+        old = next((one for one in delete if one["addressType"] == family), None)
+        if old is None:
+            create.append(new)
+            continue
+        delete.remove(old)
+        metadata = {**meta(old), "labels": labels_of(new)}
+        update.append({**old, **new, "metadata": metadata})
+    return Changes(create, update, delete)
 
 
 def _compare(service: Obj, group: Group, contents: Contents, changes: Changes) -> None:

@@ -82,8 +82,9 @@ def _codec() -> tuple[Callable[[str], Any], Callable[[Any], str]]:
         text = text.strip()
         try:
             found, end = scan(text, 0)
-        except StopIteration as stop:
-            raise ValueError(f"not JSON at character {stop.value}") from None
+        except (StopIteration, SystemError) as error:
+            # The scanner looks for the exception it should raise in `json`, and finds none.
+            raise ValueError(f"not JSON: {text[:100]!r}") from error
         if end != len(text):
             raise ValueError(f"more than one JSON value: {text[end : end + 20]!r}")
         return found

@@ -18,12 +18,13 @@ from .addresses import own_addresses
 from .cgroups import Cgroups
 from .journal import Journal
 from .lean import signal, value
+from .places import Places, make_places, remove_places, sweep
 from .plan import Plan
 from .process import exit_of
 from .sandbox import Sandbox
 from .supervisor import Supervisor
 from .volumes import VolumeError
-from .workshop import Places, Workshop, make_places, remove_places
+from .workshop import Workshop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def main(argv: list[str]) -> int:
         return ended
     cgroups = Cgroups()  # before the agent is two processes: version 2 has it move
     box = sandbox.enter(the_plan.pod.hostname)
+    os.umask(0o022)  # the job's own is 077; containers of other uids must read what is made here
     places = make_places(the_plan, box)
     return _keep(Course(the_plan, job, folder, journal, box, places, cgroups))
 
@@ -109,6 +111,7 @@ def _keep(course: Course) -> int:
     for number in held:
         signal.signal(number, lambda got, _: os.kill(pid, got))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
+    sweep(course.places.base, course.sandbox.uid)
     _, status = os.waitpid(pid, 0)
     remove_places(course.places, course.sandbox)
     return exit_of(status)[0]

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import os
 
-from .volumes import Bind
+from .volumes import Bind, absolute
 
 MAX_LINKS = 40  # the kernel's
 
 
-def make_points(root: str, binds: list[Bind]) -> None:
-    """Make what each bind is mounted on; `binds` have parents before what is below them."""
-    for number, bind in enumerate(binds):
+def make_points(root: str, binds: list[Bind], cwd: str) -> None:
+    """Make what each bind is mounted on; `binds` have parents before what is below them.
+
+    And the working directory, which OCI runtimes make too where an image has none.
+    """
+    points = [*binds, Bind("/proc", "/proc"), Bind("/", absolute(cwd))]
+    for number, bind in enumerate(points):
         base, path = root, bind.path
-        for outer in binds[:number]:
+        for outer in points[:number]:
             if path.startswith(outer.path + "/") or outer.path == "/":
                 base, path = outer.source, bind.path[len(outer.path) :]
         make_point(base, path, os.path.isdir(bind.source))

@@ -135,8 +135,8 @@ class Uplink:
         try:
             link.tell({"type": "hello", **hello, "seq": self._journal.seq})
             self._converse(link)
-        except (Broken, ValueError, KeyError, TypeError):
-            pass
+        except (Broken, ValueError, KeyError, TypeError, AttributeError):
+            pass  # gone, or no kubelet that we understand: dial again
         finally:
             for reader in self._readers.values():
                 reader.close()
@@ -144,13 +144,14 @@ class Uplink:
             link.close()
 
     def _converse(self, link: Link) -> None:
-        heard = time.monotonic()
+        heard, has_more = time.monotonic(), False
         poll = select.poll()
         poll.register(self._wake_read, select.POLLIN)
         while not self._done.is_set():
             wants_write = select.POLLOUT if link.backlog else 0
             poll.register(link.fileno(), select.POLLIN | wants_write)
-            for fd, _ in poll.poll(int(SILENCE * 1000)):
+            can_go_on = has_more and link.backlog < BACKLOG
+            for fd, _ in poll.poll(0 if can_go_on else int(SILENCE * 1000)):
                 if fd == self._wake_read:
                     self._drain_wakeups()
             for stream, payload in link.receive():
@@ -160,7 +161,7 @@ class Uplink:
             if time.monotonic() - heard > SILENCE:
                 raise Broken("silence")
             self._tell_records(link)
-            self._pump_logs(link)
+            has_more = self._pump_logs(link)
             link.flush()
             self._check_done(link)
 
@@ -209,19 +210,21 @@ class Uplink:
         self._readers[stream] = reader
         link.tell({"type": "opened", "stream": stream, "size": reader.size()})
 
-    def _pump_logs(self, link: Link) -> None:
-        is_progressing = True
-        while is_progressing and link.backlog < BACKLOG:
-            is_progressing = False
-            for stream, reader in list(self._readers.items()):
-                data = reader.read()
-                if data:
-                    link.send(stream, data)
-                    is_progressing = True
-                elif data is None:
-                    reader.close()
-                    del self._readers[stream]
-                    link.tell({"type": "closed", "stream": stream, "error": ""})
+    def _pump_logs(self, link: Link) -> bool:
+        """A piece of every log, unless much waits to be sent; whether there may be more."""
+        if link.backlog >= BACKLOG:
+            return True
+        has_more = False
+        for stream, reader in list(self._readers.items()):
+            data = reader.read()
+            if data:
+                link.send(stream, data)
+                has_more = True
+            elif data is None:
+                reader.close()
+                del self._readers[stream]
+                link.tell({"type": "closed", "stream": stream, "error": ""})
+        return has_more
 
     def _check_done(self, link: Link) -> None:
         told_all = self._is_welcome and self._acked >= self._journal.seq

@@ -1,4 +1,4 @@
-"""The pod's place on its node: scratch folders, and from there a `Box` for each container run.
+"""Prepares each run of a container: its root, its mounts, its environment, its launch.
 
 Made once by `main` and used by the supervisor: it lays an overlay over the image's root, writes
 the files every container finds in /etc, and gathers binds and environment. It composes the same
@@ -12,6 +12,7 @@ import os
 from . import syscalls
 from .cgroups import NONE, Cgroups, Group
 from .lean import value
+from .places import Places
 from .plan import Container, Plan
 from .points import inside
 from .runtimes import Box, Kit, Launch
@@ -33,13 +34,6 @@ SHM_SIZE = "64m"  # containerd's
 
 
 @value
-class Places:
-    scratch: str  # node-local, removed at the end
-    disk: str  # part of it for what may be large
-    memory: str  # a tmpfs that nobody outside the sandbox sees, where we may mount
-
-
-@value
 class Prepared:
     """A container that only has to be launched."""
 
@@ -47,26 +41,6 @@ class Prepared:
     runtime: Runtime
     launch: Launch
     cgroup: Group
-
-
-def make_places(plan: Plan, sandbox: Sandbox) -> Places:
-    """Folders for this pod alone, on the node."""
-    base = plan.scratch or os.environ.get("TMPDIR") or "/tmp"
-    scratch = os.path.join(base, f"orlop-{sandbox.uid}-{plan.pod.uid}-{os.urandom(4).hex()}")
-    os.makedirs(scratch, 0o700)
-    places = Places(scratch, os.path.join(scratch, "disk"), os.path.join(scratch, "memory"))
-    os.mkdir(places.disk, 0o755)
-    os.mkdir(places.memory, 0o755)
-    if sandbox.is_isolated:
-        syscalls.mount("tmpfs", places.memory, "tmpfs", syscalls.MS_NODEV, "mode=0755")
-    return places
-
-
-def remove_places(places: Places, sandbox: Sandbox) -> None:
-    """Leave nothing on the node."""
-    if sandbox.is_isolated:
-        syscalls.umount(places.memory)
-    remove_tree(places.scratch)
 
 
 class Workshop:

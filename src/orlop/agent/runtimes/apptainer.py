@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import struct
 
-from .. import capabilities, devices
+from .. import capabilities, devices, syscalls
 from ..plan import User
 from ..points import make_points
 from ..process import capture, program
@@ -61,7 +61,7 @@ class Apptainer:
             file.write(stub(box, machine).elf())
         os.chmod(file.name, 0o755)
         options = _options(box) if is_isolated else _options_outside(box, hidden)
-        argv = [self._path, "--silent", "exec", *options, box.root, f"{HIDDEN}/init"]
+        argv = [self._path, "--silent", "exec", *options, _root(box), f"{HIDDEN}/init"]
         env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": self._home}
         return Launch(program(argv, env), status=status)
 
@@ -89,12 +89,25 @@ def explain(box: Box, report: bytes) -> str:
 def _options(box: Box) -> list[str]:
     """Inside the sandbox: the root is a writable overlay of ours, and we are root."""
     options = ["--contain", "--cleanenv", "--pid", "--no-init", "--no-umask", "--no-home"]
-    options += ["--pwd", "/", "--no-mount", f"{NO_MOUNTS},dev,devpts,sys"]
-    if not box.container.read_only_root:
-        options.append("--writable")
+    options += ["--pwd", "/", "--no-mount", f"{NO_MOUNTS},dev,devpts,sys", "--writable"]
     binds = [Bind(devices.make(os.path.join(box.folder, "dev")), "/dev"), *box.binds]
-    make_points(box.root, [*binds, Bind("/proc", "/proc")])
+    make_points(box.root, binds, box.container.cwd)
     return options + [word for bind in binds for word in ("--mount", _mount(bind))]
+
+
+def _root(box: Box) -> str:
+    """What apptainer is given as the image.
+
+    It would lay an overlay of its own over one that it may not write to, and our FIFO is not the
+    same file in an overlay; so a read-only root is called writable, and is not.
+    """
+    if not (box.sandbox.is_isolated and box.container.read_only_root):
+        return box.root
+    path = os.path.join(box.folder, "read-only")
+    os.mkdir(path)
+    syscalls.bind(box.root, path)
+    syscalls.make_read_only(path)
+    return path
 
 
 def _options_outside(box: Box, hidden: str) -> list[str]:

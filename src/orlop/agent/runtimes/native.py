@@ -118,13 +118,13 @@ def _enter_root(box: Box) -> None:
     root = box.root
     if not root:
         root = mirror_root(os.path.join(box.folder, "root"), box.binds)
-    if box.container.read_only_root:
-        syscalls.bind(root, root)
-        syscalls.make_read_only(root)
     binds = list(box.binds)
     if box.root:
         binds.insert(0, Bind(devices.make(os.path.join(box.folder, "dev")), "/dev"))
-        make_points(root, [*binds, Bind("/proc", "/proc")])
+        make_points(root, binds, box.container.cwd)
+    if box.container.read_only_root:
+        syscalls.bind(root, root)
+        syscalls.make_read_only(root)
     proc = os.path.join(root, "proc")
     if box.sandbox.has_own_pids:
         quiet = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC

@@ -12,7 +12,7 @@ import itertools
 import os
 import pwd
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,6 @@ class Site:
         number = next(_numbers)
         folder = self.home / "pods" / f"default_pod-{number}_uid-{number}"
         folder.mkdir(parents=True)
-        os.chown(folder, pwd.getpwnam(self.user).pw_uid, -1)
         annotations = {f"slurm.orlop.dev/{k.replace('_', '-')}": v for k, v in options.items()}
         metadata = {"namespace": "default", "name": f"pod-{number}", "uid": f"uid-{number}"}
         pod = {"metadata": {**metadata, "annotations": annotations}, "spec": {"containers": []}}
@@ -110,22 +109,49 @@ def rootless(rootless_slurm: RootlessSlurm) -> Iterator[Site]:
         yield Site(rootless_slurm.home / ".orlop", commands, rootless_slurm.user)
 
 
+@contextmanager
+def writing_as(user: str) -> Iterator[None]:
+    """Files are that user's meanwhile; commands may still become root, to enter a node."""
+    entry = pwd.getpwnam(user)
+    os.setegid(entry.pw_gid)
+    os.seteuid(entry.pw_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+
+
 def commands_on_head(cluster: SlurmCluster, timeout: float = 30.0) -> Commands:
     entry = pwd.getpwnam(cluster.user)
-    ids = [f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--init-groups"]
+    root = ("/usr/bin/setpriv", "--reuid=0", "--regid=0", "--clear-groups", "--")
     enter = enter_command(cluster.nodes["head"].init.pid, str(cluster.home))
-    through = (*enter, "/usr/bin/setpriv", *ids, "--")
+    ids = (f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--init-groups")
+    through = (*root, *enter, "/usr/bin/setpriv", *ids, "--")
     return Commands(cluster.environment(cluster.user), timeout, through)
 
 
 @pytest.fixture
-def on_cluster() -> Callable[..., Site]:
-    """The engine on a cluster of namespaces."""
+def on_cluster() -> Iterator[Callable[..., Site]]:
+    """The engine on a cluster of namespaces, its files the cluster's user's."""
+    with ExitStack() as stack:
 
-    def on(cluster: SlurmCluster, **slurm: Any) -> Site:
-        home = cluster.home / ".orlop"
-        home.mkdir(exist_ok=True)
-        os.chown(home, pwd.getpwnam(cluster.user).pw_uid, -1)
-        return Site(home, commands_on_head(cluster), cluster.user, **slurm)
+        def on(cluster: SlurmCluster, **slurm: Any) -> Site:
+            commands = commands_on_head(cluster)
+            stack.enter_context(writing_as(cluster.user))
+            return Site(cluster.home / ".orlop", commands, cluster.user, **slurm)
 
-    return on
+        yield on
+
+
+@contextmanager
+def as_root() -> Iterator[None]:
+    """For what a test does to a cluster in between."""
+    user, group = os.geteuid(), os.getegid()
+    os.seteuid(0)
+    os.setegid(0)
+    try:
+        yield
+    finally:
+        os.setegid(group)
+        os.seteuid(user)

@@ -135,7 +135,9 @@ class SlurmJobs:
         if not (await self._site_facts()).has_accounting:
             return None
         since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(_birth(submission.folder) - 60))
-        text = await self._sacct("-S", since, "--name", str(key_of(submission.pod)))
+        # sacct leaves out what became eligible in the second that ends its window.
+        window = ("-S", since, "-E", "now+1hour")
+        text = await self._sacct(*window, "--name", str(key_of(submission.pod)))
         return queue.job_in_folder(text, str(submission.folder))
 
     async def _sbatch(self, folder: Folder, submission: Submission) -> JobId:

@@ -1,0 +1,170 @@
+"""Pods get their node at the real API server, or are told why not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from orlop.api.kinds import EVENT, NODE, POD
+from orlop.api.objects import Key, condition_of, meta
+from orlop.scheduler import Scheduler
+from tests.controllers.world import World, eventually, stays
+from tests.scheduler.nodes import a_node, a_pod
+
+PARTITION = "slurm.orlop.dev/partition"
+
+
+def scheduler(cluster: World, **options):
+    return lambda informers: Scheduler(cluster.api, informers, **options)
+
+
+async def add_node(cluster: World, node: dict) -> None:
+    await cluster.create(NODE, {key: value for key, value in node.items() if key != "status"})
+    status = {"status": node["status"]}
+    await cluster.api.patch(NODE, Key("", meta(node)["name"]), status, subresource="status")
+
+
+async def node_of(cluster: World, name: str = "p") -> str:
+    node = (await cluster.get(POD, name))["spec"].get("nodeName")
+    assert node
+    return node
+
+
+async def test_a_pod_goes_to_the_default_partition(cluster):
+    await add_node(cluster, a_node("alpha"))
+    await add_node(cluster, a_node("main", default=True))
+    async with cluster.running(scheduler(cluster)):
+        await cluster.create(POD, a_pod())
+        assert await eventually(lambda: node_of(cluster)) == "main"
+        scheduled = condition_of(await cluster.get(POD, "p"), "PodScheduled")
+        assert scheduled["status"] == "True"
+
+        async def told():
+            (event,) = await cluster.list(EVENT)
+            assert event["message"] == "Successfully assigned default/p to main"
+            assert event["source"]["component"] == "default-scheduler"
+
+        await eventually(told)
+
+
+async def test_a_pod_goes_to_the_partition_it_names(cluster):
+    await add_node(cluster, a_node("gpu"))
+    await add_node(cluster, a_node("main", default=True))
+    async with cluster.running(scheduler(cluster)):
+        await cluster.create(POD, a_pod(annotations={PARTITION: "gpu"}))
+        assert await eventually(lambda: node_of(cluster)) == "gpu"
+
+
+async def test_a_pod_that_fits_nowhere_is_told_and_scheduled_once_it_does(cluster):
+    await add_node(cluster, a_node("main"))
+    async with cluster.running(scheduler(cluster)):
+        await cluster.create(POD, a_pod(annotations={PARTITION: "gpu"}))
+
+        async def told():
+            scheduled = condition_of(await cluster.get(POD, "p"), "PodScheduled")
+            assert (scheduled["status"], scheduled["reason"]) == ("False", "Unschedulable")
+            assert "the partitions here are: main" in scheduled["message"]
+            (event,) = await cluster.list(EVENT)
+            assert (event["type"], event["reason"]) == ("Warning", "FailedScheduling")
+            assert event["message"] == scheduled["message"]
+            return event["count"]
+
+        assert await eventually(told) == 1
+        await stays(told)
+        await add_node(cluster, a_node("gpu"))
+        assert await eventually(lambda: node_of(cluster)) == "gpu"
+
+
+async def test_a_heartbeat_of_a_node_tries_nothing_again(cluster):
+    await add_node(cluster, a_node("main"))
+    async with cluster.running(scheduler(cluster)) as informers:
+        await cluster.create(POD, a_pod(nodeSelector={"a": "b"}))
+        await eventually(lambda: _told(cluster, 1))
+        beat = {"status": {"conditions": [{"type": "Ready", "status": "True", "message": "alive"}]}}
+        written = await cluster.api.patch(NODE, Key("", "main"), beat, subresource="status")
+        await informers.informer(NODE).seen(written)
+        await stays(lambda: _told(cluster, 1))
+        await cluster.api.patch(NODE, Key("", "main"), {"metadata": {"labels": {"a": "b"}}})
+        assert await eventually(lambda: node_of(cluster)) == "main"
+
+
+async def _told(cluster: World, times: int) -> None:
+    (event,) = [one for one in await cluster.list(EVENT) if one["reason"] == "FailedScheduling"]
+    assert event["count"] == times
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"schedulerName": "other"},
+        {"schedulingGates": [{"name": "example.com/wait"}]},
+        {"nodeName": "elsewhere"},
+    ],
+    ids=["another scheduler's", "gated", "bound by hand"],
+)
+async def test_pods_that_are_not_ours_to_schedule_are_left_alone(cluster, spec):
+    await add_node(cluster, a_node("main"))
+    async with cluster.running(scheduler(cluster)):
+        await cluster.create(POD, a_pod(**spec))
+        before = (await cluster.get(POD, "p"))["metadata"]["resourceVersion"]
+
+        async def untouched():
+            return (await cluster.get(POD, "p"))["metadata"]["resourceVersion"] == before
+
+        await stays(untouched)
+
+
+async def test_several_schedulers_live_side_by_side(cluster):
+    await add_node(cluster, a_node("main"))
+    async with cluster.running(scheduler(cluster), scheduler(cluster, name="second")):
+        await cluster.create(POD, a_pod("one"))
+        await cluster.create(POD, a_pod("two", schedulerName="second"))
+        for name in ("one", "two"):
+            await eventually(lambda n=name: node_of(cluster, n))
+
+        async def both_told():
+            sources = {one["source"]["component"] for one in await cluster.list(EVENT)}
+            return sources == {"default-scheduler", "second"}
+
+        await eventually(both_told)
+
+
+async def test_a_gate_that_is_lifted_lets_the_pod_go(cluster):
+    await add_node(cluster, a_node("main"))
+    async with cluster.running(scheduler(cluster)):
+        await cluster.create(POD, a_pod(schedulingGates=[{"name": "example.com/wait"}]))
+        await cluster.patch(POD, "p", {"spec": {"schedulingGates": None}})
+        assert await eventually(lambda: node_of(cluster)) == "main"
+
+
+async def test_a_restart_schedules_what_waits_and_binds_nothing_twice(cluster):
+    await add_node(cluster, a_node("main"))
+    for number in range(30):
+        await cluster.create(POD, a_pod(f"p{number}"))
+    for pause in (0.0, 0.005, 0.01, 0.02):
+        async with cluster.running(scheduler(cluster)):
+            await asyncio.sleep(pause)
+    async with cluster.running(scheduler(cluster)):
+        for number in range(30):
+            await eventually(lambda n=number: node_of(cluster, f"p{n}"))
+
+
+async def test_a_thousand_pods_take_seconds_and_leave_the_loop_to_others(cluster):
+    await add_node(cluster, a_node("main", default=True))
+    await add_node(cluster, a_node("gpu"))
+    await asyncio.gather(*(cluster.create(POD, a_pod(f"p{n}")) for n in range(1000)))
+    worst = 0.0
+    began = time.monotonic()
+    async with cluster.running(scheduler(cluster)):
+        while True:
+            turn = time.monotonic()
+            await asyncio.sleep(0)
+            worst = max(worst, time.monotonic() - turn)
+            if time.monotonic() - began > 1 and not [
+                one for one in await cluster.list(POD) if not one["spec"].get("nodeName")
+            ]:
+                break
+            assert time.monotonic() - began < 30
+    assert worst < 0.5

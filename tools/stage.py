@@ -52,7 +52,8 @@ class OwnCluster:
         self.name = name
         self._dev = dev
         self._root = dev.clusters / name
-        self._spec = spec or Spec()
+        # Slurm fills one node after the other by default; over all of them there is more to see.
+        self._spec = spec or Spec(settings={"SelectTypeParameters": "CR_CPU_Memory,CR_LLN"})
         self._cluster: SlurmCluster | None = None
         self.config: Mapping[str, object] = {}
 

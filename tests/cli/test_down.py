@@ -41,23 +41,23 @@ def test_purge_removes_all_of_ours(paths, runner):
     assert not paths.home.exists()
 
 
-def test_an_unprivileged_user_can_remove_folders_that_nobody_may_write(paths):
-    if os.geteuid() != 0:
-        down.remove(paths)
-    else:
-        for folder, _, files in os.walk(paths.home.parent):
-            for path in (folder, *(os.path.join(folder, file) for file in files)):
-                os.chown(path, 65534, 65534)
-        script = (
-            "import os, sys; os.setgid(65534); os.setuid(65534)\n"
-            "from pathlib import Path\n"
-            "from orlop.cli import down\n"
-            "from orlop.settings import Paths\n"
-            "down.remove(Paths(Path(sys.argv[1])))"
-        )
-        for parent in paths.home.parents[:4]:
-            parent.chmod(parent.stat().st_mode | 0o711)
-        subprocess.run([sys.executable, "-c", script, paths.home], check=True)
+def test_its_owner_can_remove_folders_that_nobody_may_write(paths):
+    """As nobody, where we are root: root may write everywhere."""
+    script = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from orlop.cli import down\n"
+        "from orlop.settings import Paths\n"
+        "os.chdir(sys.argv[1])\n"
+        "if os.geteuid() == 0:\n"
+        "    for folder, folders, files in os.walk('.'):\n"
+        "        for name in ('.', *folders, *files):\n"
+        "            os.chown(os.path.join(folder, name), 65534, 65534)\n"
+        "    os.setgid(65534); os.setuid(65534)\n"
+        "down.remove(Paths(Path('orlop')))"
+    )
+    parent = paths.home.parent
+    subprocess.run([sys.executable, "-c", script, parent], check=True)
     assert not paths.home.exists()
 
 

@@ -69,7 +69,7 @@ def test_a_processes_name_may_hold_anything(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("job", "expected"), [("", "login1, pid 5"), ("17", "job 17 on login1, pid 5")]
+    ("job", "expected"), [("", "login1 (pid 5)"), ("17", "login1 (job 17, pid 5)")]
 )
 def test_people_read_where_it_runs(job, expected):
     assert str(Record("login1", 5, job=job)) == expected

@@ -31,7 +31,7 @@ def start(paths: Paths, flags: list[str]) -> Record:
     paths.log.mkdir(mode=0o700, parents=True, exist_ok=True)
     _rotate(paths.log_file)
     read, write = os.pipe()
-    with paths.log_file.open("ab") as log:
+    with open(paths.log_file, "ab", opener=_private) as log:
         where = log.tell()
         child = subprocess.Popen(
             [*this_program(), "serve", "--ready-fd", str(write), *flags],
@@ -55,6 +55,10 @@ def start(paths: Paths, flags: list[str]) -> Record:
 def this_program() -> list[str]:
     """How to run this very installation again; -P: never a module of the current folder."""
     return [sys.executable, "-P", "-m", "orlop.cli"]
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _rotate(log: Path) -> None:

@@ -43,8 +43,8 @@ class Record:
         return replace(self, pid=0, birth="", job="")
 
     def __str__(self) -> str:
-        where = f"job {self.job} on {self.host}" if self.job else self.host
-        return f"{where}, pid {self.pid}"
+        job = f"job {self.job}, " if self.job else ""
+        return f"{self.host} ({job}pid {self.pid})"
 
 
 def mine(**known: Any) -> Record:

@@ -147,18 +147,18 @@ class ControlPlane:
 
     async def _listen(self, server: ApiServer) -> int:
         """At the port asked for, else at that of last time, so that kubeconfigs stay good."""
+        listen, wanted = self.settings.listen, self.settings.port
         last = record.read(self.paths)
         kept = last.port if last is not None else 0
         try:
-            return await server.start(self.settings.listen, self.settings.port or kept)
+            return await server.start(listen, wanted or kept)
         except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            if self.settings.port:
-                text = f"port {self.settings.port} is taken by another process; choose another one"
+            why = os.strerror(error.errno or 0)
+            if wanted or error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                text = f"cannot listen at {listen}:{wanted}: {why}; choose another port or `listen`"
                 raise errors.ConfigError(text) from error
-            logger.warning("the port of last time is taken; kubeconfig changes", port=kept)
-            return await server.start(self.settings.listen, 0)
+            logger.warning("the port of last time cannot be had", port=kept, error=why)
+            return await server.start(listen, 0)
 
     def _url(self, port: int) -> str:
         """The address that is best known on the cluster; the certificate has all of them."""

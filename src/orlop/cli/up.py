@@ -126,10 +126,10 @@ def run_here(paths: Paths, settings: Settings, engine: str) -> None:
 def how_to_go_on(paths: Paths, record: Record) -> None:
     if record.job:
         port = record.port
-        click.echo("\nFrom outside, on your own machine, through a login node of this cluster:")
-        click.echo(f"  ssh -N -L {port}:{record.host}:{port} <login node>")
-        click.echo(f"  kubectl --kubeconfig <a copy> --server https://127.0.0.1:{port} get pods")
-        click.echo("On the cluster:")
+        click.echo("\nFrom your own machine, with a copy of `orlop kubeconfig --raw`:")
+        click.echo(f"  ssh -N -L {port}:{record.host}:{port} <login node of this cluster>")
+        click.echo(f"  kubectl --kubeconfig <the copy> --server https://127.0.0.1:{port} get pods")
+        click.echo("\nOn this cluster:")
     click.echo(f"\nexport KUBECONFIG={paths.kubeconfig}")
 
 

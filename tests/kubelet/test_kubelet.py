@@ -95,11 +95,11 @@ async def _longer(events, count):
 async def test_an_agent_that_cannot_dial_home_is_heard_by_its_journal(site):
     await site.create()
     pod = await site.submitted()
-    site.engine.set("17", JobState.RUNNING, nodes=("n2",))
+    site.engine.set("17", JobState.RUNNING, nodes=("n1",))
     agent = _silent_agent(site)
     agent.write(started(), running())
     pod = await site.until_phase("Running")
-    assert pod["metadata"]["annotations"][NODES] == "n2"
+    assert pod["metadata"]["annotations"][NODES] == "n1"
     agent.write(exited(7), finished("Failed"))
     pod = await site.until_phase("Failed")
     assert main_state(pod)["terminated"]["exitCode"] == 7

@@ -1,5 +1,4 @@
-"""What containers need before they run: their images, and to know which runtimes a site has.
+"""What containers need before they run: the root that their image holds.
 
-The kubelet asks `images.Images` for a root folder, the command line asks `detect`. Nothing here
-starts a container: that is the agent's work.
+The kubelet asks `images.Images` for it. Nothing here starts a container: that is the agent's work.
 """

@@ -155,8 +155,11 @@ class Root:
         """An opaque folder hides what lower layers put there, not what this one did."""
         for name in os.listdir(folder):
             path = os.path.join(folder, name)
-            if path not in self._of_this_layer and not self._holds_new(path):
+            is_new = path in self._of_this_layer
+            if not is_new and not self._holds_new(path):
                 self._remove(path)
+            elif stat.S_ISDIR(os.lstat(path).st_mode):
+                self._empty(path)
 
     def _holds_new(self, folder: str) -> bool:
         return any(path.startswith(f"{folder}/") for path in self._of_this_layer)

@@ -1,19 +1,77 @@
 """OpenAPI documents, as kubectl explain, apply and diff ask for them.
 
-Called for paths below /openapi. They are made of the schema on first request, and kept as bytes.
+Called for paths below /openapi. They are made of the schema when first asked for and kept as bytes
+with their ETag; version 2 is there for old kubectls, in the protobuf that those insist on.
 """
 
 from __future__ import annotations
 
-from ..api.kinds import Kinds
-from ..api.schema import Schema
+import hashlib
+
+import msgspec
+
+from ..api.kinds import Kind, Kinds
+from ..api.objects import Obj
+from ..api.schema import Schema, gnostic, openapi
 from .discovery import Document
+from .negotiation import clauses
+
+_JSON = "application/json"
+_ASKED_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+# A dot where the Accept header has an @: Go's parser of media types refuses the latter.
+_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 class OpenApi:
     def __init__(self, kinds: Kinds, schema: Schema) -> None:
         self._kinds = kinds
         self._schema = schema
+        self._documents: dict[tuple[str, str], Document] = {}
+        self._made_of: tuple[Kind, ...] = ()
 
     def document(self, path: str, accept: str) -> Document | None:
+        """The document at a path, in the form asked for; None if there is none."""
+        kinds = tuple(self._kinds)
+        if kinds != self._made_of:
+            self._documents.clear()
+            self._made_of = kinds
+        path = path.strip("/")
+        media_type = _PROTOBUF if path == "openapi/v2" and _wants_protobuf(accept) else _JSON
+        document = self._documents.get((path, media_type))
+        if document is None:
+            made = self._made(path)
+            if made is None:
+                return None
+            encode = gnostic.encode if media_type == _PROTOBUF else msgspec.json.encode
+            document = self._documents[path, media_type] = _document(encode(made), media_type)
+        return document
+
+    def _made(self, path: str) -> Obj | None:
+        match path.split("/"):
+            case ["openapi", "v2"]:
+                return openapi.v2_document(self._schema, self._kinds)
+            case ["openapi", "v3"]:
+                return openapi.v3_index(self._schema, self._kinds)
+            case ["openapi", "v3", "api", version]:
+                return self._group_version("", version)
+            case ["openapi", "v3", "apis", group, version]:
+                return self._group_version(group, version)
         return None
+
+    def _group_version(self, group: str, version: str) -> Obj | None:
+        if not self._kinds.of_group_version(group, version):
+            return None
+        return openapi.v3_document(self._schema, self._kinds, group, version)
+
+
+def _wants_protobuf(accept: str) -> bool:
+    for media_type, _ in clauses(accept):
+        if media_type in (_ASKED_PROTOBUF, _PROTOBUF):
+            return True
+        if media_type in (_JSON, "*/*"):
+            return False
+    return False
+
+
+def _document(body: bytes, media_type: str) -> Document:
+    return Document(body, media_type, f'"{hashlib.sha256(body).hexdigest().upper()}"')

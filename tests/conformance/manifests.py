@@ -1,0 +1,76 @@
+"""What the scenarios apply."""
+
+from __future__ import annotations
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: {app: web}, annotations: {colour: red}}
+spec:
+  containers:
+  - name: main
+    image: nginx:1
+    ports: [{containerPort: 80}]
+    resources: {requests: {cpu: 1500m}}
+"""
+
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - {name: main, image: "nginx:1"}
+      - {name: side, image: "side:1"}
+"""
+
+SEVERAL = f"""\
+{POD}---
+apiVersion: v1
+kind: Service
+metadata: {{name: web}}
+spec: {{selector: {{app: web}}, ports: [{{port: 80}}]}}
+---
+{DEPLOYMENT}"""
+
+CONFIG = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: conf, labels: {tier: front}}
+data: {colour: red, shape: round}
+"""
+
+CONFIG_CHANGED = CONFIG.replace("round", "square")
+
+UNKNOWN_FIELD = CONFIG + "colours: {}\n"
+
+BAD_POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: bad}
+spec: {containers: [{name: Main, image: nginx}], restartPolicy: Sometimes}
+"""
+
+EVENT = """\
+apiVersion: v1
+kind: Event
+metadata: {name: web.1}
+involvedObject: {kind: Pod, name: web, namespace: NAMESPACE, apiVersion: v1}
+reason: Pulled
+message: Container image was pulled
+type: Normal
+count: 3
+source: {component: kubelet}
+firstTimestamp: "2026-01-01T00:00:00Z"
+lastTimestamp: "2026-01-01T00:00:00Z"
+"""
+
+ROLLED_OUT = (
+    '{"status":{"observedGeneration":GENERATION,"replicas":2,"updatedReplicas":2,'
+    '"readyReplicas":2,"availableReplicas":2,"conditions":[{"type":"Available","status":"True"}]}}'
+)

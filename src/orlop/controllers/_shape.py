@@ -26,13 +26,14 @@ from ..log import logger
 from .status import merge_diff
 
 K = TypeVar("K", bound=Hashable)
+Face = Callable[[Obj], object]
 
 BY_CONTROLLER = "controller"
 # Upstream waits up to 1,000 s after repeated failures; people who mend a quota wait less here.
 _BACKOFF = Backoff(first=0.005, longest=60.0)
 # An object whose reconcile is long, say of a thousand pods that all change, is let rest in
 # proportion: many events are then one look, and no object has the loop for itself.
-_QUICK, _REST, _LONGEST_REST = 0.002, 4.0, 1.0
+_QUICK, _REST, _LONGEST_REST = 0.002, 3.0, 0.25
 _TURN = 0.001  # seconds of reconciles that never wait, before other tasks get a turn
 
 
@@ -157,6 +158,7 @@ class Controller(Loop[Key]):
     kind: ClassVar[Kind]  # what keys name
     owns: ClassVar[tuple[Kind, ...]] = ()  # kinds whose controller reference leads to a key
     adopts: ClassVar[bool] = False  # whether owned kinds are also found by spec.selector
+    face: ClassVar[Face | None] = None  # all of an owned object that a reconcile looks at
 
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)
@@ -181,6 +183,9 @@ class Controller(Loop[Key]):
 
     def _owner_keys(self, event: WatchEvent, previous: Obj | None) -> Iterator[Key]:
         obj = event.object
+        face = type(self).face
+        if face and previous and event.type == "MODIFIED" and face(obj) == face(previous):
+            return
         for state in (obj, previous):
             reference = controller_of(state) if state is not None else None
             if reference is not None and self._is_ours(reference):

@@ -35,7 +35,7 @@ from .job_plan import Plan, plan, pod_for
 from .job_tally import Tally, count, settle
 from .job_verdict import Verdict, deadline_left, judge
 from .job_view import FINALIZER, JobView, is_finished, is_tracked
-from .pods import PodControl
+from .pods import PodControl, face_of
 from .status import condition, is_true, with_condition
 
 MANAGED_BY = "kubernetes.io/job-controller"
@@ -47,6 +47,7 @@ class Jobs(Controller):
     kind = JOB
     owns = (POD,)
     adopts = True
+    face = face_of
 
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)

@@ -54,6 +54,23 @@ def pod_from_template(template: Obj, owner: Obj, name: str = "") -> Obj:
     }
 
 
+def face_of(pod: Obj) -> tuple[object, ...]:
+    """All of a pod that its controller looks at; the rest may change without its being asked."""
+    metadata, status = meta(pod), pod.get("status") or {}
+    ready = condition_of(pod, "Ready") or {}
+    return (
+        metadata.get("labels"),
+        metadata.get("ownerReferences"),
+        metadata.get("finalizers"),
+        metadata.get("deletionTimestamp"),
+        status.get("phase"),
+        ready.get("status"),
+        ready.get("lastTransitionTime"),
+        [one.get("restartCount") for one in status.get("containerStatuses") or ()],
+        [one.get("restartCount") for one in status.get("initContainerStatuses") or ()],
+    )
+
+
 def is_available(pod: Obj, min_ready: float, now: float) -> bool:
     """Whether a pod has been ready for at least `min_ready` seconds."""
     return is_ready(pod) and seconds_until_available(pod, min_ready, now) <= 0

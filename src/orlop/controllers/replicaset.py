@@ -9,6 +9,7 @@ for its cache to reach the revision of its last write.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from .. import errors
 from ..api import selectors
@@ -29,7 +30,7 @@ from ..client.clock import Clock
 from ..client.informer import Informers
 from ._shape import BY_CONTROLLER, Controller, Result, by_controller
 from .claims import Claims
-from .pods import BURST, PodControl, is_available, pod_from_template, seconds_until_available
+from .pods import BURST, PodControl, face_of, pod_from_template, seconds_until_available
 from .ranks import cheapest_first
 from .status import condition, with_condition, without_condition
 
@@ -41,6 +42,7 @@ class ReplicaSets(Controller):
     kind = REPLICA_SET
     owns = (POD,)
     adopts = True
+    face = face_of
 
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)
@@ -56,17 +58,19 @@ class ReplicaSets(Controller):
         selector = selectors.from_structure(replica_set["spec"].get("selector"))
         active = await self._claims.claim(replica_set, selector, wanted=is_active)
         failure: errors.ApiError | None = None
+        is_partial = False
         if not is_deleting(replica_set):
             try:
-                await self._scale(replica_set, active)
+                is_partial = await self._scale(replica_set, active)
             except errors.ApiError as error:
                 failure = error
         result = await self._write_status(replica_set, failure)
         if failure is not None:
             raise failure
-        return result
+        return Result.again(0) if is_partial else result
 
-    async def _scale(self, replica_set: Obj, active: Sequence[Obj]) -> None:
+    async def _scale(self, replica_set: Obj, active: Sequence[Obj]) -> bool:
+        """Make or delete pods; whether more are left to do than one reconcile should."""
         missing = replica_set["spec"].get("replicas", 1) - len(active)
         if missing > 0:
             template = replica_set["spec"]["template"]
@@ -76,6 +80,7 @@ class ReplicaSets(Controller):
             related = self._related(replica_set)
             surplus = cheapest_first(active, related, self.clock.now())[: min(-missing, BURST)]
             await self._control.delete(replica_set, surplus)
+        return bool(abs(missing) > BURST)
 
     def _related(self, replica_set: Obj) -> list[Obj]:
         """The pods of all ReplicaSets of the same owner: they share its nodes."""
@@ -89,24 +94,15 @@ class ReplicaSets(Controller):
 
     async def _write_status(self, replica_set: Obj, failure: errors.ApiError | None) -> Result:
         """Observe what is there now, our own writes included."""
-        now = self.clock.now()
         pods = self.pods.by_index(BY_CONTROLLER, uid_of(replica_set))
         active = [pod for pod in pods if is_active(pod)]
-        min_ready = replica_set["spec"].get("minReadySeconds", 0)
-        status = {
-            **_counts(replica_set, active, min_ready, now),
-            "observedGeneration": meta(replica_set).get("generation", 0),
-        }
+        seen = _observe(replica_set, active, self.clock.now())
+        status = {**seen.counts, "observedGeneration": meta(replica_set).get("generation", 0)}
         conditions = self._conditions(replica_set, active, failure)
         if conditions:
             status["conditions"] = conditions
         await self.write_status(replica_set, status)
-        waits = [
-            seconds_until_available(pod, min_ready, now)
-            for pod in active
-            if is_ready(pod) and not is_available(pod, min_ready, now)
-        ]
-        return Result.again(min(waits)) if waits else Result.done()
+        return Result(seen.next_available)
 
     def _conditions(
         self, replica_set: Obj, active: Sequence[Obj], failure: errors.ApiError | None
@@ -120,12 +116,31 @@ class ReplicaSets(Controller):
         return with_condition(conditions, condition(FAILURE, "True", reason, failure.message, now))
 
 
-def _counts(replica_set: Obj, active: Sequence[Obj], min_ready: float, now: float) -> Obj:
+class _Seen(NamedTuple):
+    counts: Obj
+    next_available: float | None  # seconds until another ready pod counts as available
+
+
+def _observe(replica_set: Obj, active: Sequence[Obj], now: float) -> _Seen:
     """As calculateStatus: counts of zero are left out, but for `replicas`."""
-    wanted = selectors.from_labels(labels_of(replica_set["spec"]["template"]))
+    min_ready = replica_set["spec"].get("minReadySeconds", 0)
+    wanted = labels_of(replica_set["spec"]["template"]).items()
+    labelled = ready = available = 0
+    waits: list[float] = []
+    for pod in active:
+        labelled += wanted <= labels_of(pod).items()
+        if not is_ready(pod):
+            continue
+        ready += 1
+        wait = seconds_until_available(pod, min_ready, now) if min_ready else 0.0
+        if wait > 0:
+            waits.append(wait)
+        else:
+            available += 1
     counts = {
-        "fullyLabeledReplicas": sum(wanted.matches(labels_of(pod)) for pod in active),
-        "readyReplicas": sum(is_ready(pod) for pod in active),
-        "availableReplicas": sum(is_available(pod, min_ready, now) for pod in active),
+        "fullyLabeledReplicas": labelled,
+        "readyReplicas": ready,
+        "availableReplicas": available,
     }
-    return {"replicas": len(active), **{name: count for name, count in counts.items() if count}}
+    nonzero = {name: count for name, count in counts.items() if count}
+    return _Seen({"replicas": len(active), **nonzero}, min(waits, default=None))

@@ -114,7 +114,7 @@ class Site:
 
     def apply(self, manifest: str | Obj) -> str:
         text = textwrap.dedent(manifest) if isinstance(manifest, str) else json.dumps(manifest)
-        return self.kubectl("apply", "--validate=false", "-f", "-", input=text)
+        return self.kubectl("apply", "-f", "-", input=text)
 
     def get(self, *args: str) -> Obj:
         answer: Obj = json.loads(self.kubectl("get", *args, "-o", "json"))

@@ -6,6 +6,7 @@ import pytest
 
 from orlop.api.kinds import EVENT, POD, REPLICA_SET
 from orlop.api.objects import condition_of, controller_of, is_active, key_of, meta, uid_of
+from orlop.client.clock import ManualClock
 from orlop.controllers.replicaset import ReplicaSets
 from tests.controllers.world import Kubelet, World, eventually, pod, stays, workload
 
@@ -151,17 +152,21 @@ async def test_a_refused_pod_is_told_on_the_replica_set_and_tried_again(cluster)
 
 
 async def test_min_ready_seconds_delay_availability(cluster):
-    made = workload(REPLICA_SET, "web", replicas=1, minReadySeconds=1)
+    clock = ManualClock()
+    made = workload(REPLICA_SET, "web", replicas=1, minReadySeconds=30)
     await cluster.create(REPLICA_SET, made)
-    async with cluster.running(sets(cluster), kubelet(cluster)):
+    async with cluster.running(
+        lambda informers: ReplicaSets(cluster.api, informers, clock=clock),
+        kubelet(cluster, clock=clock),
+    ):
 
-        async def is_ready_only():
+        async def counts(ready, available):
             status = (await cluster.get(REPLICA_SET, "web")).get("status") or {}
-            return status.get("readyReplicas") == 1 and "availableReplicas" not in status
+            found = (status.get("readyReplicas"), status.get("availableReplicas"))
+            return found == (ready, available)
 
-        await eventually(is_ready_only)
-
-        async def is_available():
-            return (await cluster.get(REPLICA_SET, "web"))["status"].get("availableReplicas") == 1
-
-        await eventually(is_available)
+        await eventually(lambda: counts(1, None))
+        clock.advance(29)
+        await stays(lambda: counts(1, None), 0.1)
+        clock.advance(1)
+        await eventually(lambda: counts(1, 1))

@@ -167,4 +167,4 @@ async def test_a_thousand_pods_take_seconds_and_leave_the_loop_to_others(cluster
             ]:
                 break
             assert time.monotonic() - began < 30
-    assert worst < 0.5
+    assert worst < 1.0

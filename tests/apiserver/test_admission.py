@@ -41,6 +41,14 @@ async def test_a_pod_without_a_service_account_gets_the_default_one(api, pod) ->
     assert made["spec"]["serviceAccountName"] == "robot"
 
 
+async def test_what_has_no_effect_yet_says_so(http, config_map) -> None:
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
+    reply = await http("POST", "/api/v1/namespaces/default/resourcequotas", quota)
+    assert reply.headers.getall("Warning") == ['299 - "quotas are not enforced yet"']
+    reply = await http("POST", "/api/v1/namespaces/default/configmaps", config_map("a"))
+    assert "Warning" not in reply.headers
+
+
 async def test_plugins_mutate_in_order_and_the_first_refusal_wins() -> None:
     said: list[str] = []
 

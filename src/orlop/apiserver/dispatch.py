@@ -12,6 +12,7 @@ from aiohttp import web
 
 from ..api.kinds import Kind, subresource
 from ..api.schema.strict import duplicate_fields
+from ..errors import UnsupportedMediaType
 from . import options
 from .authentication import User
 from .body import decode_json, media_type_of
@@ -35,7 +36,7 @@ from .verbs.delete import delete, options_from, returns_object, status_of
 from .verbs.deletecollection import deletecollection
 from .verbs.get import get
 from .verbs.list import list_
-from .verbs.patch import MEDIA_TYPES, patch
+from .verbs.patch import APPLY, MEDIA_TYPES, patch
 from .verbs.update import update
 from .verbs.watch import watch
 
@@ -228,6 +229,11 @@ class Dispatcher:
 
     async def _patch_body(self, request: web.BaseRequest) -> tuple[str, object]:
         media_type = media_type_of(request.headers.get("Content-Type", ""))
+        if media_type == APPLY:
+            raise UnsupportedMediaType(
+                "server-side apply is not served yet; apply without --server-side, or patch with "
+                f"one of {', '.join(MEDIA_TYPES.values())}"
+            )
         if media_type not in MEDIA_TYPES.values():
             raise unsupported_media_type(list(MEDIA_TYPES.values()))
         return media_type, decode_json(await read(request))

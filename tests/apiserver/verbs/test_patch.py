@@ -104,6 +104,14 @@ async def test_unknown_dialects_are_named_what_is_known(http, pod) -> None:
     assert STRATEGIC in reply.json["message"]
 
 
+async def test_server_side_apply_is_refused_with_the_way_round(http, pod) -> None:
+    await http("POST", "/api/v1/namespaces/default/pods", pod("a"))
+    path = f"{PATH}?fieldManager=me"
+    reply = await http("PATCH", path, "{}", Content_Type="application/apply-patch+yaml")
+    assert (reply.code, reply.json["reason"]) == (415, "UnsupportedMediaType")
+    assert "without --server-side" in reply.json["message"]
+
+
 async def test_unknown_fields_of_a_patch_are_warned_of(http, pod) -> None:
     await http("POST", "/api/v1/namespaces/default/pods", pod("a"))
     patch = {"spec": {"colour": "red"}, "metadata": {"labels": {"x": "y"}}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 
@@ -155,6 +156,7 @@ async def test_a_hundred_writers_of_one_object_lose_no_write(api, config_map) ->
                 return
             except errors.Conflict:
                 conflicts += 1
+                await asyncio.sleep(random.random() * 0.3)
 
     await asyncio.gather(*(add_one() for _ in range(100)))
     assert (await api.get(kinds.CONFIG_MAP, A))["data"] == {"n": "100"}

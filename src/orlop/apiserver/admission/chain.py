@@ -7,7 +7,7 @@ validation of the object, refusal after it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ...api.kinds import Kind
@@ -30,6 +30,7 @@ class Attributes:
     obj: Obj | None = None
     old: Obj | None = None
     dry_run: bool = False
+    warnings: list[str] = field(default_factory=list)  # told to the client whatever is decided
 
 
 class Plugin:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from ...store import Store
 from .chain import Admission
 from .namespace_lifecycle import NamespaceLifecycle
+from .not_effective import NotEffective
 from .service_account import ServiceAccount
 from .service_addresses import ServiceAddresses
 
 
 def standard(store: Store) -> Admission:
-    return Admission([NamespaceLifecycle(store), ServiceAccount(), ServiceAddresses(store)])
+    plugins = [NamespaceLifecycle(store), ServiceAccount(), ServiceAddresses(store), NotEffective()]
+    return Admission(plugins)

@@ -47,7 +47,14 @@ async def create(registry: Registry, call: Call, body: Any) -> Record:
 def _attributes(call: Call, obj: Obj) -> Attributes:
     name = call.name or str(obj["metadata"].get("name") or "")
     return Attributes(
-        "CREATE", call.user, call.kind, call.namespace, name, obj=obj, dry_run=call.dry_run
+        "CREATE",
+        call.user,
+        call.kind,
+        call.namespace,
+        name,
+        obj=obj,
+        dry_run=call.dry_run,
+        warnings=call.warnings,
     )
 
 

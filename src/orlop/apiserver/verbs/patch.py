@@ -25,6 +25,7 @@ from .update import modify
 JSON = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
 MEDIA_TYPES = {"json": JSON, "merge": MERGE, "strategic": STRATEGIC}
 
 

@@ -144,6 +144,7 @@ def _attributes(call: Call, obj: Obj, old: Obj) -> Attributes:
         obj=obj,
         old=old,
         dry_run=call.dry_run,
+        warnings=call.warnings,
     )
 
 

@@ -1,0 +1,31 @@
+"""Says so when an object is kept that nothing acts upon yet.
+
+An admission plugin, always on. A webhook that is never called, or a policy that is never evaluated,
+must not look like protection: whoever writes one is warned, in a header that kubectl prints.
+"""
+
+from __future__ import annotations
+
+from .chain import Attributes, Plugin
+
+_WITHOUT_EFFECT = {
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": "webhooks are not called yet",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": "webhooks are not called yet",
+    "validatingadmissionpolicies.admissionregistration.k8s.io": "policies are not evaluated yet",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": (
+        "policies are not evaluated yet"
+    ),
+    "apiservices.apiregistration.k8s.io": "requests are not passed on to extension servers yet",
+    "networkpolicies.networking.k8s.io": "network policies are not enforced",
+    "resourcequotas": "quotas are not enforced yet",
+    "limitranges": "limit ranges are not enforced yet",
+}
+
+
+class NotEffective(Plugin):
+    async def validate(self, attributes: Attributes) -> None:
+        if attributes.operation == "DELETE" or attributes.subresource:
+            return
+        why = _WITHOUT_EFFECT.get(attributes.kind.resource)
+        if why is not None and why not in attributes.warnings:
+            attributes.warnings.append(why)

@@ -88,6 +88,7 @@ def _write_etc(root: Path, spec: Spec) -> None:
         "users": "".join(f"{user.uid} {user.gid}\n" for user in users),
         "hidden": "".join(f"{path}\n" for path in hidden_programs(spec.runtimes)),
         "hidden-program": "",
+        "cgroup.conf": slurm_conf.NO_CGROUPS,
     }
     if spec.cgroups:
         texts["cgroup.conf"] = slurm_conf.cgroup_conf(cgroups.version())

@@ -28,7 +28,7 @@ from .commands import Commands
 from .daemons import munged_command
 from .process import Process, wait_until
 from .programs import link_runtimes, user_path
-from .slurm_conf import base_settings
+from .slurm_conf import NO_CGROUPS, base_settings
 from .spec import HEAD
 
 STOP_TIMEOUT = 10.0
@@ -145,6 +145,7 @@ class RootlessSlurm(Commands):
         key.write_bytes(os.urandom(128))
         key.chmod(0o600)
         self.slurm_conf.write_text(self._slurm_conf())
+        self.slurm_conf.with_name("cgroup.conf").write_text(NO_CGROUPS)
         link_runtimes(self.root, self.dev, ("crun", "apptainer"))
         (self.root / OWNER).write_text(json.dumps(Process.of(os.getpid()).to_json()))
         if os.geteuid() == 0:

@@ -109,6 +109,11 @@ def gres_conf(root: Path, spec: Spec) -> str:
     return f"NodeName={nodes} Name=gpu Type=fake File={root}/gpu/gpu[0-{spec.gpus - 1}]\n"
 
 
+# slurmd loads a plugin for cgroups even if it uses none, and that of version 2, which a modern
+# machine would make it choose, fails without systemd; that of version 1 does nothing unasked.
+NO_CGROUPS = "CgroupPlugin=cgroup/v1\n"
+
+
 def cgroup_conf(version: int) -> str:
     lines = [
         f"CgroupPlugin=cgroup/v{version}",

@@ -10,7 +10,6 @@ from orlop.api.schema import Schema
 from orlop.api.schema.model import struct_name
 from orlop.api.wire import Wire, table
 
-
 # Alpha fields come and go between the releases of the two packages.
 ALPHA = {"core_v1.NodeAllocatableResourceClaimStatus.resources"}
 

@@ -126,6 +126,9 @@ class Informer:
                 self._watch_from = ""
             except (errors.ApiError, OSError) as error:
                 log.warning("watch failed", kind=self.kind.kind, error=error)
+            except Exception:
+                log.error("watch broke, listing again", kind=self.kind.kind, exc_info=True)
+                self._watch_from = ""
             lived = self._clock.now() - started
             failures = 0 if lived > _RETRY.longest else failures + 1
             if failures > 1:

@@ -1,0 +1,116 @@
+"""What kubectl's users do with workloads, with the real kubectl over real TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from orlop import pki
+from orlop.api.schema import Schema
+from orlop.apiserver import ApiServer
+from orlop.client.informer import Informers
+from orlop.controllers.manager import ControllerManager
+from orlop.store import Store
+from tests.controllers.world import Kubelet
+
+pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
+
+Kubectl = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> pki.Pki:
+    return pki.ensure(tmp_path_factory.mktemp("pki"), ["localhost", "127.0.0.1"])
+
+
+@pytest.fixture
+async def kubectl(tmp_path: Path, schema: Schema, authority: pki.Pki) -> AsyncIterator[Kubectl]:
+    """kubectl as the administrator of a cluster whose controllers run."""
+    store = await Store.open(tmp_path / "state.db")
+    server = ApiServer(store, tls=authority.server_context(authority.apiserver), schema=schema)
+    port = await server.start("127.0.0.1", 0)
+    api = server.client("test", ["system:masters"])
+    informers = Informers(api)
+    parts = (informers, ControllerManager(api, informers), Kubelet(api, informers))
+    tasks = [asyncio.ensure_future(part.run()) for part in parts]
+    folder = authority.folder
+
+    async def run(*arguments: str) -> str:
+        process = await asyncio.create_subprocess_exec(
+            "kubectl",
+            f"--server=https://127.0.0.1:{port}",
+            f"--certificate-authority={folder / 'ca.crt'}",
+            f"--client-certificate={folder / 'admin.crt'}",
+            f"--client-key={folder / 'admin.key'}",
+            f"--cache-dir={tmp_path / 'cache'}",
+            *arguments,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await asyncio.wait_for(process.communicate(), 30)
+        assert process.returncode == 0, output.decode()
+        return output.decode()
+
+    yield run
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await server.stop()
+    await store.close()
+
+
+async def images(kubectl: Kubectl) -> set[str]:
+    path = "jsonpath={.items[*].spec.containers[0].image}"
+    return set((await kubectl("get", "pods", "-l", "app=web", "-o", path)).split())
+
+
+async def test_a_deployment_is_rolled_forward_and_back(kubectl: Kubectl):
+    await kubectl("create", "deployment", "web", "--image=web:1", "--replicas=4")
+    status = ("rollout", "status", "deployment/web", "--timeout=20s")
+    assert "successfully rolled out" in await kubectl(*status)
+    await kubectl("set", "image", "deployment/web", "web=web:2")
+    await kubectl("annotate", "deployment/web", "kubernetes.io/change-cause=second")
+    assert "successfully rolled out" in await kubectl(*status)
+    assert await images(kubectl) == {"web:2"}
+    history = await kubectl("rollout", "history", "deployment/web")
+    assert [line.split()[:2] for line in history.splitlines()[2:4]] == [
+        ["1", "<none>"],
+        ["2", "second"],
+    ]
+    await kubectl("rollout", "undo", "deployment/web")
+    assert "successfully rolled out" in await kubectl(*status)
+    assert await images(kubectl) == {"web:1"}
+    await kubectl("rollout", "restart", "deployment/web")
+    assert "successfully rolled out" in await kubectl(*status)
+    await kubectl("scale", "deployment/web", "--replicas=2")
+    await kubectl("wait", "deployment/web", "--for=jsonpath={.status.replicas}=2", "--timeout=20s")
+
+
+async def test_a_job_is_waited_for_and_deleted_with_its_pods(kubectl: Kubectl):
+    await kubectl("create", "job", "work", "--image=busybox")
+    await kubectl("wait", "job/work", "--for=condition=Complete", "--timeout=20s")
+    assert "1/1" in await kubectl("get", "job", "work")
+    pods = await kubectl("get", "pods", "-l", "job-name=work", "-o", "name")
+    assert len(pods.split()) == 1
+    await kubectl("delete", "job", "work", "--cascade=foreground", "--timeout=20s")
+    assert "No resources found" in await kubectl("get", "pods")
+
+
+async def test_a_namespace_is_deleted_with_what_is_in_it(kubectl: Kubectl):
+    await kubectl("create", "namespace", "room")
+    await kubectl("-n", "room", "create", "deployment", "web", "--image=web:1", "--replicas=2")
+    await kubectl("-n", "room", "rollout", "status", "deployment/web", "--timeout=20s")
+    await kubectl("-n", "room", "create", "configmap", "settings", "--from-literal=a=b")
+    await kubectl("delete", "namespace", "room", "--timeout=20s")
+    assert "room" not in await kubectl("get", "namespaces")
+
+
+async def test_orphans_are_kept(kubectl: Kubectl):
+    await kubectl("create", "deployment", "web", "--image=web:1", "--replicas=2")
+    await kubectl("rollout", "status", "deployment/web", "--timeout=20s")
+    await kubectl("delete", "deployment", "web", "--cascade=orphan", "--timeout=20s")
+    assert len((await kubectl("get", "pods", "-o", "name")).split()) == 2

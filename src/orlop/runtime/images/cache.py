@@ -206,12 +206,15 @@ class Images:
         write_private(self.root / "names" / _slug(name), msgspec.json.encode(entry))
 
     def _publish(self, temporary: Path, folder: Path) -> None:
-        """Another process may have been as quick; its folder is as good."""
+        """By a rename; another process may have been as quick, and its folder is as good."""
         try:
             temporary.rename(folder)
         except OSError:
-            if not (folder / "image.json").exists():
-                raise
+            if (folder / "image.json").exists():
+                return
+            # Somebody took it apart: out of the way, to be swept.
+            folder.rename(temporary.with_name(f"{temporary.name}.{time.time_ns()}"))
+            temporary.rename(folder)
 
     async def _prepare(self) -> None:
         """Make our folders, and once remove what pulls that were killed left behind."""

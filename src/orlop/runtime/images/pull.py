@@ -118,8 +118,8 @@ async def unpack(
                 for blob in image.layers:
                     path = await fetches[blob.digest]
                     await child.feed({"path": str(path), "type": blob.media_type})
-        except* ImageError as errors:
-            raise errors.exceptions[0] from None
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None  # the first failure ended the others
         await child.finish(source.name)
     for layer in folder.glob("sha*-*"):
         layer.unlink()

@@ -6,6 +6,7 @@ to SQLite 3.26 and never interprets an object.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -52,6 +53,7 @@ class Database:
     def __init__(self, path: Path, *, options: str = "") -> None:
         """`options` go into the file's URI, e.g. `vfs=unix-dotfile` where locks do not work."""
         self.path = path
+        _make_private(path)
         uri = f"{path.absolute().as_uri()}?{options}" if options else path.absolute().as_uri()
         try:
             self._db = sqlite3.connect(
@@ -126,7 +128,18 @@ class Database:
         self._db.close()
 
 
-def _cannot_open(path: Path, error: sqlite3.Error) -> Exception:
+def _make_private(path: Path) -> None:
+    """Secrets are in it. A file that is there is not opened here: closing would drop its locks."""
+    try:
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            os.chmod(path, 0o600)
+    except OSError as error:
+        raise _cannot_open(path, error) from error
+
+
+def _cannot_open(path: Path, error: Exception) -> Exception:
     if "locked" in str(error):
         return HomeInUse(
             f"{path} is held by another control plane; `orlop status` says where it runs, "

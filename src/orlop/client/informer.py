@@ -14,12 +14,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import errors
-from ..api.kinds import Kind
+from ..api.kinds import POD, Kind
 from ..api.objects import Key, Obj, key_of, meta, uid_of
 from ..log import logger
 from .api import Api, ObjList, WatchEvent
 from .cache import Cache, IndexFunction, Objects
 from .clock import Clock, SystemClock, sleep
+from .sharing import Shared
 from .workqueue import Backoff
 
 Handler = Callable[[WatchEvent, Obj | None], None]
@@ -27,6 +28,7 @@ Handler = Callable[[WatchEvent, Obj | None], None]
 log = logger(__name__)
 # As client-go's reflector: from 0.8 s to 30 s between two tries to list or watch.
 _RETRY = Backoff(first=0.8, longest=30.0)
+_ALIKE = ("labels", "annotations", "ownerReferences", "finalizers")
 _BREATH = 250  # objects handled before other tasks get a turn
 
 
@@ -46,6 +48,8 @@ class Informer:
         self._api = api
         self._metadata_only = metadata_only
         self._clock = clock or SystemClock()
+        # Pods are many and, but for their names and status, mostly alike.
+        self._shared = Shared() if kind == POD and not metadata_only else None
         self._cache = Cache()
         self._handlers: list[Handler] = []
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
@@ -203,6 +207,11 @@ class Informer:
                 "kind": self.kind.kind,
                 "metadata": metadata,
             }
+        if self._shared is not None:
+            obj["spec"] = self._shared.one(obj["spec"])
+            for name in _ALIKE:
+                if name in metadata:
+                    metadata[name] = self._shared.one(metadata[name])
         return obj
 
     def _tell(self, event: WatchEvent, former: Obj | None) -> None:

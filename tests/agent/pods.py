@@ -101,6 +101,7 @@ class Pod:
     plan: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
     cgroups: tuple[Path, ...] = ()
+    prefix: tuple[str, ...] = ()
     python: str = PYTHON
     process: subprocess.Popen[str] | None = None
 
@@ -139,7 +140,7 @@ class Pod:
 
     def start(self) -> Pod:
         env = {"PATH": PATH, "SLURM_JOB_ID": "17", "SLURMD_NODENAME": "n1", **self.env}
-        command = [self.python, "-I", str(self.stage.agent), str(self.folder)]
+        command = [*self.prefix, self.python, "-I", str(self.stage.agent), str(self.folder)]
         if IS_ROOT:
             ids = ["--reuid", self.user, "--regid", self.user, "--init-groups"]
             procs = [str(path / "cgroup.procs") for path in self.cgroups]

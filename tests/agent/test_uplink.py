@@ -74,7 +74,7 @@ def test_every_record_is_told_and_equal_to_the_journals(start, kubelet):
 
 
 def test_only_what_is_not_acknowledged_is_told_again(start, kubelet):
-    pod = start(container(script=WAITING))
+    start(container(script=WAITING))
     first, _ = welcomed(kubelet)
     told = first.records_until("event")
     first.close()
@@ -211,7 +211,7 @@ def test_a_followed_line_takes_milliseconds(start, kubelet):
     seen = len(agent.streams.get(5, b""))
     delays = []
     for _ in range(4):
-        pod.wait_for(lambda: (pod.folder / "logs/c/0.log").stat().st_size > seen)
+        pod.wait_for(lambda known=seen: (pod.folder / "logs/c/0.log").stat().st_size > known)
         before = time.monotonic()
         while len(agent.streams.get(5, b"")) <= seen:
             time.sleep(0.0005)

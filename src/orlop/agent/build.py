@@ -1,8 +1,9 @@
-"""Makes the agent's single file: a zip that Python runs, with source and this Python's bytecode.
+"""Makes the agent's single file: a zip that Python runs, with all its modules in one member.
 
-Called by the control plane when it starts; one file, so that a thousand pods starting on a
-parallel file system open one file each. The same sources and interpreter give the same bytes. It
-is not part of the file it makes.
+Called by the control plane when it starts. Everything is read with one open, because on a
+parallel file system each costs a round trip and a thousand pods may start at once; it is there
+twice, as bytecode for this Python and as source for any other. The same sources and interpreter
+give the same bytes. It is not part of the file it makes.
 """
 
 from __future__ import annotations
@@ -15,8 +16,33 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+# Imports modules from a dictionary: name -> (is it a package, its source or marshalled code).
 _MAIN = """\
+import marshal
 import sys
+
+MODULES = {modules!r}
+
+
+class Bundle:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name in MODULES:
+            return type(__spec__)(name, Bundle, is_package=MODULES[name][0])
+
+    @staticmethod
+    def create_module(spec):
+        return None
+
+    @staticmethod
+    def exec_module(module):
+        body = MODULES[module.__name__][1]
+        is_source = isinstance(body, str)
+        code = compile(body, module.__name__, "exec") if is_source else marshal.loads(body)
+        exec(code, module.__dict__)
+
+
+sys.meta_path.insert(0, Bundle)
 from orlop.agent.main import main
 
 sys.exit(main(sys.argv))
@@ -24,35 +50,47 @@ sys.exit(main(sys.argv))
 
 
 def sources() -> dict[str, str]:
-    """Path in the zip -> text, for every module the agent needs on a compute node."""
-    found = {"__main__.py": _MAIN, "orlop/__init__.py": ""}
-    found["orlop/wellknown.py"] = (_PACKAGE.parent / "wellknown.py").read_text()
+    """Module -> text, for every module the agent needs on a compute node."""
+    found = {"orlop": "", "orlop.wellknown": (_PACKAGE.parent / "wellknown.py").read_text()}
     for path in sorted(_PACKAGE.rglob("*.py")):
-        if path.name not in ("build.py", "__main__.py"):
-            found[f"orlop/agent/{path.relative_to(_PACKAGE)}"] = path.read_text()
+        if path != Path(__file__).resolve():
+            parts = path.relative_to(_PACKAGE).with_suffix("").parts
+            name = ".".join(("orlop", "agent", *(part for part in parts if part != "__init__")))
+            found[name] = path.read_text()
     return found
 
 
 def build(target: Path) -> Path:
     """Write the agent to `target`, whole or not at all."""
+    modules = sources()
+    packages = {name.rpartition(".")[0] for name in modules}
+    plain = {name: (name in packages, text) for name, text in modules.items()}
+    quick = {
+        name: (name in packages, _marshalled(name, text))
+        for name, text in modules.items()
+    }
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     # Stored, not deflated: a compute node's Python then need not import zlib.
     with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
-        for name, text in sources().items():
-            _add(archive, name + "c", bytecode(name, text))
-            _add(archive, name, text.encode())
+        _add(archive, "__main__.pyc", _bytecode(_MAIN.format(modules=quick)))
+        _add(archive, "__main__.py", _MAIN.format(modules=plain).encode())
     temporary.chmod(0o755)
     temporary.replace(target)
     return target
 
 
-def bytecode(name: str, text: str) -> bytes:
-    """A .pyc that is never checked against its source; another Python skips it by its magic."""
-    code = compile(text, name, "exec", dont_inherit=True, optimize=0)
-    unchecked_hash = (0b01).to_bytes(4, "little") + importlib.util.source_hash(text.encode())
+def _marshalled(name: str, text: str) -> bytes:
+    """Bytecode without docstrings, the same for the same text."""
+    code = compile(text, name, "exec", dont_inherit=True, optimize=2)
     # Version 2 has no references, which depend on what else the interpreter holds.
-    return importlib.util.MAGIC_NUMBER + unchecked_hash + marshal.dumps(code, 2)
+    return marshal.dumps(code, 2)
+
+
+def _bytecode(text: str) -> bytes:
+    """A .pyc that is never checked against its source; another Python skips it by its magic."""
+    unchecked_hash = (0b01).to_bytes(4, "little") + importlib.util.source_hash(text.encode())
+    return importlib.util.MAGIC_NUMBER + unchecked_hash + _marshalled("__main__.py", text)
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:

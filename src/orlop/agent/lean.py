@@ -20,14 +20,14 @@ __all__ = ["dumps", "loads", "signal", "value"]
 
 def _lean_value(cls: type) -> type:
     """A dataclass, as far as we use them: __init__, __repr__ and __eq__ from annotations."""
-    names = tuple(cls.__annotations__)
+    names = tuple(getattr(cls, "__annotations__", ()))  # none in Python 3.9 if it has no field
     defaults = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
 
     def __init__(self: object, *args: object, **given: object) -> None:
         values = {**defaults, **dict(zip(names, args)), **given}  # noqa: B905 (Python 3.10)
         if len(args) > len(names) or values.keys() != set(names):
             raise TypeError(f"{cls.__name__} takes {names}, not {args} {given}")
-        self.__dict__.update(values)
+        self.__dict__.update((name, values[name]) for name in names)
 
     def __repr__(self: object) -> str:
         return f"{cls.__name__}({', '.join(f'{k}={v!r}' for k, v in self.__dict__.items())})"

@@ -98,9 +98,9 @@ def tail(path: str) -> str:
     """The last lines of a log file, without their CRI heads."""
     try:
         with open(path, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 4 * TAIL_BYTES))
-            lines = file.read().splitlines()[-TAIL_LINES:]
+            start = max(0, file.seek(0, os.SEEK_END) - READ_SIZE)
+            file.seek(start)
+            lines = file.read().split(b"\n")[1 if start else 0 :][-TAIL_LINES - 1 :]
     except OSError:
         return ""
     words = [line.split(b" ", 3) for line in lines]

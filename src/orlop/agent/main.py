@@ -20,7 +20,7 @@ from .journal import Journal
 from .lean import signal, value
 from .places import Places, make_places, remove_places, sweep
 from .plan import Plan
-from .process import exit_of
+from .process import close_on_exec, exit_of
 from .sandbox import Sandbox
 from .supervisor import Supervisor
 from .volumes import VolumeError
@@ -67,6 +67,7 @@ def main(argv: list[str]) -> int:
         print("usage: python -I agent.pyz <pod folder>", file=sys.stderr)
         return USAGE
     folder = os.path.abspath(argv[1])
+    close_on_exec()
     try:
         the_plan = plan.read(os.path.join(folder, wellknown.PLAN_FILE))
         job = Job()

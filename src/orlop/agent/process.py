@@ -58,6 +58,16 @@ def program(argv: list[str], env: Mapping[str, str]) -> Callable[[], object]:
     return become
 
 
+def close_on_exec() -> None:
+    """Keep what the engine left open, a lock for instance, from every container."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            try:
+                os.set_inheritable(int(name), False)
+            except OSError:
+                pass  # the descriptor of the listing itself
+
+
 def _enter(path: str) -> None:
     fd = os.open(path, os.O_WRONLY)
     os.write(fd, b"0")

@@ -41,6 +41,10 @@ class Run:
         return self.box.container.name
 
     @property
+    def has_ended(self) -> bool:
+        return self._exit is not None
+
+    @property
     def is_over(self) -> bool:
         """Ended, and all it said is in its log."""
         return self._exit is not None and not self._streams

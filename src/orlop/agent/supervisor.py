@@ -198,6 +198,8 @@ class Supervisor:
                 return
             if pid == run.pid:
                 run.on_exit(status, self.now())
+                if not run.box.sandbox.has_own_pids:
+                    self._kill_strays()
                 return
         # The container of a launcher that is still to tell us its number, or nobody's child.
         is_awaited = any(not run.pid for run in self._runs.values())
@@ -221,12 +223,15 @@ class Supervisor:
         run.close()  # its log too, before the uplink learns that no more comes
         del self._runs[run.name]
         self._workshop.discard(run.box)
-        if not run.box.sandbox.has_own_pids:
-            self._kill_strays()
 
     def _kill_strays(self) -> None:
-        """What a container left behind, where no process namespace died with it."""
-        ours = {pid for run in self._runs.values() for pid in (run.pid, run.launcher)}
-        for pid in children(os.getpid()):
-            if pid not in ours:
+        """What containers left behind, where no process namespace dies with them.
+
+        Orphans become ours, but whose they were cannot be told: they go when the last one does.
+        """
+        is_last = all(run.has_ended for run in self._runs.values())
+        while is_last and (strays := children(os.getpid())):
+            for pid in strays:
                 os.kill(pid, signal.SIGKILL)
+            for pid in strays:
+                os.waitpid(pid, 0)

@@ -1,0 +1,169 @@
+"""Limits of containers: found in files like the kernel's, and kept by the kernel itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import time
+from pathlib import Path
+
+import pytest
+
+from orlop.agent.cgroups import Cgroups
+
+from .pods import IS_ROOT, container
+
+MEMORY_V1 = Path("/sys/fs/cgroup/memory")
+
+
+class Tree:
+    """Files as /proc and a cgroup mount show them, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.mount = folder / "cgroup"
+
+    def v1(self, path="/slurm/job_1/step_batch", root="/"):
+        for controller in ("memory", "cpu"):
+            (self.mount / controller / path[1:]).mkdir(parents=True)
+        lines = [f"30 25 0:1 {root} {self.mount}/{c} rw - cgroup cgroup rw,{c}" for c in
+                 ("memory", "cpu", "freezer")]  # fmt: skip
+        own = [f"4:memory:{path}", f"3:cpu,cpuacct:{path}", f"2:freezer:{path}", "0::/"]
+        return self.find(own, lines)
+
+    def v2(self, path="/slurm/job_1/user"):
+        (self.mount / path[1:]).mkdir(parents=True)
+        return self.find([f"0::{path}"], [f"30 25 0:1 / {self.mount} rw - cgroup2 cgroup2 rw"])
+
+    def find(self, own, mounts):
+        (self.folder / "own").write_text("\n".join(own) + "\n")
+        (self.folder / "mountinfo").write_text("\n".join(mounts) + "\n")
+        return Cgroups(str(self.folder / "own"), str(self.folder / "mountinfo"))
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return Tree(tmp_path)
+
+
+def test_version_1_gets_a_cgroup_for_each_controller(tree):
+    group = tree.v1().create("c-0", 50 << 20, 1500)
+    memory, cpu = (Path(folder) for folder in group.folders)
+    assert memory == tree.mount / "memory/slurm/job_1/step_batch/orlop-c-0"
+    assert (memory / "memory.limit_in_bytes").read_text() == str(50 << 20)
+    assert (cpu / "cpu.cfs_quota_us").read_text() == "150000"
+    assert group.procs == [f"{memory}/cgroup.procs", f"{cpu}/cgroup.procs"]
+
+
+def test_version_2_moves_the_agent_to_a_leaf_and_limits_beside_it(tree):
+    cgroups = tree.v2()
+    own = tree.mount / "slurm/job_1/user"
+    assert (own / "orlop-agent/cgroup.procs").read_text() == "0"
+    assert (own / "cgroup.subtree_control").read_text() == "+memory +cpu"
+    (folder,) = cgroups.create("c-0", 50 << 20, 1500).folders
+    assert Path(folder, "memory.max").read_text() == str(50 << 20)
+    assert Path(folder, "memory.oom.group").read_text() == "1"
+    assert Path(folder, "cpu.max").read_text() == "150000 100000"
+
+
+def test_a_cgroup_namespace_is_seen_from_inside(tree):
+    cgroups = tree.v1(root="/slurm")
+    assert not cgroups.limits_memory, "our part of it is elsewhere in this mount"
+    (tree.mount / "memory/job_1/step_batch").mkdir(parents=True)
+    again = tree.find(
+        ["4:memory:/slurm/job_1/step_batch"],
+        [f"30 25 0:1 /slurm {tree.mount}/memory rw - cgroup cgroup rw,memory"],
+    )
+    assert again.limits_memory
+
+
+@pytest.mark.parametrize("limit", [1 << 30, 0])
+def test_where_no_cgroup_can_be_made_it_says_what_still_holds(tree, limit):
+    lines = [f"30 25 0:1 / {tree.mount}/memory rw - cgroup cgroup rw,memory"]
+    job = tree.mount / "memory/job"
+    job.mkdir(parents=True)
+    if limit:
+        (job / "memory.limit_in_bytes").write_text(f"{limit}\n")
+    cgroups = tree.find(["4:memory:/job/step"], lines)
+    assert not cgroups.limits_memory
+    assert ("whole job (1024 MiB)" in cgroups.problem) == bool(limit)
+    assert cgroups.create("c-0", 1 << 20, 0).folders == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", True), ("oom_kill 0\n", False), ("", False)],
+)
+def test_an_oom_kill_is_read_from_the_counter(tree, text, expected):
+    group = tree.v1().create("c-0", 1 << 20, 0)
+    Path(group.events).write_text(text)
+    assert group.has_oom_kill() is expected
+
+
+def test_no_cgroups_at_all_is_no_failure(tmp_path):
+    cgroups = Cgroups(str(tmp_path / "none"), str(tmp_path / "none"))
+    assert "not limited" in cgroups.problem
+
+
+@pytest.fixture
+def step():
+    """A memory cgroup like that of a Slurm step: it belongs to the job's user."""
+    if not (IS_ROOT and (MEMORY_V1 / "cgroup.procs").exists()):
+        pytest.skip("needs root, and a machine with the memory controller of cgroup version 1")
+    folder = MEMORY_V1 / f"orlop-agent-test-{os.getpid()}"
+    folder.mkdir()
+    (folder / "memory.limit_in_bytes").write_text(str(512 << 20))
+    for path in (folder, folder / "cgroup.procs"):
+        os.chown(path, pwd.getpwnam("orlop-test").pw_uid, -1)
+    yield folder
+    for _ in range(100):
+        with contextlib.suppress(OSError):
+            for left in folder.glob("orlop-*"):
+                left.rmdir()
+            folder.rmdir()
+            return
+        time.sleep(0.05)
+
+
+HUNGRY = "x=$(head -c {}m /dev/zero | tr '\\0' x); echo ${{#x}}"
+
+
+def test_a_container_over_its_memory_is_killed_alone(step, make_pod, runtime):
+    pod = make_pod(
+        container("fat", script=HUNGRY.format(200), memoryLimit=30 << 20),
+        container("slim", script="sleep 2; echo alive", memoryLimit=30 << 20),
+        runtime=runtime,
+        cgroups=(step,),
+    ).run()
+    assert {"reason": "OOMKilled", "exitCode": 137}.items() <= pod.status("fat").items()
+    assert pod.lines("slim") == ["alive"]
+    assert pod.status("slim")["exitCode"] == 0
+    assert pod.records("condition") == []
+    assert list(step.glob("orlop-*")) == []
+
+
+def test_an_oom_killed_container_is_restarted_by_policy(step, make_pod):
+    pod = make_pod(
+        container(script=HUNGRY.format(200), memoryLimit=30 << 20),
+        cgroups=(step,),
+        spec={"restartPolicy": "OnFailure"},
+    ).start()
+    pod.wait_for(lambda: len(pod.records_of("terminated")) == 2)
+    assert {record["reason"] for record in pod.records_of("terminated")} == {"OOMKilled"}
+
+
+def test_a_container_within_its_memory_is_left_alone(step, make_pod):
+    pod = make_pod(container(script=HUNGRY.format(5), memoryLimit=100 << 20), cgroups=(step,)).run()
+    assert pod.code == 0
+
+
+def test_without_a_cgroup_of_ours_a_condition_says_so(run_pod):
+    pod = run_pod(container(memoryLimit=30 << 20))
+    (condition,) = pod.records("condition")
+    assert (condition["condition"], condition["status"]) == ("orlop.dev/MemoryLimited", "False")
+    assert "memory is" in condition["message"]
+
+
+def test_without_limits_nothing_is_said(run_pod):
+    assert run_pod(container()).records("condition") == []

@@ -104,7 +104,7 @@ GOOD: dict[str, Obj] = {
     "names": with_spec(hostname="h", subdomain="s", serviceAccountName="sa", nodeName="n1"),
     "dns": with_spec(dnsPolicy="None", dnsConfig={"nameservers": ["10.0.0.1"]}),
     "aliases": with_spec(hostAliases=[{"ip": "::1", "hostnames": ["a.b"]}]),
-    "pull secrets": with_spec(imagePullSecrets=[{"name": "s"}]),
+    "pull secrets": with_spec(imagePullSecrets=[{"name": "s"}, {}]),
     "config map volume": with_volume(
         configMap={"name": "c", "items": [{"key": "k", "path": "a/b"}]}
     ),
@@ -261,7 +261,7 @@ CONTAINERS: list[tuple[Obj, list[str]]] = [
     (
         with_container(envFrom=[{}]),
         [
-            'spec.containers[0].envFrom[0]: Invalid value: "": must specify one of: `configMapRef` '
+            'spec.containers[0].envFrom: Invalid value: "": must specify one of: `configMapRef` '
             "or `secretRef`"
         ],
     ),
@@ -428,7 +428,6 @@ SPECS: list[tuple[Obj, list[str]]] = [
     (with_spec(subdomain="a.b"), ['spec.subdomain: Invalid value: "a.b": must not contain dots']),
     (with_spec(serviceAccountName="A"), ['spec.serviceAccountName: Invalid value: "A"']),
     (with_spec(nodeName="A"), ['spec.nodeName: Invalid value: "A"']),
-    (with_spec(imagePullSecrets=[{}]), ["spec.imagePullSecrets[0].name: Required value"]),
     (
         with_spec(dnsPolicy="None"),
         ["spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"],
@@ -676,6 +675,7 @@ FIXED = "spec: Forbidden: pod updates may not change fields other than `spec.con
         ),
         (POD, with_container(command=["x"]), [FIXED]),
         (POD, with_container(image=""), ["spec.containers[0].image: Required value"]),
+        (POD, with_container(image="x "), ['spec.containers[0].image: Invalid value: "x "']),
         (POD, with_spec(nodeSelector={"a": "b"}), [FIXED]),
         (POD, with_spec(restartPolicy="Never"), [FIXED]),
         (

@@ -38,6 +38,13 @@ def test_valid_workloads(kind: Kind) -> None:
     assert on_update(kind, VALID[kind], VALID[kind]) == []
 
 
+def test_a_template_may_have_an_image_that_is_still_blank() -> None:
+    blank = {"containers": [{"name": "c", "image": " "}]}
+    assert (
+        on_create(kinds.DEPLOYMENT, merged(SELECTED, {"spec": {"template": {"spec": blank}}})) == []
+    )
+
+
 def change(**spec: Any) -> Obj:
     return {"spec": spec}
 

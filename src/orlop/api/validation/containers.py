@@ -106,7 +106,8 @@ def _running(at: str, container: Obj, pod: Surroundings) -> Errors:
 
 def _common(at: str, container: Obj, pod: Surroundings) -> Errors:
     errors = _name(f"{at}.name", container.get("name", ""), pod)
-    errors += _image(f"{at}.image", container.get("image", ""))
+    if not container.get("image"):
+        errors.append(required(f"{at}.image"))
     errors += one_of(f"{at}.imagePullPolicy", container.get("imagePullPolicy"), _PULL_POLICIES)
     policy = container.get("terminationMessagePolicy")
     errors += one_of(f"{at}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
@@ -115,7 +116,7 @@ def _common(at: str, container: Obj, pod: Surroundings) -> Errors:
     for index, variable in enumerate(container.get("env") or ()):
         errors += _variable(f"{at}.env[{index}]", variable)
     for index, source in enumerate(container.get("envFrom") or ()):
-        errors += _env_from(f"{at}.envFrom[{index}]", source)
+        errors += _env_from(f"{at}.envFrom", index, source)
     if container.get("volumeMounts"):
         errors += _mounts(f"{at}.volumeMounts", container["volumeMounts"], pod)
     errors += _devices(f"{at}.volumeDevices", container, pod)
@@ -132,14 +133,6 @@ def _name(field: str, name: str, pod: Surroundings) -> Errors:
         return [duplicate(field, name)]
     pod.names.add(name)
     return bad_values(field, name, names.dns1123_label(name))
-
-
-def _image(field: str, image: str) -> Errors:
-    if not image:
-        return [required(field)]
-    if image != image.strip():
-        return [bad_value(field, image, "must not have leading or trailing whitespace")]
-    return []
 
 
 def _ports(field: str, ports: list[Obj]) -> Errors:
@@ -233,16 +226,17 @@ def _key_reference(field: str, reference: Obj) -> Errors:
     return errors
 
 
-def _env_from(field: str, source: Obj) -> Errors:
+def _env_from(field: str, index: int, source: Obj) -> Errors:
+    at = f"{field}[{index}]"
     errors: Errors = []
     prefix = source.get("prefix", "")
     if prefix:
-        errors += bad_values(f"{field}.prefix", prefix, names.env_name(prefix))
+        errors += bad_values(f"{at}.prefix", prefix, names.env_name(prefix))
     used = [key for key in ("configMapRef", "secretRef") if key in source]
-    errors += [required(f"{field}.{key}.name") for key in used if not source[key].get("name")]
+    errors += [required(f"{at}.{key}.name") for key in used if not source[key].get("name")]
+    # Upstream names the list here, not the element.
     if not used:
-        detail = "must specify one of: `configMapRef` or `secretRef`"
-        errors.append(bad_value(field, "", detail))
+        errors.append(bad_value(field, "", "must specify one of: `configMapRef` or `secretRef`"))
     elif len(used) > 1:
         detail = "may not have more than one field specified at a time"
         errors.append(bad_value(field, "", detail))

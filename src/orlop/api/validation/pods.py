@@ -39,13 +39,24 @@ _FIXED = (
 
 def pod(obj: Obj) -> Errors:
     spec = obj.get("spec") or {}
-    errors = pod_spec("spec", spec)
+    errors = pod_spec("spec", spec) + _images(spec)
     if spec.get("ephemeralContainers"):
         errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
     if spec.get("schedulingGates") and spec.get("nodeName"):
         detail = "cannot be set until all schedulingGates have been cleared"
         errors.append(forbidden("spec.nodeName", detail))
     return errors
+
+
+def _images(spec: Obj) -> Errors:
+    """In templates a blank image is allowed: something may fill it in before there is a pod."""
+    detail = "must not have leading or trailing whitespace"
+    return [
+        bad_value(f"spec.{group}[{index}].image", container["image"], detail)
+        for group in ("containers", "initContainers")
+        for index, container in enumerate(spec.get(group) or ())
+        if container.get("image", "") != container.get("image", "").strip()
+    ]
 
 
 def template(field: str, obj: Obj) -> Errors:
@@ -114,9 +125,6 @@ def _references(field: str, spec: Obj) -> Errors:
         value = spec.get(key)
         if value:
             errors += bad_values(f"{field}.{key}", value, check(value))
-    for index, secret in enumerate(spec.get("imagePullSecrets") or ()):
-        if not secret.get("name"):
-            errors.append(required(f"{field}.imagePullSecrets[{index}].name"))
     for index, gate in enumerate(spec.get("readinessGates") or ()):
         value = gate.get("conditionType", "")
         at = f"{field}.readinessGates[{index}].conditionType"
@@ -192,6 +200,7 @@ def validate_update(new: Obj, old: Obj) -> Errors:
         for index, container in enumerate(spec.get(group) or ()):
             if not container.get("image"):
                 errors.append(required(f"spec.{group}[{index}].image"))
+    errors += _images(spec)
     if errors:
         return errors
     errors += _deadline_update(

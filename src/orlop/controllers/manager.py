@@ -17,6 +17,7 @@ from ..client.clock import Clock, SystemClock, sleep
 from ..client.informer import Informers
 from ..client.workqueue import Backoff
 from ..log import logger
+from .cronjob import CronJobs
 from .deployment import Deployments
 from .endpoints import EndpointsController
 from .endpointslice import EndpointSlices
@@ -61,6 +62,7 @@ class ControllerManager:
                 Deployments,
                 ReplicaSets,
                 Jobs,
+                CronJobs,
                 TtlAfterFinished,
                 ServiceAccounts,
                 EndpointSlices,

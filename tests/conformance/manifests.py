@@ -70,6 +70,52 @@ firstTimestamp: "2026-01-01T00:00:00Z"
 lastTimestamp: "2026-01-01T00:00:00Z"
 """
 
+NODE = """\
+apiVersion: v1
+kind: Node
+metadata: {name: n-NAMESPACE}
+status:
+  capacity: {cpu: "4", memory: 8Gi, pods: "100"}
+  allocatable: {cpu: "4", memory: 8Gi, pods: "100"}
+  conditions: [{type: Ready, status: "True", reason: KubeletReady, message: ok}]
+  nodeInfo: {architecture: amd64, bootID: "", containerRuntimeVersion: x://1, kernelVersion: "6",
+             kubeProxyVersion: "", kubeletVersion: v1.0.0, machineID: "", operatingSystem: linux,
+             osImage: Debian, systemUUID: ""}
+"""
+
+ROLE = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: writer, namespace: NAMESPACE}
+rules: [{verbs: [create], apiGroups: [""], resources: [pods]}]
+"""
+
+STORAGE = """\
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: sc-NAMESPACE}
+provisioner: example.dev/x
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"""
+
+POLICY = """\
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: deny}
+spec: {podSelector: {}}
+"""
+
+LEASE = """\
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: l}
+spec: {holderIdentity: me, leaseDurationSeconds: 15}
+"""
+
 ROLLED_OUT = (
     '{"status":{"observedGeneration":GENERATION,"replicas":2,"updatedReplicas":2,'
     '"readyReplicas":2,"availableReplicas":2,"conditions":[{"type":"Available","status":"True"}]}}'

@@ -27,8 +27,8 @@ def run(kubectl: Kubectl, step: Step) -> None:
     )
     told = f"kubectl {command}\nstdout: {result.out}\nstderr: {result.err}"
     assert result.code == step.code, told
-    assert re.search(step.out, result.out), told
-    assert re.search(step.err, result.err), told
+    for pattern, text in ((step.out, result.out), (step.err, result.err)):
+        assert re.search(pattern.replace("NAMESPACE", kubectl.namespace), text), told
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -20,6 +20,7 @@ YAML = ("application/yaml", "application/x-yaml", "text/yaml")
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 OBJECT_TYPES = (JSON, "application/yaml", PROTOBUF)
 
+_MAX_NODES = 1_000_000  # more than 3 MB of honest YAML can hold in any useful object
 _Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -49,9 +50,25 @@ def decode_json(data: bytes) -> Any:
 def decode_yaml(data: bytes) -> Any:
     """YAML, or JSON in its place: what the apply patch and `kubectl create --raw` may send."""
     try:
-        return yaml.load(data, Loader=_JsonLike)
+        value = yaml.load(data, Loader=_JsonLike)
+        _check_expansion(value)
+        return value
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise BadRequest(f"the body of the request is not valid YAML: {error}") from error
+
+
+def _check_expansion(value: Any) -> None:
+    """A few aliases of aliases are a few bytes of YAML and gigabytes of JSON."""
+    left, seen = [value], 0
+    while left:
+        here = left.pop()
+        seen += 1
+        if seen > _MAX_NODES:
+            raise ValueError(f"its aliases expand to more than {_MAX_NODES} values")
+        if isinstance(here, dict):
+            left += here.values()
+        elif isinstance(here, list):
+            left += here
 
 
 class _JsonLike(_Loader):  # type: ignore[misc, valid-type]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 READ = ("get", "list", "watch")
 WRITE = ("create", "delete", "deletecollection", "patch", "update")
@@ -55,26 +56,30 @@ class Kind:
         return "status" in self.subresources
 
 
-NAMESPACE = Kind(
-    "",
-    "v1",
+NAMESPACED, CLUSTER = True, False
+_ALL = ("all",)
+_EXTENSION = ("api-extensions",)
+_STATUS = ("status",)
+_SCALED = ("scale", "status")
+
+
+_core = partial(Kind, "", "v1")
+NAMESPACE = _core(
     "Namespace",
     "namespaces",
-    False,
-    short_names=("ns",),
+    CLUSTER,
+    ("ns",),
     subresources=("finalize", "status"),
     verbs=tuple(verb for verb in ALL_VERBS if verb != "deletecollection"),
 )
-NODE = Kind("", "v1", "Node", "nodes", False, short_names=("no",), subresources=("proxy", "status"))
-POD = Kind(
-    "",
-    "v1",
+NODE = _core("Node", "nodes", CLUSTER, ("no",), subresources=("proxy", "status"))
+POD = _core(
     "Pod",
     "pods",
-    True,
-    short_names=("po",),
-    categories=("all",),
-    subresources=(
+    NAMESPACED,
+    ("po",),
+    _ALL,
+    (
         "attach",
         "binding",
         "ephemeralcontainers",
@@ -88,384 +93,187 @@ POD = Kind(
     ),
     keeps_generation=True,
 )
-SERVICE = Kind(
-    "",
-    "v1",
-    "Service",
-    "services",
-    True,
-    short_names=("svc",),
-    categories=("all",),
-    subresources=("proxy", "status"),
+SERVICE = _core("Service", "services", NAMESPACED, ("svc",), _ALL, ("proxy", "status"))
+SERVICE_ACCOUNT = _core(
+    "ServiceAccount", "serviceaccounts", NAMESPACED, ("sa",), subresources=("token",)
 )
-SERVICE_ACCOUNT = Kind(
-    "",
-    "v1",
-    "ServiceAccount",
-    "serviceaccounts",
-    True,
-    short_names=("sa",),
-    subresources=("token",),
+CONFIG_MAP = _core("ConfigMap", "configmaps", NAMESPACED, ("cm",))
+SECRET = _core("Secret", "secrets", NAMESPACED)
+ENDPOINTS = _core("Endpoints", "endpoints", NAMESPACED, ("ep",))
+EVENT = _core("Event", "events", NAMESPACED, ("ev",))
+LIMIT_RANGE = _core("LimitRange", "limitranges", NAMESPACED, ("limits",))
+RESOURCE_QUOTA = _core(
+    "ResourceQuota", "resourcequotas", NAMESPACED, ("quota",), subresources=_STATUS
 )
-CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", True, short_names=("cm",))
-SECRET = Kind("", "v1", "Secret", "secrets", True)
-ENDPOINTS = Kind("", "v1", "Endpoints", "endpoints", True, short_names=("ep",))
-EVENT = Kind("", "v1", "Event", "events", True, short_names=("ev",))
-LIMIT_RANGE = Kind("", "v1", "LimitRange", "limitranges", True, short_names=("limits",))
-RESOURCE_QUOTA = Kind(
-    "",
-    "v1",
-    "ResourceQuota",
-    "resourcequotas",
-    True,
-    short_names=("quota",),
-    subresources=("status",),
+PERSISTENT_VOLUME = _core(
+    "PersistentVolume", "persistentvolumes", CLUSTER, ("pv",), subresources=_STATUS
 )
-PERSISTENT_VOLUME = Kind(
-    "",
-    "v1",
-    "PersistentVolume",
-    "persistentvolumes",
-    False,
-    short_names=("pv",),
-    subresources=("status",),
+PERSISTENT_VOLUME_CLAIM = _core(
+    "PersistentVolumeClaim", "persistentvolumeclaims", NAMESPACED, ("pvc",), subresources=_STATUS
 )
-PERSISTENT_VOLUME_CLAIM = Kind(
-    "",
-    "v1",
-    "PersistentVolumeClaim",
-    "persistentvolumeclaims",
-    True,
-    short_names=("pvc",),
-    subresources=("status",),
-)
-POD_TEMPLATE = Kind("", "v1", "PodTemplate", "podtemplates", True, keeps_generation=True)
-REPLICATION_CONTROLLER = Kind(
-    "",
-    "v1",
+POD_TEMPLATE = _core("PodTemplate", "podtemplates", NAMESPACED, keeps_generation=True)
+REPLICATION_CONTROLLER = _core(
     "ReplicationController",
     "replicationcontrollers",
-    True,
-    short_names=("rc",),
-    categories=("all",),
-    subresources=("scale", "status"),
+    NAMESPACED,
+    ("rc",),
+    _ALL,
+    _SCALED,
     keeps_generation=True,
 )
-BINDING = Kind("", "v1", "Binding", "bindings", True, verbs=CREATE_ONLY)
-API_SERVICE = Kind(
-    "apiregistration.k8s.io",
-    "v1",
-    "APIService",
-    "apiservices",
-    False,
-    categories=("api-extensions",),
-    subresources=("status",),
-)
-DEPLOYMENT = Kind(
-    "apps",
-    "v1",
-    "Deployment",
-    "deployments",
-    True,
-    short_names=("deploy",),
-    categories=("all",),
-    subresources=("scale", "status"),
-    keeps_generation=True,
-)
-REPLICA_SET = Kind(
-    "apps",
-    "v1",
-    "ReplicaSet",
-    "replicasets",
-    True,
-    short_names=("rs",),
-    categories=("all",),
-    subresources=("scale", "status"),
-    keeps_generation=True,
-)
-STATEFUL_SET = Kind(
-    "apps",
-    "v1",
-    "StatefulSet",
-    "statefulsets",
-    True,
-    short_names=("sts",),
-    categories=("all",),
-    subresources=("scale", "status"),
-    keeps_generation=True,
-)
-DAEMON_SET = Kind(
-    "apps",
-    "v1",
-    "DaemonSet",
-    "daemonsets",
-    True,
-    short_names=("ds",),
-    categories=("all",),
-    subresources=("status",),
-    keeps_generation=True,
-)
-CONTROLLER_REVISION = Kind("apps", "v1", "ControllerRevision", "controllerrevisions", True)
-EVENTS_EVENT = Kind("events.k8s.io", "v1", "Event", "events", True, short_names=("ev",))
-SELF_SUBJECT_REVIEW = Kind(
-    "authentication.k8s.io",
-    "v1",
-    "SelfSubjectReview",
-    "selfsubjectreviews",
-    False,
-    verbs=CREATE_ONLY,
-)
-TOKEN_REVIEW = Kind(
-    "authentication.k8s.io", "v1", "TokenReview", "tokenreviews", False, verbs=CREATE_ONLY
-)
-LOCAL_SUBJECT_ACCESS_REVIEW = Kind(
-    "authorization.k8s.io",
-    "v1",
-    "LocalSubjectAccessReview",
-    "localsubjectaccessreviews",
-    True,
-    verbs=CREATE_ONLY,
-)
-SELF_SUBJECT_ACCESS_REVIEW = Kind(
-    "authorization.k8s.io",
-    "v1",
-    "SelfSubjectAccessReview",
-    "selfsubjectaccessreviews",
-    False,
-    verbs=CREATE_ONLY,
-)
-SELF_SUBJECT_RULES_REVIEW = Kind(
-    "authorization.k8s.io",
-    "v1",
-    "SelfSubjectRulesReview",
-    "selfsubjectrulesreviews",
-    False,
-    verbs=CREATE_ONLY,
-)
-SUBJECT_ACCESS_REVIEW = Kind(
-    "authorization.k8s.io",
-    "v1",
-    "SubjectAccessReview",
-    "subjectaccessreviews",
-    False,
-    verbs=CREATE_ONLY,
-)
-HORIZONTAL_POD_AUTOSCALER = Kind(
-    "autoscaling",
-    "v2",
-    "HorizontalPodAutoscaler",
-    "horizontalpodautoscalers",
-    True,
-    short_names=("hpa",),
-    categories=("all",),
-    subresources=("status",),
-)
-HORIZONTAL_POD_AUTOSCALER_V1 = Kind(
-    "autoscaling",
-    "v1",
-    "HorizontalPodAutoscaler",
-    "horizontalpodautoscalers",
-    True,
-    short_names=("hpa",),
-    categories=("all",),
-    subresources=("status",),
-)
-JOB = Kind(
-    "batch",
-    "v1",
-    "Job",
-    "jobs",
-    True,
-    categories=("all",),
-    subresources=("status",),
-    keeps_generation=True,
-)
-CRON_JOB = Kind(
-    "batch",
-    "v1",
-    "CronJob",
-    "cronjobs",
-    True,
-    short_names=("cj",),
-    categories=("all",),
-    subresources=("status",),
-    keeps_generation=True,
-)
-CERTIFICATE_SIGNING_REQUEST = Kind(
-    "certificates.k8s.io",
-    "v1",
-    "CertificateSigningRequest",
-    "certificatesigningrequests",
-    False,
-    short_names=("csr",),
-    subresources=("approval", "status"),
-)
-INGRESS = Kind(
-    "networking.k8s.io",
-    "v1",
-    "Ingress",
-    "ingresses",
-    True,
-    short_names=("ing",),
-    subresources=("status",),
-    keeps_generation=True,
-)
-INGRESS_CLASS = Kind(
-    "networking.k8s.io", "v1", "IngressClass", "ingressclasses", False, keeps_generation=True
-)
-NETWORK_POLICY = Kind(
-    "networking.k8s.io",
-    "v1",
-    "NetworkPolicy",
-    "networkpolicies",
-    True,
-    short_names=("netpol",),
-    keeps_generation=True,
-)
-IP_ADDRESS = Kind("networking.k8s.io", "v1", "IPAddress", "ipaddresses", False, short_names=("ip",))
-SERVICE_CIDR = Kind(
-    "networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", False, subresources=("status",)
-)
-POD_DISRUPTION_BUDGET = Kind(
-    "policy",
-    "v1",
-    "PodDisruptionBudget",
-    "poddisruptionbudgets",
-    True,
-    short_names=("pdb",),
-    subresources=("status",),
-    keeps_generation=True,
-)
-ROLE = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles", True)
-ROLE_BINDING = Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", True)
-CLUSTER_ROLE = Kind("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False)
-CLUSTER_ROLE_BINDING = Kind(
-    "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", False
-)
-STORAGE_CLASS = Kind(
-    "storage.k8s.io", "v1", "StorageClass", "storageclasses", False, short_names=("sc",)
-)
-VOLUME_ATTACHMENT = Kind(
-    "storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", False, subresources=("status",)
-)
-VOLUME_ATTRIBUTES_CLASS = Kind(
-    "storage.k8s.io",
-    "v1",
-    "VolumeAttributesClass",
-    "volumeattributesclasses",
-    False,
-    short_names=("vac",),
-)
-CSI_DRIVER = Kind("storage.k8s.io", "v1", "CSIDriver", "csidrivers", False)
-CSI_NODE = Kind("storage.k8s.io", "v1", "CSINode", "csinodes", False)
-CSI_STORAGE_CAPACITY = Kind(
-    "storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities", True
-)
-MUTATING_WEBHOOK_CONFIGURATION = Kind(
-    "admissionregistration.k8s.io",
-    "v1",
-    "MutatingWebhookConfiguration",
-    "mutatingwebhookconfigurations",
-    False,
-    categories=("api-extensions",),
-    keeps_generation=True,
-)
-VALIDATING_WEBHOOK_CONFIGURATION = Kind(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingWebhookConfiguration",
-    "validatingwebhookconfigurations",
-    False,
-    categories=("api-extensions",),
-    keeps_generation=True,
-)
-VALIDATING_ADMISSION_POLICY = Kind(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingAdmissionPolicy",
-    "validatingadmissionpolicies",
-    False,
-    categories=("api-extensions",),
-    subresources=("status",),
-    keeps_generation=True,
-)
-VALIDATING_ADMISSION_POLICY_BINDING = Kind(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingAdmissionPolicyBinding",
-    "validatingadmissionpolicybindings",
-    False,
-    categories=("api-extensions",),
-    keeps_generation=True,
-)
-PRIORITY_CLASS = Kind(
-    "scheduling.k8s.io",
-    "v1",
-    "PriorityClass",
-    "priorityclasses",
-    False,
-    short_names=("pc",),
-    keeps_generation=True,
-)
-LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases", True)
-RUNTIME_CLASS = Kind("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", False)
-ENDPOINT_SLICE = Kind(
-    "discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", True, keeps_generation=True
+BINDING = _core("Binding", "bindings", NAMESPACED, verbs=CREATE_ONLY)
+
+_apiregistration = partial(Kind, "apiregistration.k8s.io", "v1")
+API_SERVICE = _apiregistration(
+    "APIService", "apiservices", CLUSTER, categories=_EXTENSION, subresources=_STATUS
 )
 
-STORED = (
-    NAMESPACE,
-    NODE,
-    POD,
-    SERVICE,
-    SERVICE_ACCOUNT,
-    CONFIG_MAP,
-    SECRET,
-    ENDPOINTS,
-    EVENT,
-    LIMIT_RANGE,
-    RESOURCE_QUOTA,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    POD_TEMPLATE,
-    REPLICATION_CONTROLLER,
-    API_SERVICE,
-    DEPLOYMENT,
-    REPLICA_SET,
-    STATEFUL_SET,
-    DAEMON_SET,
-    CONTROLLER_REVISION,
-    EVENTS_EVENT,
-    HORIZONTAL_POD_AUTOSCALER,
-    HORIZONTAL_POD_AUTOSCALER_V1,
-    JOB,
-    CRON_JOB,
-    CERTIFICATE_SIGNING_REQUEST,
-    INGRESS,
-    INGRESS_CLASS,
-    NETWORK_POLICY,
-    IP_ADDRESS,
-    SERVICE_CIDR,
-    POD_DISRUPTION_BUDGET,
-    ROLE,
-    ROLE_BINDING,
-    CLUSTER_ROLE,
-    CLUSTER_ROLE_BINDING,
-    STORAGE_CLASS,
-    VOLUME_ATTACHMENT,
-    VOLUME_ATTRIBUTES_CLASS,
-    CSI_DRIVER,
-    CSI_NODE,
-    CSI_STORAGE_CAPACITY,
-    MUTATING_WEBHOOK_CONFIGURATION,
-    VALIDATING_WEBHOOK_CONFIGURATION,
-    VALIDATING_ADMISSION_POLICY,
-    VALIDATING_ADMISSION_POLICY_BINDING,
-    PRIORITY_CLASS,
-    LEASE,
-    RUNTIME_CLASS,
-    ENDPOINT_SLICE,
+_apps = partial(Kind, "apps", "v1")
+DEPLOYMENT = _apps(
+    "Deployment", "deployments", NAMESPACED, ("deploy",), _ALL, _SCALED, keeps_generation=True
 )
+REPLICA_SET = _apps(
+    "ReplicaSet", "replicasets", NAMESPACED, ("rs",), _ALL, _SCALED, keeps_generation=True
+)
+STATEFUL_SET = _apps(
+    "StatefulSet", "statefulsets", NAMESPACED, ("sts",), _ALL, _SCALED, keeps_generation=True
+)
+DAEMON_SET = _apps(
+    "DaemonSet", "daemonsets", NAMESPACED, ("ds",), _ALL, _STATUS, keeps_generation=True
+)
+CONTROLLER_REVISION = _apps("ControllerRevision", "controllerrevisions", NAMESPACED)
+
+_events = partial(Kind, "events.k8s.io", "v1")
+EVENTS_EVENT = _events("Event", "events", NAMESPACED, ("ev",))
+
+_authentication = partial(Kind, "authentication.k8s.io", "v1")
+SELF_SUBJECT_REVIEW = _authentication(
+    "SelfSubjectReview", "selfsubjectreviews", CLUSTER, verbs=CREATE_ONLY
+)
+TOKEN_REVIEW = _authentication("TokenReview", "tokenreviews", CLUSTER, verbs=CREATE_ONLY)
+
+_authorization = partial(Kind, "authorization.k8s.io", "v1")
+LOCAL_SUBJECT_ACCESS_REVIEW = _authorization(
+    "LocalSubjectAccessReview", "localsubjectaccessreviews", NAMESPACED, verbs=CREATE_ONLY
+)
+SELF_SUBJECT_ACCESS_REVIEW = _authorization(
+    "SelfSubjectAccessReview", "selfsubjectaccessreviews", CLUSTER, verbs=CREATE_ONLY
+)
+SELF_SUBJECT_RULES_REVIEW = _authorization(
+    "SelfSubjectRulesReview", "selfsubjectrulesreviews", CLUSTER, verbs=CREATE_ONLY
+)
+SUBJECT_ACCESS_REVIEW = _authorization(
+    "SubjectAccessReview", "subjectaccessreviews", CLUSTER, verbs=CREATE_ONLY
+)
+
+_autoscaling = partial(Kind, "autoscaling", "v2")
+HORIZONTAL_POD_AUTOSCALER = _autoscaling(
+    "HorizontalPodAutoscaler", "horizontalpodautoscalers", NAMESPACED, ("hpa",), _ALL, _STATUS
+)
+
+_autoscaling_v1 = partial(Kind, "autoscaling", "v1")
+HORIZONTAL_POD_AUTOSCALER_V1 = _autoscaling_v1(
+    "HorizontalPodAutoscaler", "horizontalpodautoscalers", NAMESPACED, ("hpa",), _ALL, _STATUS
+)
+
+_batch = partial(Kind, "batch", "v1")
+JOB = _batch(
+    "Job", "jobs", NAMESPACED, categories=_ALL, subresources=_STATUS, keeps_generation=True
+)
+CRON_JOB = _batch("CronJob", "cronjobs", NAMESPACED, ("cj",), _ALL, _STATUS, keeps_generation=True)
+
+_certificates = partial(Kind, "certificates.k8s.io", "v1")
+CERTIFICATE_SIGNING_REQUEST = _certificates(
+    "CertificateSigningRequest",
+    "certificatesigningrequests",
+    CLUSTER,
+    ("csr",),
+    subresources=("approval", "status"),
+)
+
+_networking = partial(Kind, "networking.k8s.io", "v1")
+INGRESS = _networking(
+    "Ingress", "ingresses", NAMESPACED, ("ing",), subresources=_STATUS, keeps_generation=True
+)
+INGRESS_CLASS = _networking("IngressClass", "ingressclasses", CLUSTER, keeps_generation=True)
+NETWORK_POLICY = _networking(
+    "NetworkPolicy", "networkpolicies", NAMESPACED, ("netpol",), keeps_generation=True
+)
+IP_ADDRESS = _networking("IPAddress", "ipaddresses", CLUSTER, ("ip",))
+SERVICE_CIDR = _networking("ServiceCIDR", "servicecidrs", CLUSTER, subresources=_STATUS)
+
+_policy = partial(Kind, "policy", "v1")
+POD_DISRUPTION_BUDGET = _policy(
+    "PodDisruptionBudget",
+    "poddisruptionbudgets",
+    NAMESPACED,
+    ("pdb",),
+    subresources=_STATUS,
+    keeps_generation=True,
+)
+
+_rbac = partial(Kind, "rbac.authorization.k8s.io", "v1")
+ROLE = _rbac("Role", "roles", NAMESPACED)
+ROLE_BINDING = _rbac("RoleBinding", "rolebindings", NAMESPACED)
+CLUSTER_ROLE = _rbac("ClusterRole", "clusterroles", CLUSTER)
+CLUSTER_ROLE_BINDING = _rbac("ClusterRoleBinding", "clusterrolebindings", CLUSTER)
+
+_storage = partial(Kind, "storage.k8s.io", "v1")
+STORAGE_CLASS = _storage("StorageClass", "storageclasses", CLUSTER, ("sc",))
+VOLUME_ATTACHMENT = _storage("VolumeAttachment", "volumeattachments", CLUSTER, subresources=_STATUS)
+VOLUME_ATTRIBUTES_CLASS = _storage(
+    "VolumeAttributesClass", "volumeattributesclasses", CLUSTER, ("vac",)
+)
+CSI_DRIVER = _storage("CSIDriver", "csidrivers", CLUSTER)
+CSI_NODE = _storage("CSINode", "csinodes", CLUSTER)
+CSI_STORAGE_CAPACITY = _storage("CSIStorageCapacity", "csistoragecapacities", NAMESPACED)
+
+_admissionregistration = partial(Kind, "admissionregistration.k8s.io", "v1")
+MUTATING_WEBHOOK_CONFIGURATION = _admissionregistration(
+    "MutatingWebhookConfiguration",
+    "mutatingwebhookconfigurations",
+    CLUSTER,
+    categories=_EXTENSION,
+    keeps_generation=True,
+)
+VALIDATING_WEBHOOK_CONFIGURATION = _admissionregistration(
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    CLUSTER,
+    categories=_EXTENSION,
+    keeps_generation=True,
+)
+VALIDATING_ADMISSION_POLICY = _admissionregistration(
+    "ValidatingAdmissionPolicy",
+    "validatingadmissionpolicies",
+    CLUSTER,
+    categories=_EXTENSION,
+    subresources=_STATUS,
+    keeps_generation=True,
+)
+VALIDATING_ADMISSION_POLICY_BINDING = _admissionregistration(
+    "ValidatingAdmissionPolicyBinding",
+    "validatingadmissionpolicybindings",
+    CLUSTER,
+    categories=_EXTENSION,
+    keeps_generation=True,
+)
+
+_scheduling = partial(Kind, "scheduling.k8s.io", "v1")
+PRIORITY_CLASS = _scheduling(
+    "PriorityClass", "priorityclasses", CLUSTER, ("pc",), keeps_generation=True
+)
+
+_coordination = partial(Kind, "coordination.k8s.io", "v1")
+LEASE = _coordination("Lease", "leases", NAMESPACED)
+
+_node = partial(Kind, "node.k8s.io", "v1")
+RUNTIME_CLASS = _node("RuntimeClass", "runtimeclasses", CLUSTER)
+
+_discovery = partial(Kind, "discovery.k8s.io", "v1")
+ENDPOINT_SLICE = _discovery("EndpointSlice", "endpointslices", NAMESPACED, keeps_generation=True)
+
+# Objects that are kept; reviews, and the old way to bind a pod, are only ever posted.
 REVIEWS = (
     BINDING,
     SELF_SUBJECT_REVIEW,
@@ -475,7 +283,9 @@ REVIEWS = (
     SELF_SUBJECT_RULES_REVIEW,
     SUBJECT_ACCESS_REVIEW,
 )
-BUILT_IN = (*STORED, *REVIEWS)
+# Everything above, in the order discovery shows it: groups by priority, as upstream has them.
+BUILT_IN = tuple(kind for kind in list(globals().values()) if isinstance(kind, Kind))
+STORED = tuple(kind for kind in BUILT_IN if kind not in REVIEWS)
 
 
 class Kinds:

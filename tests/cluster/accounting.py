@@ -34,6 +34,9 @@ SERVER = (
     "--skip-name-resolve",
     "--skip-log-bin",
     "--innodb-buffer-pool-size=32M",
+    # Recent versions reserve terabytes of addresses for a pool that grows; older ones know no such
+    # option.
+    "--loose-innodb-buffer-pool-size-max=64M",
     "--innodb-log-file-size=8M",
     "--innodb-data-file-path=ibdata1:4M:autoextend",
     "--innodb-autoextend-increment=4",
@@ -98,7 +101,7 @@ class Accounting:
         shutil.chown(self.data, "mysql", "mysql")
         install = ["mariadb-install-db", "--no-defaults", "--user=mysql", f"--datadir={self.data}"]
         install += ["--skip-test-db", "--auth-root-authentication-method=normal"]
-        sizes = [option for option in SERVER if option.startswith("--innodb-")]
+        sizes = [option for option in SERVER if "innodb-" in option]
         self.cluster.run(HEAD, [*install, *sizes])
         self._start_server()
         client = ["mariadb", "--no-defaults", f"--socket={self.data}/socket"]
@@ -131,7 +134,12 @@ class Accounting:
                 stderr=log,
                 start_new_session=True,
             )
-        wait_until((self.data / "socket").exists, "MariaDB listens")
+        wait_until(self._server_listens, "MariaDB listens")
+
+    def _server_listens(self) -> bool:
+        if self._server is not None and self._server.poll() is not None:
+            raise RuntimeError(f"MariaDB has ended, see {self.cluster.log}/mariadbd.log")
+        return (self.data / "socket").exists()
 
     def _start_slurmdbd(self) -> None:
         self.cluster.run(HEAD, ["slurmdbd"])

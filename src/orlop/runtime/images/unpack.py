@@ -24,6 +24,7 @@ _WHITEOUT = ".wh."
 _OPAQUE = ".wh..wh..opq"
 _MOST_LINKS = 40  # as the kernel
 _CHUNK = 1 << 20
+_READ = 1 << 15  # tarfile copies what is left of its buffer with every read
 # Runtimes mount onto these; images made from scratch lack them.
 _FOLDERS = {"dev": 0o755, "etc": 0o755, "proc": 0o555, "run": 0o755, "sys": 0o555, "tmp": 0o1777}
 _FILES = ("etc/hostname", "etc/hosts", "etc/resolv.conf")
@@ -249,7 +250,7 @@ def unpack(root: str, layers: Iterator[dict[str, str]]) -> None:
         try:
             with (
                 opened(layer["path"]) as stream,
-                tarfile.open(fileobj=stream, mode="r|", bufsize=_CHUNK) as archive,
+                tarfile.open(fileobj=stream, mode="r|", bufsize=_READ) as archive,
             ):
                 target.layer(archive)
         except (tarfile.TarError, EOFError, gzip.BadGzipFile) as error:

@@ -138,7 +138,7 @@ class Pod:
         rootfs = None if self.runtime == "host" else str(self.stage.rootfs(self.user))
         return {"rootfs": rootfs, **container}
 
-    def start(self) -> Pod:
+    def start(self, pass_fds: tuple[int, ...] = ()) -> Pod:
         env = {"PATH": PATH, "SLURM_JOB_ID": "17", "SLURMD_NODENAME": "n1", **self.env}
         command = [*self.prefix, self.python, "-I", str(self.stage.agent), str(self.folder)]
         if IS_ROOT:
@@ -147,7 +147,12 @@ class Pod:
             node = ["unshare", "--mount", "--propagation", "private", "sh", "-c", _NODE, "sh"]
             command = [*node, *procs, "--", "setpriv", *ids, *command]
         self.process = subprocess.Popen(
-            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            pass_fds=pass_fds,
         )
         return self
 

@@ -27,13 +27,18 @@ def own_addresses(endpoint_file: str) -> list[str]:
     return found or ["127.0.0.1"]
 
 
-def _targets(endpoint_file: str) -> list[str]:
+def endpoints_in(path: str) -> list[str]:
+    """Where the kubelet listens now, `host:port` each; empty if the file does not say."""
     try:
-        with open(endpoint_file, "rb") as file:
-            endpoints = loads(file.read())["endpoints"]
-    except (OSError, ValueError, KeyError):
+        with open(path, "rb") as file:
+            found = loads(file.read())["endpoints"]
+        return [endpoint for endpoint in found if isinstance(endpoint, str)]
+    except (OSError, ValueError, KeyError, TypeError):
         return []
-    hosts = [endpoint.rpartition(":")[0] for endpoint in endpoints]
+
+
+def _targets(endpoint_file: str) -> list[str]:
+    hosts = [endpoint.rpartition(":")[0] for endpoint in endpoints_in(endpoint_file)]
     return [host for host in hosts if host.replace(".", "").isdigit()]
 
 

@@ -63,10 +63,8 @@ class Run:
         else:
             out_read, out_write = os.pipe()
             err_read, err_write = os.pipe()
-            in_read, self.stdin = os.pipe()
+            in_read = self._make_stdin()
             given, kept = (in_read, out_write, err_write), {out_read: "stdout", err_read: "stderr"}
-        if not self.box.container.stdin:
-            self._close_stdin()
         for fd, stream in kept.items():
             self._watch(fd)
             self._streams[fd] = stream
@@ -79,6 +77,13 @@ class Run:
         finally:
             for fd in set(given):
                 os.close(fd)
+
+    def _make_stdin(self) -> int:
+        """The container's end of its standard input, which is empty unless it asks for one."""
+        if not self.box.container.stdin:
+            return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        read_end, self.stdin = os.pipe()
+        return read_end
 
     def _close_stdin(self) -> None:
         if self.stdin >= 0:

@@ -13,6 +13,7 @@ import threading
 import time
 
 from .. import wellknown
+from .addresses import endpoints_in
 from .frames import Broken
 from .journal import Journal
 from .lean import loads, value
@@ -107,13 +108,11 @@ class Uplink:
         path = f"{wellknown.AGENT_PATH}/{pod.namespace}/{pod.name}/{pod.uid}"
         kubelet = self._plan.kubelet
         try:
-            with open(kubelet["endpointFile"], "rb") as file:
-                endpoints = loads(file.read())["endpoints"]
-            with open(os.path.join(self._folder, wellknown.TOKEN_FILE)) as token_file:
-                token = token_file.read().strip()
-        except (OSError, ValueError, KeyError):
+            with open(os.path.join(self._folder, wellknown.TOKEN_FILE)) as file:
+                token = file.read().strip()
+        except OSError:
             return None
-        for endpoint in endpoints:
+        for endpoint in endpoints_in(kubelet.get("endpointFile", "")):
             try:
                 return dial(endpoint, kubelet["ca"], kubelet["serverName"], path, token)
             except Broken:

@@ -59,6 +59,14 @@ def sync() -> str:
     return "synced .venv"
 
 
+def uv_from_cache(*words: str | Path) -> None:
+    """Runs uv with what it has, quickly and without a network; with one if it must."""
+    try:
+        uv("--offline", *words)
+    except subprocess.CalledProcessError:
+        uv(*words)
+
+
 def uv(*words: str | Path) -> None:
     """Runs uv on the project; a Python environment that happens to be active is not meant."""
     environment = {k: v for k, v in os.environ.items() if k != "VIRTUAL_ENV"}

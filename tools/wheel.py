@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .devroot import PROJECT, DevRoot
-from .environment import PYTHON, UV, uv
+from .environment import PYTHON, UV, uv, uv_from_cache
 from .locks import locked
 from .steps import Lacking, Step
 
@@ -59,7 +59,7 @@ def _sources() -> Iterator[Path]:
 
 def build(folder: Path) -> Path:
     """Builds the wheel into `folder`."""
-    uv("build", "--wheel", "--python", PYTHON, "--out-dir", folder)
+    uv_from_cache("build", "--wheel", "--python", PYTHON, "--out-dir", folder)
     return next(folder.glob("*.whl"))
 
 
@@ -70,7 +70,7 @@ def _install(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         wheel = build(Path(place))
         uv("venv", "--python", PYTHON, folder)
-        uv("pip", "install", "--python", folder / "bin" / "python", wheel)
+        uv_from_cache("pip", "install", "--python", folder / "bin" / "python", wheel)
 
 
 def _link(link: Path, target: Path) -> None:

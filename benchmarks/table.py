@@ -1,4 +1,4 @@
-"""What a benchmark answers: named samples, and one of them as the measure of the others.
+"""What a benchmark answers: named samples, and which is the measure of which.
 
 Made by each benchmark, printed by `python -m benchmarks`. Medians, because machines are noisy; it
 never throws a sample away.
@@ -10,39 +10,33 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+HEADER = ("", "runs", "median", "p10", "p90", "over the plain tool", "ratio")
+
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Seconds, by way of doing it; `plain` is the way to which the others are compared."""
+    """Seconds, by way of doing it; `plain` names the way by hand to which a way is compared."""
 
     title: str
     seconds: Mapping[str, Sequence[float]]
-    plain: str
+    plain: Mapping[str, str]
     aim: str = ""
 
     def rows(self) -> list[tuple[str, ...]]:
-        base = statistics.median(self.seconds[self.plain])
-        rows = []
-        for name, samples in self.seconds.items():
-            median = statistics.median(samples)
-            beside = name != self.plain
-            rows.append(
-                (
-                    name,
-                    str(len(samples)),
-                    _ms(median),
-                    _ms(quantile(samples, 0.1)),
-                    _ms(quantile(samples, 0.9)),
-                    f"{(median - base) * 1000:+.0f} ms" if beside else "",
-                    f"{median / base:.2f}" if beside else "1",
-                )
-            )
-        return rows
+        return [self._row(name, samples) for name, samples in self.seconds.items()]
+
+    def _row(self, name: str, samples: Sequence[float]) -> tuple[str, ...]:
+        median = statistics.median(samples)
+        shown = [median, quantile(samples, 0.1), quantile(samples, 0.9)]
+        row = (name, str(len(samples)), *(f"{seconds * 1000:.0f} ms" for seconds in shown))
+        if name not in self.plain:
+            return (*row, "", "")
+        base = statistics.median(self.seconds[self.plain[name]])
+        return (*row, f"{(median - base) * 1000:+.0f} ms", f"{median / base:.2f}")
 
     def __str__(self) -> str:
-        header = ("", "runs", "median", "p10", "p90", f"over {self.plain}", "ratio")
-        lines = [header, *self.rows()]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+        lines = [HEADER, *self.rows()]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER))]
         first = widths.pop(0)
         text = [
             line[0].ljust(first)
@@ -57,7 +51,3 @@ class Samples:
 def quantile(samples: Sequence[float], part: float) -> float:
     ordered = sorted(samples)
     return ordered[min(len(ordered) - 1, int(len(ordered) * part))]
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms"

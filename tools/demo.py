@@ -6,6 +6,7 @@ Everything is done by commands that a user would type, and printed as such.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import textwrap
@@ -173,7 +174,7 @@ def down(stage: Stage) -> int:
 
 
 def main() -> int:
-    stage = find_stage("demo")
+    stage = find_stage(os.environ.get("ORLOP_DEMO", "demo"))
     if sys.argv[1:] == ["down"]:
         return down(stage)
     try:

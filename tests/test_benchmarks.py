@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import benchmarks
+from benchmarks.__main__ import BENCHMARKS, main
+from benchmarks.table import Samples, quantile
+
+MS = 0.001
+SAMPLES = Samples(
+    "Start",
+    {"by hand": [100 * MS, 110 * MS, 300 * MS], "ours": [150 * MS, 160 * MS, 165 * MS]},
+    {"ours": "by hand"},
+    "Aim: fast.",
+)
+
+
+def test_medians_are_compared_with_the_plain_tools():
+    assert SAMPLES.rows() == [
+        ("by hand", "3", "110 ms", "100 ms", "300 ms", "", ""),
+        ("ours", "3", "160 ms", "150 ms", "165 ms", "+50 ms", "1.45"),
+    ]
+
+
+def test_the_table_is_aligned_and_says_its_aim():
+    lines = str(SAMPLES).splitlines()
+    assert lines[0] == "Start"
+    assert len({len(line) for line in lines[2:5]}) == 1
+    assert lines[-1] == "Aim: fast."
+
+
+def test_quantiles_of_few_samples_are_samples():
+    assert quantile([3.0, 1.0, 2.0], 0.1) == 1.0
+    assert quantile([3.0, 1.0, 2.0], 0.9) == 3.0
+    assert quantile([5.0], 0.9) == 5.0
+
+
+def test_an_unknown_benchmark_is_named(capsys):
+    assert main(["nonsense"]) == 2
+    said = capsys.readouterr().out
+    assert [name for name in ("nonsense", *BENCHMARKS) if name not in said] == []
+
+
+def test_the_driver_needs_nothing_but_the_standard_library():
+    """It is sent to a Python that has nothing else."""
+    tree = ast.parse((Path(benchmarks.__path__[0]) / "pod_start_driver.py").read_text())
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
+    froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names = {alias.name for node in imports for alias in node.names}
+    names |= {node.module or "." for node in froms}
+    assert {name.partition(".")[0] for name in names} <= set(sys.stdlib_module_names)

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Iterator
 
 from ..engine import Machine
 from ..errors import EngineError, EngineUnavailable
+from ..runtime.detect import runtimes as find_runtimes
 from ..settings import Paths, Settings
 from ..slurm import detect
 from ..slurm.commands import Commands
 from .engines import LOCAL, SLURM, chosen_engine, engine_for
 from .findings import Finding, note, ok, problem
-from .runtimes import runtimes as find_runtimes
 from .survey import described
 
 NEEDED = ("sbatch", "squeue", "scancel", "sinfo", "scontrol")

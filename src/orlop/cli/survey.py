@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from ..engine import Machine
 from ..errors import EngineError
+from ..runtime.detect import Runtime, runtimes
 from ..settings import Paths, Settings
 from . import filesystem
 from .engines import engine_for
-from .runtimes import Runtime, runtimes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,128 @@
+"""The agent as the batch script of a real Slurm job: its signals, its cgroups, its requeue."""
+
+from __future__ import annotations
+
+import shutil
+import time
+
+import pytest
+
+from orlop.agent.build import build
+from tests.cluster.spec import Spec
+
+from .pods import PYTHON, Pod, Stage, container, give
+
+TRAP = "echo ready; trap 'echo stopping; exit 0' TERM; while :; do sleep 0.05; done"
+
+
+@pytest.fixture(scope="module")
+def cluster(slurm_with):
+    return slurm_with(Spec(nodes=2, cgroups=True))
+
+
+@pytest.fixture(scope="module")
+def shared(cluster):
+    """Pods, images and the agent in the user's home, as on a real site."""
+    folder = cluster.home / "agent-test"
+    folder.mkdir()
+    yield Stage(folder, build(folder / "agent.pyz"))
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def submit(cluster, shared):
+    """Submits pods as jobs, which are gone at the end of the test."""
+    jobs = []
+
+    def submit(*containers, flags=(), **options):
+        pod = shared.pod(*containers, user=cluster.user, **options)
+        script = pod.folder / "job.sh"
+        script.write_text(f"#!/bin/sh\nexec {PYTHON} -I {shared.agent} {pod.folder}\n")
+        give(pod.folder, cluster.user)
+        options = ["--parsable", "--mem=200", f"--output={pod.folder}/slurm.out", *flags]
+        done = cluster.run("head", ["sbatch", *options, str(script)], user=cluster.user)
+        pod.job = done.stdout.strip()
+        jobs.append(pod.job)
+        return pod
+
+    yield submit
+    cluster.run("head", ["scancel", *jobs], user=cluster.user, check=False)
+    cluster.wait_idle()
+
+
+def finished(pod: Pod) -> dict:
+    return pod.wait_for(lambda: (pod.records("finished") or [None])[-1], timeout=30)
+
+
+@pytest.mark.parametrize("runtime", ["crun", "apptainer", "host"])
+def test_a_job_runs_its_pod(submit, runtime):
+    pod = submit(container(script="echo $SLURM_JOB_ID; hostname; exit 3"), runtime=runtime,
+                 plan={"passEnv": ["SLURM_JOB_ID"]})  # fmt: skip
+    assert finished(pod)["phase"] == "Failed"
+    assert pod.lines() == [pod.job, pod.folder.name]
+    assert pod.status()["exitCode"] == 3
+    (started,) = pod.records("started")
+    assert started["job"] == pod.job
+    assert started["node"] in ("n1", "n2")
+    assert started["addresses"][0].startswith("10.77.0.")
+
+
+@pytest.mark.parametrize("runtime", ["crun", "apptainer", "host"])
+def test_scancel_ends_the_pod_gracefully(submit, cluster, runtime):
+    pod = submit(container(script=TRAP), runtime=runtime)
+    pod.wait_for_line("ready")
+    cluster.run("head", ["scancel", pod.job], user=cluster.user)
+    assert finished(pod)["reason"] == "Terminated"
+    assert "stopping" in pod.lines()
+    assert pod.status()["exitCode"] == 0
+    assert [record["why"] for record in pod.records("terminating")] == ["signal"]
+
+
+def test_what_does_not_stop_is_killed_and_recorded_before_slurm_kills_all(submit, cluster):
+    wait = float(cluster.run("head", ["scontrol", "show", "config"]).stdout
+                 .split("KillWait")[1].split()[1])  # fmt: skip
+    pod = submit(container(script="echo ready; exec sleep 300"), plan={"killWait": wait},
+                 spec={"terminationGracePeriodSeconds": 300})  # fmt: skip
+    pod.wait_for_line("ready")
+    before = time.monotonic()
+    cluster.run("head", ["scancel", pod.job], user=cluster.user)
+    assert finished(pod)["reason"] == "Terminated"
+    assert time.monotonic() - before < wait
+    assert pod.status()["signal"] == 9
+
+
+@pytest.mark.parametrize("runtime", ["crun", "apptainer", "host"])
+def test_a_container_over_its_memory_is_killed_alone_in_its_job(submit, runtime):
+    hungry = "x=$(head -c 150m /dev/zero | tr '\\0' x); echo ${#x}"
+    pod = submit(
+        container("fat", script=hungry, memoryLimit=20 << 20),
+        container("slim", script="sleep 2; echo alive", memoryLimit=20 << 20),
+        runtime=runtime,
+    )
+    finished(pod)
+    assert {"reason": "OOMKilled", "exitCode": 137}.items() <= pod.status("fat").items()
+    assert pod.lines("slim") == ["alive"]
+    assert pod.records("condition") == []
+
+
+def test_a_requeued_job_goes_on(submit, cluster):
+    pod = submit(container(script=TRAP), flags=["--requeue"])
+    pod.wait_for_line("ready")
+    cluster.run("head", ["scontrol", "requeue", pod.job], user=cluster.user)
+    pod.wait_for(lambda: "ready" in pod.lines(restart=1), timeout=60)
+    assert [record["restart"] for record in pod.records("started")] == [0, 1]
+
+
+def test_nothing_of_a_killed_job_goes_on(submit, cluster):
+    mark = f"300.{time.time_ns() % 1_000_000}"
+    pod = submit(container(script=f"setsid sleep {mark} & echo ready; exec sleep {mark}"))
+    pod.wait_for_line("ready")
+    cluster.run("head", ["scancel", "--signal=KILL", "--batch", pod.job], user=cluster.user)
+
+    def left():
+        found = ""
+        for node in ("n1", "n2"):
+            found += cluster.run(node, ["pgrep", "-f", f"sleep {mark}"], check=False).stdout
+        return found
+
+    pod.wait_for(lambda: not left(), timeout=20)

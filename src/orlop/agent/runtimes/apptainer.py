@@ -116,6 +116,8 @@ def _options_outside(box: Box, hidden: str) -> list[str]:
     options += ["--pwd", "/", "--no-mount", NO_MOUNTS]
     if not box.container.read_only_root:
         options.append("--writable-tmpfs")
+    for name in ("dev", "proc", "sys"):  # the one thing that apptainer does not make
+        os.makedirs(os.path.join(box.root, name), exist_ok=True)
     binds = [Bind(hidden, HIDDEN)]
     binds += [bind for bind in box.binds if not bind.path.startswith(("/dev/", "/sys"))]
     return options + [word for bind in binds for word in ("--mount", _mount(bind))]

@@ -12,7 +12,7 @@ import os
 
 from .. import capabilities, devices, syscalls
 from ..plan import User
-from ..points import make_points
+from ..points import inside, make_points
 from ..volumes import Bind
 from . import Box, Launch
 from .mirror import mirror_root
@@ -132,7 +132,7 @@ def _enter_root(box: Box) -> None:
     else:
         syscalls.bind("/proc", proc)
     for bind in binds:
-        target = os.path.join(root, bind.path[1:])
+        target = inside(root, bind.path)
         syscalls.bind(bind.source, target)
         if bind.read_only:
             syscalls.make_read_only(target)

@@ -79,7 +79,8 @@ class Loop(abc.ABC, Generic[K]):
         self.recorder = Recorder(api, self.name, clock=self.clock)
         self.queue: WorkQueue[K] = WorkQueue(backoff=_BACKOFF, clock=self.clock)
         self.log = logger(f"orlop.controllers.{self.name}")
-        self._not_before: dict[K, float] = {}
+        self._resting: dict[K, asyncio.TimerHandle] = {}
+        self._asked: set[K] = set()  # while they rested
         self._watched: list[tuple[Informer, Handler]] = []
 
     @abc.abstractmethod
@@ -110,6 +111,9 @@ class Loop(abc.ABC, Generic[K]):
         finally:
             for informer, handler in self._watched:
                 informer.unsubscribe(handler)
+            for timer in self._resting.values():
+                timer.cancel()
+            self._resting.clear()
             self.queue.close()
 
     async def _work(self) -> None:
@@ -120,17 +124,17 @@ class Loop(abc.ABC, Generic[K]):
                 await asyncio.sleep(0)
                 turn = loop.time()
             key = await self.queue.get()
-            early = self._not_before.pop(key, 0.0) - self.clock.now()
             try:
-                if early > 0:
-                    self.queue.add_after(key, early)
+                if key in self._resting:
+                    self._asked.add(key)
                 else:
                     await self._reconcile(key)
             finally:
                 self.queue.done(key)
 
     async def _reconcile(self, key: K) -> None:
-        began = self.clock.now()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             result = await self.reconcile(key)
         except (errors.Conflict, errors.NotFound, errors.AlreadyExists) as error:
@@ -147,9 +151,20 @@ class Loop(abc.ABC, Generic[K]):
             self.queue.forget(key)
             if result.after is not None:
                 self.queue.add_after(key, result.after)
-            took = self.clock.now() - began
+            took = loop.time() - began
             if took > _QUICK and result.after != 0:
-                self._not_before[key] = began + took + min(took * _REST, _LONGEST_REST)
+                self._rest(key, min(took * _REST, _LONGEST_REST))
+
+    def _rest(self, key: K, seconds: float) -> None:
+        """Whatever asks for the key in the meantime is answered once, afterwards."""
+        loop = asyncio.get_running_loop()
+        self._resting[key] = loop.call_later(seconds, self._wake, key)
+
+    def _wake(self, key: K) -> None:
+        del self._resting[key]
+        if key in self._asked:
+            self._asked.discard(key)
+            self.queue.add(key)
 
 
 class Controller(Loop[Key]):

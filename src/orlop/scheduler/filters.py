@@ -13,11 +13,11 @@ from typing import NamedTuple
 from .. import wellknown
 from ..api import quantity
 from ..api.objects import Obj, annotations_of, condition_of, labels_of, meta
+from ..client.affinity import matches_selector, untolerated
 from ..errors import ConfigError
 from ..slurm.job import requested_partition
 from ..slurm.partitions import MAX_CPUS_LABEL, MAX_MEMORY_LABEL
 from ..slurm.resources import GPU_RESOURCES, demand
-from .affinity import matches_selector, untolerated
 
 _UNSCHEDULABLE_TAINT: Obj = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 _MIB = 1 << 20

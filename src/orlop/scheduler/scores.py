@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..api.objects import Obj, labels_of, meta
+from ..client.affinity import preference, untolerated
 from ..slurm.partitions import DEFAULT_LABEL
-from .affinity import preference, untolerated
 
 
 def best(pod: Obj, nodes: Sequence[Obj]) -> Obj:

@@ -1,6 +1,7 @@
 """Node selectors, node affinity, taints and tolerations, as Kubernetes defines them.
 
-Used by the filters and the scores. Pure. As component-helpers/scheduling/corev1.
+Used by whoever chooses nodes: the scheduler's filters and scores, and the DaemonSet controller.
+Pure. As component-helpers/scheduling/corev1.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orlop.scheduler.affinity import matches_selector, preference, untolerated
+from orlop.client.affinity import matches_selector, preference, untolerated
 from tests.scheduler.nodes import a_node, a_pod
 
 NODE = a_node("n1", labels={"disk": "ssd", "cores": "32"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from orlop.engine import JobState
@@ -183,10 +185,20 @@ def test_a_job_is_found_by_the_folder_it_ran_in():
     assert queue.job_in_folder(text, "/nowhere") is None
 
 
-def test_ten_thousand_jobs_are_read_well_within_a_tick():
-    import time
-
+def test_a_line_seen_before_is_not_read_again():
     text = "".join(squeue_line(JobID=str(n), Comment=f"orlop:c0ffee:{n}") for n in range(10000))
-    started = time.perf_counter()
-    assert len(parse_squeue(text, "c0ffee")) == 10000
-    assert time.perf_counter() - started < 1.0
+    listing = queue.Listing("c0ffee")
+    first = listing.read(text)
+    started = time.process_time()
+    second = listing.read(text + squeue_line(JobID="10001"))
+    assert time.process_time() - started < 0.1
+    assert len(second) == 10001
+    assert all(second[job] is first[job] for job in first)
+
+
+def test_a_job_that_changed_or_left_is_read_anew():
+    listing = queue.Listing("c0ffee")
+    listing.read(squeue_line(State="PENDING") + squeue_line(JobID="18"))
+    jobs = listing.read(squeue_line(State="RUNNING"))
+    assert list(jobs) == ["17"]
+    assert jobs["17"].state is JobState.RUNNING

@@ -66,6 +66,7 @@ class SlurmJobs:
         self._limits: dict[str, tuple[float | None, float | None]] = {}
         self._missing_since: dict[JobId, float] = {}
         self._leads: dict[str, float] = {}
+        self._listing = queue.Listing(cluster_uid, self._lead)
 
     # What Slurm is and has
 
@@ -207,7 +208,7 @@ class SlurmJobs:
 
     async def _squeue(self, _: list[None]) -> dict[JobId, Job]:
         text = await self._commands.run("squeue", *queue.SQUEUE)
-        return queue.parse_squeue(text, self._cluster_uid, self._lead)
+        return self._listing.read(text)
 
     async def ended(self, ids: Collection[JobId]) -> Mapping[JobId, Job]:
         """From the accounting where there is one; what slurmctld still knows, from slurmctld."""

@@ -40,18 +40,38 @@ def no_lead(folder: str) -> float:
     return 0.0
 
 
-def parse_squeue(text: str, cluster_uid: str, lead: Lead = no_lead) -> dict[JobId, Job]:
-    """Jobs of this cluster; what sbatch was refused, which Slurm lists too, is none."""
-    found: dict[JobId, Job] = {}
-    for line in text.splitlines():
+class Listing:
+    """Reads squeue's answers of one cluster, tick after tick.
+
+    Of thousands of jobs few change between two ticks; a line seen before is not read again.
+    """
+
+    def __init__(self, cluster_uid: str, lead: Lead = no_lead) -> None:
+        self._cluster_uid = cluster_uid
+        self._lead = lead
+        self._known: dict[str, Job | None] = {}
+
+    def read(self, text: str) -> dict[JobId, Job]:
+        """Jobs of this cluster; what sbatch was refused, which Slurm lists too, is none."""
+        known = self._known
+        self._known = {
+            line: known[line] if line in known else self._job(line) for line in text.splitlines()
+        }
+        return {found.id: found for found in self._known.values() if found is not None}
+
+    def _job(self, line: str) -> Job | None:
         fields = line.split(SEPARATOR)
         if len(fields) != len(SQUEUE_FIELDS) + 1:
-            continue
+            return None
         row = dict(zip(SQUEUE_FIELDS, fields, strict=False))
-        uid = job.pod_uid_of(row["Comment"], cluster_uid)
-        if uid and row["JobID"].isdigit() and not _was_refused(row):
-            found[JobId(row["JobID"])] = _from_squeue(row, uid, lead)
-    return found
+        uid = job.pod_uid_of(row["Comment"], self._cluster_uid)
+        is_ours = uid and row["JobID"].isdigit() and not _was_refused(row)
+        return _from_squeue(row, uid, self._lead) if is_ours else None
+
+
+def parse_squeue(text: str, cluster_uid: str, lead: Lead = no_lead) -> dict[JobId, Job]:
+    """One answer of squeue."""
+    return Listing(cluster_uid, lead).read(text)
 
 
 def _was_refused(row: dict[str, str]) -> bool:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.cluster.cluster import SlurmCluster
 from tests.cluster.fixtures import StartRegistry, StartSlurm
-from tests.cluster.spec import HEAD, Spec
+from tests.cluster.spec import HEAD, QUICK_TO_FAIL, Spec
 from tests.e2e.site import Site, eventually
 
 OpenSite = Callable[[SlurmCluster], Site]
@@ -91,7 +91,7 @@ def own_site(
 ) -> Iterator[Site]:
     """A site that the test may break."""
     with ExitStack() as stack:
-        yield open_site(new_slurm(Spec()), registry_on, stack)
+        yield open_site(new_slurm(Spec(settings=QUICK_TO_FAIL)), registry_on, stack)
 
 
 @pytest.fixture

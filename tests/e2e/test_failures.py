@@ -35,7 +35,11 @@ def wait_reason(site: Site, name: str, *reasons: str) -> Obj:
 
 @pytest.mark.timeout(200)
 def test_a_pod_over_its_time_limit_failed_with_deadline_exceeded(site: Site) -> None:
-    site.apply(annotated("slow", "sleep 600", {"slurm.orlop.dev/time": "1"}))
+    site.apply(annotated("slow", "sleep 600", {"slurm.orlop.dev/time": "5"}))
+    running = site.wait_phase("slow", "Running")
+    job = running["metadata"]["annotations"]["slurm.orlop.dev/job-id"]
+    assert site.squeue("%l", "-j", job) == ["5:00"]
+    site.cluster.expire(job)
     ended = site.wait_phase("slow", "Failed", timeout=150)
     assert ended["status"]["reason"] == "DeadlineExceeded"
     assert "time limit" in ended["status"]["message"].lower()

@@ -9,14 +9,14 @@ from collections.abc import Callable
 import pytest
 
 from orlop.engine import JobState
-from orlop.errors import SubmitRejected
+from orlop.errors import SubmitDeferred, SubmitRejected
 from orlop.settings import Paths
 from orlop.slurm import detect
 from orlop.slurm.jobs import SlurmJobs
 from tests.cluster.cluster import SlurmCluster
 from tests.cluster.spec import Spec
 
-from .conftest import Site
+from .conftest import Site, as_root
 
 pytestmark = pytest.mark.slurm
 
@@ -60,6 +60,23 @@ async def test_a_bad_account_or_qos_is_refused_with_those_there_are(site: Site, 
         await site.submit(**options)
     for word in words:
         assert word in str(caught.value)
+
+
+async def test_a_limit_of_queued_jobs_defers_until_there_is_room(
+    new_slurm: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., Site]
+):
+    cluster = new_slurm(Spec(nodes=1, accounting=True))
+    site = on_cluster(cluster)
+    with as_root():
+        limit = ["modify", "user", cluster.user, "set", "MaxSubmitJobs=1"]
+        cluster.run("head", ["sacctmgr", "-i", *limit])
+    first = await site.submit(hold="true")
+    second = site.submission(("/bin/true",))
+    with pytest.raises(SubmitDeferred, match="when jobs have left the queue"):
+        await site.engine.submit(second)
+    await site.engine.cancel(first)
+    await site.wait_for(first, has_ended)
+    assert (await site.engine.submit(second)) != first
 
 
 async def test_a_good_account_and_qos_are_taken(site: Site):

@@ -1,4 +1,5 @@
-"""What containers need before they run: the root that their image holds.
+"""What containers need before they run: the root that their image holds, and a runtime.
 
-The kubelet asks `images.Images` for it. Nothing here starts a container: that is the agent's work.
+The kubelet asks `images.Images` for the one, the command line asks `detect` about the other.
+Nothing here starts a container: that is the agent's work.
 """

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +19,7 @@ from orlop.runtime.images.reference import parse
 from orlop.runtime.images.registry import Client, endpoints, is_loopback
 from orlop.settings import ImageSettings
 from tests.cluster.oci import Image, Index, LayerBuilder, machine_architecture
+from tests.cluster.process import wait_until
 
 from .stand_in import StandIn
 
@@ -62,7 +68,7 @@ def test_which_registries_are_on_this_host(host, answer):
         ("quay.io", {}, ["https://quay.io"]),
         ("docker.io", {}, ["https://registry-1.docker.io"]),
         ("localhost:5000", {}, ["https://localhost:5000", "http://localhost:5000"]),
-        ("r:5000", {"insecure_registries": ["r:5000"]}, ["http://r:5000"]),
+        ("r:1", {"insecure_registries": ["r:1"]}, ["https://r:1", "http://r:1"]),
         (
             "docker.io",
             {"mirrors": {"docker.io": ["m1", "http://m2:5000/hub/"]}},
@@ -71,7 +77,7 @@ def test_which_registries_are_on_this_host(host, answer):
         (
             "docker.io",
             {"mirrors": {"docker.io": ["m1"]}, "insecure_registries": ["m1"]},
-            ["http://m1", "https://registry-1.docker.io"],
+            ["https://m1", "http://m1", "https://registry-1.docker.io"],
         ),
     ],
 )
@@ -242,3 +248,62 @@ async def test_a_registry_that_is_not_there_is_told_with_the_remedies(tmp_path, 
     assert caught.value.reason == "ErrImagePull"
     for word in ("cannot be reached", "images.mirrors", "HTTPS_PROXY"):
         assert word in caught.value.message
+
+
+@pytest.fixture(scope="module")
+def tls_registry(tmp_path_factory) -> Iterator[tuple[str, Path]]:
+    """A real registry that speaks https, with a certificate of its own making."""
+    folder = tmp_path_factory.mktemp("tls-registry")
+    names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
+    argv = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    argv += ["-subj", "/CN=localhost", "-addext", names, "-keyout", "key", "-out", "crt"]
+    subprocess.run(argv, cwd=folder, check=True, capture_output=True)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    (folder / "config.yml").write_text(
+        "version: 0.1\n"
+        f"storage: {{filesystem: {{rootdirectory: {folder}/storage}}}}\n"
+        f"http: {{addr: 127.0.0.1:{port}, tls: {{certificate: {folder}/crt, key: {folder}/key}}}}\n"
+    )
+    with (folder / "log").open("wb") as log:
+        argv = ["docker-registry", "serve", str(folder / "config.yml")]
+        process = subprocess.Popen(argv, stdout=log, stderr=log)
+    wait_until(lambda: b"listening on" in (folder / "log").read_bytes(), "the registry listens")
+    yield f"localhost:{port}", folder / "crt"
+    process.terminate()
+    process.wait(10)
+
+
+async def test_a_registry_with_an_authority_that_nobody_knows_is_told(tls_registry, tmp_path):
+    address, _ = tls_registry
+    with pytest.raises(ImageError) as caught:
+        await Images(tmp_path, ImageSettings(), {}, tmp_path).ensure(f"{address}/app")
+    for word in ("not trusted", "SSL_CERT_FILE", "images.insecure_registries"):
+        assert word in caught.value.message
+
+
+async def test_a_registry_whose_authority_is_named_is_trusted(tls_registry, tmp_path, monkeypatch):
+    address, certificate = tls_registry
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with pytest.raises(ImageError, match="has no image"):
+        await Images(tmp_path, ImageSettings(), {}, tmp_path).ensure(f"{address}/app")
+
+
+async def test_a_registry_that_is_called_insecure_may_show_any_certificate(tls_registry, tmp_path):
+    address, _ = tls_registry
+    settings = ImageSettings(insecure_registries=[address])
+    with pytest.raises(ImageError, match="has no image"):
+        await Images(tmp_path, settings, {}, tmp_path).ensure(f"{address}/app")
+
+
+def test_authorities_are_found_where_another_distribution_has_them(tmp_path, monkeypatch):
+    """As by a Python that was built elsewhere, and looks in places that do not exist here."""
+    bundle = Path("/etc/ssl/certs/ca-certificates.crt")
+    if not bundle.exists():
+        pytest.skip("this machine has no ca-certificates")
+    nowhere = ssl.DefaultVerifyPaths(None, None, "A", "/nowhere", "B", "/nowhere")
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: nowhere)
+    monkeypatch.setattr(
+        registry.ssl, "create_default_context", lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    )
+    assert registry._trusting().cert_store_stats()["x509_ca"] > 10

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import ipaddress
+import os
 import re
+import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,13 @@ _CHUNK = 1 << 18
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
 _TRIES = 3
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
+# Pythons that are built elsewhere look where their builder's distribution has them.
+_AUTHORITIES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+)
 _TRANSIENT = (429, 500, 502, 503, 504)
 
 Progress = Callable[[int], None]
@@ -52,24 +61,26 @@ class Endpoint:
     """Where a registry or its mirror is spoken to."""
 
     url: str  # scheme://host[:port][/prefix]
+    is_verified: bool = True  # False: by https, whatever certificate it shows
     is_mirror: bool = False
 
 
 def endpoints(registry: str, settings: ImageSettings) -> list[Endpoint]:
     """The mirrors of a registry, in their order, then itself."""
-    found = []
+    found: list[Endpoint] = []
     for mirror in settings.mirrors.get(registry, []):
-        urls = [mirror] if "://" in mirror else _urls(mirror, settings)
-        found += [Endpoint(url.rstrip("/"), is_mirror=True) for url in urls]
-    return found + [Endpoint(url) for url in _urls(registry, settings)]
+        of_mirror = [Endpoint(mirror.rstrip("/"))] if "://" in mirror else _of(mirror, settings)
+        found += [replace(endpoint, is_mirror=True) for endpoint in of_mirror]
+    return found + _of(registry, settings)
 
 
-def _urls(host: str, settings: ImageSettings) -> list[str]:
-    if host in settings.insecure_registries:
-        return [f"http://{host}"]
+def _of(host: str, settings: ImageSettings) -> list[Endpoint]:
+    """Plain http is for those who do not speak https at all."""
     if host == "docker.io":
-        return [f"https://{_HUB}"]
-    return [f"https://{host}", f"http://{host}"] if is_loopback(host) else [f"https://{host}"]
+        return [Endpoint(f"https://{_HUB}")]
+    is_insecure = host in settings.insecure_registries
+    plain = [Endpoint(f"http://{host}")] if is_insecure or is_loopback(host) else []
+    return [Endpoint(f"https://{host}", is_verified=not is_insecure), *plain]
 
 
 def is_loopback(host: str) -> bool:
@@ -92,7 +103,10 @@ class Client:
         self._authorization: dict[str, str] = {}  # endpoint -> header that worked
         # Proxies of the environment are for the world outside, not for this host.
         trust = not is_loopback(reference.registry)
-        self._session = aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=trust)
+        connector = aiohttp.TCPConnector(ssl=_trusting())
+        self._session = aiohttp.ClientSession(
+            timeout=_TIMEOUT, trust_env=trust, connector=connector
+        )
 
     async def close(self) -> None:
         await self._session.close()
@@ -162,7 +176,11 @@ class Client:
                 except _Refused as error:
                     failure = error
                     if error.status not in _TRANSIENT:
+                        if not endpoint.is_mirror:
+                            raise self._told(error) from None
                         break
+                except aiohttp.ClientConnectorCertificateError as error:
+                    raise self._untrusted(error) from error
                 except (aiohttp.ClientError, TimeoutError, _Unreachable) as error:
                     failure = error
                     if isinstance(error, aiohttp.ClientConnectorError):
@@ -178,7 +196,7 @@ class Client:
         """A 200 answer, logging in as the registry asks for it."""
         url = f"{endpoint.url}/v2/{self._reference.repository}/{path}"
         known = self._authorization.get(endpoint.url)
-        response = await self._session.get(url, headers=_with(headers, known))
+        response = await self._ask(endpoint, url, _with(headers, known))
         if response.status == 401:
             async with response:
                 challenge = response.headers.get("WWW-Authenticate", "")
@@ -188,6 +206,12 @@ class Client:
             if response.status != 200:
                 raise _Refused(response.status, await _words(response))
             yield response
+
+    async def _ask(
+        self, endpoint: Endpoint, url: str, headers: dict[str, str]
+    ) -> aiohttp.ClientResponse:
+        # True means the session's own trust, which knows the host's authorities.
+        return await self._session.get(url, headers=headers, ssl=endpoint.is_verified)
 
     async def _logged_in(
         self,
@@ -202,7 +226,7 @@ class Client:
             authorization = await self._login(challenge, credential)
             if authorization is None:
                 continue
-            response = await self._session.get(url, headers=_with(headers, authorization))
+            response = await self._ask(endpoint, url, _with(headers, authorization))
             if response.status not in (401, 403):
                 self._authorization[endpoint.url] = authorization
                 return response
@@ -239,6 +263,12 @@ class Client:
             answer = await response.json(content_type=None)
         return str(answer.get("token") or answer.get("access_token") or "")
 
+    def _untrusted(self, error: aiohttp.ClientConnectorCertificateError) -> ImageError:
+        registry = self._reference.registry
+        message = f"{registry} shows a certificate that is not trusted: {error.certificate_error}"
+        remedy = "name its authority's file in SSL_CERT_FILE before `orlop up`, or the registry in"
+        return ImageError("ErrImagePull", f"{message}; {remedy} images.insecure_registries")
+
     def _told(self, failure: Exception) -> ImageError:
         """The failure as a pod's author needs it."""
         image, registry = str(self._reference), self._reference.registry
@@ -260,6 +290,17 @@ class Client:
         remedy = "check the name; set images.mirrors, images.insecure_registries or a proxy"
         message = f"registry {registry} cannot be reached from this host for {image}: {why}"
         return ImageError("ErrImagePull", f"{message}; {remedy} (HTTPS_PROXY) if it needs one")
+
+
+def _trusting() -> ssl.SSLContext:
+    """The host's certificate authorities, where they are if not where this Python looks."""
+    context = ssl.create_default_context()
+    places = ssl.get_default_verify_paths()
+    if places.cafile is None and places.capath is None:
+        found = next((path for path in _AUTHORITIES if os.path.exists(path)), None)
+        if found is not None:
+            context.load_verify_locations(found)
+    return context
 
 
 def _with(headers: dict[str, str], authorization: str | None) -> dict[str, str]:

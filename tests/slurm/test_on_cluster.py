@@ -1,0 +1,113 @@
+"""The engine on a cluster of several nodes: features, GPUs, places, partitions that close."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from orlop.engine import JobState
+from orlop.errors import SubmitDeferred, SubmitRejected
+from tests.cluster.cluster import SlurmCluster
+from tests.cluster.spec import Partition, Spec
+
+from .conftest import Site, as_root
+
+pytestmark = pytest.mark.slurm
+
+
+def has_ended(job) -> bool:
+    return job.state.has_ended
+
+
+async def test_a_node_selector_on_features_chooses_the_node(
+    slurm: SlurmCluster, on_cluster: Callable[..., Site]
+):
+    site = on_cluster(slurm)
+    submission = site.submission(("/bin/hostname",))
+    features = {"feature.slurm.orlop.dev/amd": "true", "feature.slurm.orlop.dev/ib": "true"}
+    submission.pod["spec"]["nodeSelector"] = features
+    job = await site.engine.submit(submission)
+    assert (await site.wait_for(job, has_ended)).nodes == ("n3",)
+    assert (submission.folder / "slurm.out").read_text() == "n3\n"
+
+
+async def test_a_job_over_several_nodes_has_them_all(
+    slurm: SlurmCluster, on_cluster: Callable[..., Site]
+):
+    site = on_cluster(slurm)
+    job = await site.submit("/bin/true", nodes="3", exclusive="true")
+    found = await site.wait_for(job, has_ended)
+    assert len(found.nodes) == 3
+    assert found.state is JobState.COMPLETED
+
+
+async def test_machines_are_the_partitions(slurm: SlurmCluster, on_cluster: Callable[..., Site]):
+    site = on_cluster(slurm)
+    machines = {machine.name: machine for machine in await site.engine.machines()}
+    assert machines["main"].hosts == ("n1", "n2", "n3", "n4")
+    assert machines["main"].cpus == 32
+    assert machines["single"].hosts == ("n1",)
+    assert "feature.slurm.orlop.dev/intel" in machines["single"].labels
+    assert "feature.slurm.orlop.dev/intel" not in machines["main"].labels
+
+
+async def test_gpus_are_asked_for_and_given(
+    slurm_with: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., Site]
+):
+    site = on_cluster(slurm_with(Spec(nodes=2, gpus=2)))
+    machines = {machine.name: machine for machine in await site.engine.machines()}
+    assert machines["main"].resources == {"nvidia.com/gpu": 4}
+    submission = site.submission(("/bin/sh", "-c", "echo $CUDA_VISIBLE_DEVICES"))
+    limits = {"limits": {"nvidia.com/gpu": 2}}
+    submission.pod["spec"]["containers"] = [{"name": "x", "resources": limits}]
+    job = await site.engine.submit(submission)
+    await site.wait_for(job, has_ended)
+    assert (submission.folder / "slurm.out").read_text() == "0,1\n"
+
+
+async def test_one_who_waits_for_resources_says_so(
+    slurm_with: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., Site]
+):
+    site = on_cluster(slurm_with(Spec(nodes=2, gpus=2)))
+    first = await site.submit(exclusive="true", nodes="2", time="10")
+    await site.wait_for(first, lambda job: job.state is JobState.RUNNING)
+    second = await site.submit(exclusive="true")
+    found = await site.wait_for(second, lambda job: job.reason == "Resources")
+    assert "first in line" in found.message
+    expected = await site.wait_for(second, lambda job: "expected to start about" in job.message)
+    assert expected.started is None
+    for job in (first, second):
+        await site.engine.cancel(job)
+
+
+async def test_a_partition_that_drains_defers_and_then_takes_the_pod(
+    new_slurm: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., Site]
+):
+    cluster = new_slurm(Spec(nodes=1))
+    site = on_cluster(cluster)
+    submission = site.submission(("/bin/true",), machine="short")
+    set_partition(cluster, "drain")
+    with pytest.raises(SubmitDeferred, match="partition is closed"):
+        await site.engine.submit(submission)
+    closed = {machine.name: machine for machine in await site.engine.machines()}["short"]
+    assert (closed.is_ready, closed.is_schedulable) == (True, False)
+    set_partition(cluster, "up")
+    job = await site.engine.submit(submission)
+    assert (await site.wait_for(job, has_ended)).state is JobState.COMPLETED
+
+
+def set_partition(cluster: SlurmCluster, state: str) -> None:
+    with as_root():
+        cluster.run("head", ["scontrol", "update", "PartitionName=short", f"State={state}"])
+
+
+async def test_a_partition_of_a_group_that_is_not_ours(
+    new_slurm: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., Site]
+):
+    default = Partition("main", settings={"Default": "YES"})
+    staff = Partition("staff", settings={"AllowGroups": "games"})
+    site = on_cluster(new_slurm(Spec(nodes=1, partitions=(default, staff))))
+    with pytest.raises(SubmitRejected, match="group not permitted") as caught:
+        await site.submit(machine="staff")
+    assert "(partitions: main)" in str(caught.value)  # Slurm shows us no other

@@ -14,7 +14,7 @@ from orlop.api.schema import load
 from orlop.apiserver import ApiServer
 from orlop.client.informer import Informers
 from orlop.errors import NotFound
-from orlop.kubelet import Kubelet, termination, ticker, worker
+from orlop.kubelet import Kubelet, health, termination, ticker, worker
 from orlop.settings import Paths, Settings, SlurmSettings
 from orlop.store import Store
 
@@ -180,6 +180,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(ticker, "SPACING", 0.02)
     monkeypatch.setattr(worker, "LAST_WORD", 0.1)
     monkeypatch.setattr(termination, "RETRY", 0.05)
+    monkeypatch.setattr(health, "TOLD_AFTER", 0.05)
 
 
 @pytest.fixture

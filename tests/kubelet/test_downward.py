@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orlop.kubelet.downward import POD_IP, field_value, resource_value
+from orlop.kubelet.downward import field_value, resource_value
 from orlop.kubelet.refusal import Refusal
 
 from .objects import NODE, UID, a_container, a_pod
@@ -39,7 +39,6 @@ MAIN, PLAIN = POD["spec"]["containers"]
         ("metadata.annotations", 'a/b="\\x01"\nnote="say \\"hi\\"\\nthere"'),
         ("spec.nodeName", "main"),
         ("spec.serviceAccountName", "robot"),
-        ("status.podIP", POD_IP),
     ],
 )
 def test_a_field_is_told(path, expected):
@@ -54,6 +53,12 @@ def test_a_backslash_before_a_u_is_not_taken_for_an_escape():
 def test_a_field_that_cannot_be_told_is_refused():
     with pytest.raises(Refusal, match="not supported"):
         field_value(POD, "spec.containers")
+
+
+@pytest.mark.parametrize("path", ["status.podIP", "status.hostIPs"])
+def test_an_address_that_nobody_knows_yet_is_refused_with_a_way_out(path):
+    with pytest.raises(Refusal, match=rf"{path} is not known before .* \(hostname -i\)"):
+        field_value(POD, path)
 
 
 @pytest.mark.parametrize(

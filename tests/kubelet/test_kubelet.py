@@ -274,6 +274,21 @@ async def test_what_cannot_be_run_is_refused_and_what_is_not_done_is_named(site)
     assert 'spec.containers["main"].livenessProbe' in event[2]
 
 
+async def test_mpi_flags_of_earlier_systems_start_the_container_by_mpiexec(site):
+    notes = {"slurm-job.hpk.io/mpi-flags": "--bind-to none", "slurm.orlop.dev/ntasks": "4"}
+    await site.create(metadata={"annotations": notes})
+    await site.submitted()
+    plan = json.loads((site.folder() / "plan.json").read_text())
+    assert plan["containers"][0]["argv"] == ["mpiexec", "-np", "4", "--bind-to", "none", "true"]
+
+
+async def test_flags_that_cannot_be_read_are_named(site):
+    await site.create(metadata={"annotations": {"slurm.orlop.dev/flags": "--comment='open"}})
+    pod = await site.until(lambda pod: waiting(pod))
+    assert waiting(pod)["reason"] in ("CreateContainerConfigError", "SubmitRejected")
+    assert "flags" in waiting(pod)["message"]
+
+
 # The engine is away
 
 
@@ -419,3 +434,51 @@ async def test_a_job_that_is_requeued_after_its_pod_is_over_is_cancelled(site):
     site.engine.set("17", JobState.PENDING, restarts=1)
     await eventually(lambda: site.engine.cancelled == ["17"])
     assert (await site.pod())["status"]["phase"] == "Succeeded"
+
+
+# Whatever comes
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [("prepare", KeyError("surprise")), ("prepare", ValueError("odd"))],
+    ids=["a bug", "a value"],
+)
+async def test_a_pod_that_nobody_thought_of_troubles_itself_alone(site, monkeypatch, where, what):
+    from orlop.kubelet import preparation
+
+    original = preparation.make_plan
+
+    def fail(pod, *rest):
+        if pod["metadata"]["name"] == "odd":
+            raise what
+        return original(pod, *rest)
+
+    monkeypatch.setattr(preparation, "make_plan", fail)
+    await site.create("odd")
+    pod = await site.until(lambda pod: waiting(pod).get("reason") == "CreateContainerError", "odd")
+    assert type(what).__name__ in waiting(pod)["message"]
+    await site.create("fine")
+    await site.submitted("fine")
+
+
+async def test_an_answer_of_the_engine_that_makes_no_sense_ends_nothing(site):
+    await site.create()
+    await site.submitted()
+    table, site.engine.table = site.engine.table, {"17": None}
+    site.kubelet.ask_engine()
+    calls = site.engine.calls
+    await eventually(lambda: site.engine.calls > calls + 1, timeout=2)
+    site.engine.table = table
+    site.engine.set("17", JobState.CANCELLED)
+    await site.until_phase("Failed")
+
+
+async def test_a_folder_that_cannot_be_written_is_told(site):
+    site.paths.pods.rmdir()
+    site.paths.pods.write_text("in the way")
+    await site.create()
+    pod = await site.until(lambda pod: waiting(pod).get("reason") == "CreateContainerError")
+    assert "check space, quota and rights" in waiting(pod)["message"]
+    site.paths.pods.unlink()
+    site.paths.pods.mkdir()

@@ -215,3 +215,16 @@ def test_a_kubelet_that_listens_at_one_address_is_found_there():
 def test_loopback_is_no_address_to_be_reached_at():
     assert not [address for address in own_addresses() if address.startswith("127.")]
     assert this_host(Settings(), [], 1).addresses
+
+
+async def test_a_node_that_somebody_deleted_is_registered_again(site):
+    uid = (await site.node())["metadata"]["uid"]
+    await site.api.delete(NODE, Key("", "main"))
+
+    async def again():
+        try:
+            return (await site.node())["metadata"]["uid"] != uid
+        except NotFound:
+            return False
+
+    await eventually(again)

@@ -108,6 +108,13 @@ def test_references_are_expanded_in_what_the_pod_says_and_not_in_what_the_image_
     assert container(image, env=env, command=["$(A)"])["argv"] == ["1"]
 
 
+def test_a_launcher_stands_before_the_commands_of_containers_and_not_of_init_containers():
+    pod = a_pod(a_container(command=["app"]), initContainers=[a_container("i", command=["init"])])
+    made = plan(pod, launcher=("mpiexec", "-np", "4"))
+    assert made["containers"][0]["argv"] == ["mpiexec", "-np", "4", "app"]
+    assert made["initContainers"][0]["argv"] == ["init"]
+
+
 def test_nothing_to_run_is_refused():
     with pytest.raises(Refusal, match="no command specified") as refused:
         container(FakeImage(cmd=[]))

@@ -1,7 +1,7 @@
 """What a pod may know of itself: fieldRef and resourceFieldRef, the downward API.
 
-Called for variables and for volumes while a plan is made. What only the compute node knows (the
-pod's address) is answered by a marker that the agent replaces; it never asks anyone.
+Called for variables and for volumes while a plan is made. It never asks anyone: what only the
+compute node knows, the pod's address, is refused.
 """
 
 from __future__ import annotations
@@ -15,19 +15,8 @@ from ..api.objects import Obj, annotations_of, labels_of, meta
 from ..api.quantity import NANO, Quantity, parse
 from .refusal import Refusal
 
-# NUL can stand in no argument and in no variable, so these never meet a user's own text.
-POD_IP = "\0podIP\0"
-POD_IPS = "\0podIPs\0"
-HOST_IP = "\0hostIP\0"
-HOST_IPS = "\0hostIPs\0"
-
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
-_MARKERS = {
-    "status.podIP": POD_IP,
-    "status.podIPs": POD_IPS,
-    "status.hostIP": HOST_IP,
-    "status.hostIPs": HOST_IPS,
-}
+_ADDRESSES = ("status.podIP", "status.podIPs", "status.hostIP", "status.hostIPs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +45,11 @@ def field_value(pod: Obj, path: str) -> str:
         return str(metadata.get(path.removeprefix("metadata."), ""))
     if path in ("spec.nodeName", "spec.serviceAccountName"):
         return str(spec.get(path.removeprefix("spec."), ""))
-    if path in _MARKERS:
-        return _MARKERS[path]
+    if path in _ADDRESSES:
+        raise Refusal(
+            f"{path} is not known before the pod's job has a compute node, and cannot be passed to "
+            "containers yet; let the container ask for its own address (hostname -i)"
+        )
     raise Refusal(f'field label not supported: "{path}"')
 
 

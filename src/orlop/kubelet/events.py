@@ -13,6 +13,9 @@ from typing import NamedTuple
 
 from ..api.objects import Obj, uid_of
 from ..client.recorder import EventType, Recorder
+from ..log import logger
+
+log = logger(__name__)
 
 MAX_WAITING = 20_000  # an API server that is away must not fill the memory
 
@@ -57,6 +60,9 @@ class Events:
 
     async def _tell_all(self, tellings: list[Telling]) -> None:
         for obj, kind, reason, message, then in tellings:
-            await self._recorder.event(obj, kind, reason, message)
-            if then is not None:
-                then()
+            try:
+                await self._recorder.event(obj, kind, reason, message)
+                if then is not None:
+                    then()
+            except Exception:
+                log.error("event not told", reason=reason, exc_info=True)

@@ -77,7 +77,7 @@ class PodFolder:
         """The images of the plan that the job was given, by container."""
         try:
             plan = json.loads((self.path / wellknown.PLAN_FILE).read_bytes())
-        except (FileNotFoundError, ValueError):
+        except (OSError, ValueError):
             return {}
         return images_of(plan)
 
@@ -87,7 +87,7 @@ class PodFolder:
             with (self.path / wellknown.OUTPUT_FILE).open("rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
                 text = file.read().decode(errors="replace")
-        except FileNotFoundError:
+        except OSError:
             return ""
         return "\n".join(text.strip().splitlines()[-10:])
 
@@ -95,14 +95,14 @@ class PodFolder:
     def told(self) -> int:
         try:
             return int((self.path / TOLD_FILE).read_text())
-        except (FileNotFoundError, ValueError):
+        except (OSError, ValueError):
             return 0
 
     def remember_told(self, seq: int) -> None:
         try:
             self._write(TOLD_FILE, str(seq).encode())
-        except FileNotFoundError:
-            pass  # the pod is gone, and nobody will ask
+        except OSError:
+            pass  # the pod is gone and nobody will ask, or an event is told twice
 
     @property
     def is_being_submitted(self) -> bool:

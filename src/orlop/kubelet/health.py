@@ -1,51 +1,59 @@
 """Whether the engine answers, as far as anybody here has noticed.
 
-Reported by everyone who asks it, read by the pods' workers and the nodes. One silence is not told
-to anyone: a slurmctld that restarts is back before two have passed. It never asks the engine.
+Reported by everyone who asks it, read by the pods' workers and the nodes. A short silence is told
+to nobody: a slurmctld that restarts is back before it is worth a write on every pod. It never asks
+the engine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..client.clock import Clock, SystemClock
 from ..log import logger
 
-TOLD_AFTER = 2  # silences in a row
+TOLD_AFTER = 5.0  # seconds without an answer
 
 log = logger(__name__)
 
 
 class EngineHealth:
-    def __init__(self) -> None:
-        self._silences = 0
-        self.last = ""  # the words of its last silence
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._silent_since: float | None = None
+        self._is_told = False
         self._listeners: list[Callable[[], None]] = []
+        self.last = ""  # the words of its last silence
 
     @property
     def is_down(self) -> bool:
         """Whether its last answer was none: asking it for more would only wait."""
-        return self._silences > 0
+        return self._silent_since is not None
 
     @property
     def error(self) -> str:
         """Why it does not answer, once that is worth telling; empty while it does."""
-        return self.last if self._silences >= TOLD_AFTER else ""
+        return self.last if self._is_told else ""
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever it begins or ceases to answer, or its silence is told."""
+        """Call `listener` when its silence is worth telling, and when it answers again."""
         self._listeners.append(listener)
 
     def answered(self) -> None:
-        if self._silences:
-            log.info("the engine answers again", silences=self._silences)
-            self._silences = 0
-            self._tell()
+        if self._silent_since is None:
+            return
+        log.info("the engine answers again", after=round(self._clock.now() - self._silent_since, 1))
+        self._silent_since, self._is_told = None, False
+        self._tell()
 
     def silent(self, error: Exception) -> None:
-        self._silences += 1
+        """The engine did not answer; the second time, if that is not right after the first."""
         self.last = str(error)
-        if self._silences <= TOLD_AFTER:
-            log.warning("the engine does not answer", error=error, silences=self._silences)
+        if self._silent_since is None:
+            self._silent_since = self._clock.now()
+            log.warning("the engine does not answer", error=error)
+        elif not self._is_told and self._clock.now() - self._silent_since >= TOLD_AFTER:
+            self._is_told = True
             self._tell()
 
     def _tell(self) -> None:

@@ -170,6 +170,9 @@ class JournalFile:
                 data = file.read()
         except FileNotFoundError:
             return []
+        except OSError as error:  # a shared file system that is away: unknown is not empty
+            log.warning("a journal cannot be read now", file=self._path, error=error)
+            return []
         whole, newline, _ = data.rpartition(b"\n")
         self._offset += len(whole) + len(newline)
         records = (self._decoded(line) for line in whole.splitlines() if line.strip())

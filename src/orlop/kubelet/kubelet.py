@@ -80,7 +80,7 @@ class Kubelet:
         self._queue: WorkQueue[str] = WorkQueue(backoff=_RETRY, clock=self._clock)
         self._has_swept = False
 
-        self._health = EngineHealth()
+        self._health = EngineHealth(self._clock)
         self._pods = Pods(paths)
         self._events = Events(Recorder(api, "kubelet", clock=self._clock))
         self._nodes = Nodes(

@@ -15,7 +15,7 @@ from ..api.kinds import LEASE, NODE
 from ..api.objects import Key, Obj, annotations_of, condition_of, labels_of, meta, uid_of
 from ..api.quantity import Quantity, parse
 from ..api.times import rfc3339_micro
-from ..client.api import Api
+from ..client.api import Api, WatchEvent
 from ..client.clock import Clock, SystemClock
 from ..client.informer import Informer
 from ..engine import Engine, Machine
@@ -60,6 +60,12 @@ class Nodes:
         self._told: dict[str, float] = {}  # node -> when its status was last written
         self._is_poked = asyncio.Event()
         health.subscribe(self._is_poked.set)
+        cached.subscribe(self._on_node)
+
+    def _on_node(self, event: WatchEvent, former: Obj | None) -> None:
+        """A node of ours that somebody deleted is registered again at once."""
+        if event.type == "DELETED" and meta(event.object)["name"] in self._machines:
+            self._is_poked.set()
 
     def is_ours(self, name: str) -> bool:
         if name in self._machines:
@@ -103,6 +109,8 @@ class Nodes:
             await work
         except errors.Error as error:
             log.warning("nodes could not be kept", error=error)
+        except Exception:
+            log.error("nodes could not be kept", exc_info=True)
 
     async def sync(self, host: Host) -> None:
         """Make the nodes what the engine says; of a silent engine, say only that."""

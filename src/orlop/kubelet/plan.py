@@ -80,6 +80,7 @@ class Inputs:
     allocatable: Allocatable
     sources: Sources = field(default_factory=Sources)
     accounts: Mapping[str, Accounts] = field(default_factory=dict)
+    launcher: tuple[str, ...] = ()  # what stands before each container's command, e.g. mpiexec
 
 
 def check(pod: Obj) -> list[str]:
@@ -128,8 +129,12 @@ def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
         "passEnv": list(SLURM_ENV_PASSED),
         "volumes": planned_volumes(pod, inputs.sources, inputs.allocatable),
         "initContainers": [_container(pod, c, inputs) for c in spec.get("initContainers") or []],
-        "containers": [_container(pod, c, inputs) for c in spec["containers"]],
+        "containers": [_launched(_container(pod, c, inputs), inputs) for c in spec["containers"]],
     }
+
+
+def _launched(container: Obj, inputs: Inputs) -> Obj:
+    return {**container, "argv": [*inputs.launcher, *container["argv"]]}
 
 
 def _pod(pod: Obj) -> Obj:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -19,6 +19,7 @@ from ..api.kinds import CONFIG_MAP, SECRET, Kind
 from ..api.objects import Key, Obj, meta
 from ..client.api import Api
 from ..runtime.images import Image
+from ..slurm.job import mpi_launcher
 from ..wellknown import HOST_IMAGE
 from .events import Events
 from .folder import agent_token, images_of
@@ -38,7 +39,7 @@ class ImageStore(Protocol):
         *,
         policy: str = "IfNotPresent",
         pull_secrets: Sequence[Obj] = (),
-        progress: object = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Image: ...
 
 
@@ -75,7 +76,7 @@ class Preparation:
         )
         accounts = {name: _accounts(image) for name, image in images.items()}
         allocatable = self.nodes.allocatable(pod["spec"]["nodeName"])
-        inputs = Inputs(images, allocatable, sources, accounts)
+        inputs = Inputs(images, allocatable, sources, accounts, mpi_launcher(pod))
         plan = make_plan(pod, self.site, inputs)  # 3
         await asyncio.to_thread(state.folder.write, plan, agent_token(self.token_key, state.uid))
         state.images = images_of(plan)

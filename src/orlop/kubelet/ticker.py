@@ -95,6 +95,11 @@ class Ticker:
             self._health.silent(error)
             self._interval = self._busy
             return
+        except Exception:
+            # An answer that nobody thought of: the next one may be better, and pods run on.
+            log.error("the engine's answer was not understood", exc_info=True)
+            self._interval = self._idle
+            return
         self._health.answered()
         longest = BY_FILE if any(_speaks_by_file(state) for state in self._pods) else self._idle
         calmer = max(self._busy, min(self._interval * GROWTH, longest))

@@ -188,6 +188,11 @@ class PodWorker:
             text = f"{state.folder.path}: {error.strerror or error}; check space, quota and rights"
             trouble = Trouble("CreateContainerError", text)
             self._refuse(pod, state, trouble, ("Failed", f"Error: {text}"), _REJECTED_RETRY)
+        except Exception as error:
+            # A bug of ours, or a pod that nobody thought of: it must not end the kubelet.
+            log.error("pod not prepared", pod=str(state.key), exc_info=True)
+            trouble = Trouble("CreateContainerError", f"{type(error).__name__}: {error}")
+            self._refuse(pod, state, trouble, ("Failed", trouble.message), _REJECTED_RETRY)
         else:
             return True
         return False

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -78,3 +80,21 @@ def test_a_torn_last_line_is_cut_off(path, torn):
 def test_only_its_owner_may_read_it(path):
     Journal(path)
     assert os.stat(path).st_mode & 0o777 == 0o600
+
+
+def test_a_full_disk_loses_no_record(tmp_path):
+    """A tiny file-size limit stands in for a quota: the kernel refuses what is beyond it."""
+    path = str(tmp_path / "journal")
+    code = (
+        "import resource, sys, signal; from orlop.agent.journal import Journal\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "journal = Journal(sys.argv[1])\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))\n"
+        "for number in range(5): journal.append({'type': 'event', 'n': number}, 1.0)\n"
+        "print(journal.flush(), journal.is_behind, journal.seq)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)\n"
+        "print(journal.flush(), journal.is_behind, journal.seq)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["False True 0", "True False 5"], done.stderr
+    assert [record["n"] for record in lines(path)] == [0, 1, 2, 3, 4]

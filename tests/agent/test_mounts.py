@@ -180,3 +180,26 @@ def test_files_with_strange_names_are_mounted(run_pod, runtime, folder):
         volumes=[host_path(strange)],
     )
     assert pod.lines() == ["found"]
+
+
+# Overlays upon overlays: the kernel stacks no third, so the agent can lay none over this image.
+STACKED = (
+    "unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+    """
+    d=$(mktemp -d) && mount -t tmpfs none $d && cd $d && mkdir u1 w1 m1 u2 w2
+    mount -t overlay none -o lowerdir=$1,upperdir=u1,workdir=w1,userxattr m1 &&
+    mount -t overlay none -o lowerdir=m1,upperdir=u2,workdir=w2,userxattr $1 || exit 99
+    shift; exec "$@"
+    """, "sh",
+)  # fmt: skip
+
+
+def test_where_no_overlay_can_be_had_the_image_is_copied(run_pod, stage):
+    image = stage.rootfs("orlop-plain")
+    pod = run_pod(
+        container(script="touch /written && echo wrote; grep -c ' / overlay' /proc/mounts"),
+        user="orlop-plain",
+        prefix=(*STACKED, str(image)),
+    )
+    assert pod.lines() == ["wrote", "0"], pod.records()
+    assert not (image / "written").exists()

@@ -53,6 +53,15 @@ def test_a_sweep_removes_what_nobody_holds_and_nothing_else(plan, tmp_path):
     assert left == {os.path.basename(alive), *kept}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to be two users")
+def test_what_another_user_made_to_look_like_ours_is_not_entered(tmp_path):
+    trap = tmp_path / "orlop-0-trap"
+    trap.mkdir()
+    os.chown(trap, 12345, 12345)
+    sweep(str(tmp_path), 0)
+    assert trap.exists()
+
+
 def test_what_is_held_is_not_swept(tmp_path):
     held = tmp_path / "orlop-1000-held"
     held.mkdir()

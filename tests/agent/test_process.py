@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from orlop.agent.process import capture, children, exit_of, first_child, program, spawn
+from orlop.agent.process import children, exit_of, first_child, program, run_quickly, spawn
 
 
 def run(body, cgroups=()):
@@ -69,8 +69,9 @@ def test_broken_pipes_end_a_child_as_anywhere():
 
 
 def test_what_a_command_prints_is_captured():
-    assert capture(["/bin/echo", "two words"]) == "two words\n"
-    assert capture(["/no/such/program"]) == ""
+    assert run_quickly(["/bin/echo", "two words"]) == (0, "two words\n")
+    code, words = run_quickly(["/no/such/program"])
+    assert (code, "No such file" in words) == (127, True)
 
 
 def test_children_are_found():

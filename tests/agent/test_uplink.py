@@ -154,6 +154,7 @@ def test_a_refused_agent_keeps_its_pod_running(make_pod, tmp_path):
     kubelet.stop()
     shutil.rmtree(folder)
     assert 2 <= kubelet.refused < 15, "it tries again, and not without pause"
+    assert pod.output.count("401 Unauthorized") == 1, "said once, in the job's output"
 
 
 def test_a_kubelet_of_another_authority_is_not_spoken_to(make_pod, kubelet):

@@ -65,10 +65,7 @@ def build(target: Path) -> Path:
     modules = sources()
     packages = {name.rpartition(".")[0] for name in modules}
     plain = {name: (name in packages, text) for name, text in modules.items()}
-    quick = {
-        name: (name in packages, _marshalled(name, text))
-        for name, text in modules.items()
-    }
+    quick = {name: (name in packages, _marshalled(name, text)) for name, text in modules.items()}
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     # Stored, not deflated: a compute node's Python then need not import zlib.

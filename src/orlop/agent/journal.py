@@ -52,15 +52,26 @@ class Journal:
         return record
 
     def flush(self) -> bool:
-        """Make all that was appended durable; True when there was anything."""
+        """Make all that was appended durable; True when there was anything, and it is."""
         if not self._pending:
             return False
-        data, self._pending = b"".join(self._pending), []
-        while data:
-            data = data[os.write(self._fd, data) :]
-        os.fdatasync(self._fd)
+        data = b"".join(self._pending)
+        try:
+            while data:
+                data = data[os.write(self._fd, data) :]
+            os.fdatasync(self._fd)
+        except OSError:
+            # A full quota must not end a pod: what is left is written when there is room.
+            self._pending = [data]
+            return False
+        self._pending = []
         self.durable = len(self.records)
         return True
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether records wait that could not be written yet."""
+        return bool(self._pending)
 
     def since(self, seq: int) -> list[Record]:
         """Durable records after number `seq`."""

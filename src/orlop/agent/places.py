@@ -61,8 +61,10 @@ def _remove_if_free(path: str) -> None:
     except OSError:
         return
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        remove_tree(path)
+        # Never enter what another user made to look like ours: they could move it about.
+        if os.fstat(fd).st_uid == os.getuid():
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_tree(path)
     except OSError:
         pass  # it lives
     finally:

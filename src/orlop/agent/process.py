@@ -88,17 +88,16 @@ def exit_of(status: int) -> tuple[int, int]:
     return os.WEXITSTATUS(status), 0
 
 
-def capture(argv: list[str]) -> str:
-    """What a quick command prints; empty if it cannot be run."""
+def run_quickly(argv: list[str]) -> tuple[int, str]:
+    """Run a command to its end: its exit code, and what it printed and complained."""
     read_end, write_end = os.pipe()
-    null = os.open(os.devnull, os.O_RDWR)
-    pid = spawn(program(argv, os.environ), (null, write_end, null))
+    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    pid = spawn(program(argv, os.environ), (null, write_end, write_end))
     os.close(write_end)
     os.close(null)
     with open(read_end, "rb") as file:
         text = file.read()
-    os.waitpid(pid, 0)
-    return text.decode(errors="replace")
+    return exit_of(os.waitpid(pid, 0)[1])[0], text.decode(errors="replace")
 
 
 def children(pid: int) -> list[int]:

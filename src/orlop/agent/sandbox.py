@@ -17,6 +17,14 @@ SUBUID, SUBGID = "/etc/subuid", "/etc/subgid"
 _HARMLESS_BELOW_PROC = ("/proc/sys/fs/binfmt_misc", "/proc/fs/nfsd")
 
 
+# Where it is 1, a user namespace can be made and then gives no rights: too late to turn back.
+APPARMOR = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+_RESTRICTED = (
+    "user namespaces are of no use on this node (AppArmor); ask the site for "
+    "kernel.apparmor_restrict_unprivileged_userns=0"
+)
+
+
 @value
 class Sandbox:
     uid: int  # the user's own, outside
@@ -30,6 +38,8 @@ class Sandbox:
 def enter(hostname: str) -> Sandbox:
     """Move this process, which must have one thread, into the pod's namespaces."""
     uid, gid = os.getuid(), os.getgid()
+    if _reads(APPARMOR, "1"):
+        return Sandbox(uid, gid, False, False, False, _RESTRICTED)
     own_pids = _proc_is_whole()
     maps = _IdMaps(uid, gid)
     flags = syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWNS
@@ -43,6 +53,14 @@ def enter(hostname: str) -> Sandbox:
     syscalls.mount("none", "/", flags=syscalls.MS_REC | syscalls.MS_SLAVE)
     syscalls.sethostname(hostname)
     return Sandbox(uid, gid, True, has_range, own_pids)
+
+
+def _reads(path: str, text: str) -> bool:
+    try:
+        with open(path) as file:
+            return file.read().strip() == text
+    except OSError:
+        return False
 
 
 def _denied(error: OSError) -> str:

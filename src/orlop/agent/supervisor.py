@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+JOURNAL_RETRY = 1.0  # seconds between attempts to write to a full disk
+JOURNAL_RETRIES = 5  # at the end of the pod, when all else is done
+
+
 class Clock:
     """Unix time that never jumps: the wall's at start, then the monotonic clock's steps."""
 
@@ -106,6 +110,10 @@ class Supervisor:
             for fd, _ in self._poll.poll(self._timeout()):
                 self._on_readable(fd)
             self._turn()
+        for _ in range(JOURNAL_RETRIES):
+            if self._journal.is_behind:
+                time.sleep(JOURNAL_RETRY)
+                self._flush()
         return self._exit_code
 
     def _turn(self) -> None:
@@ -126,6 +134,8 @@ class Supervisor:
         """Milliseconds until something is due."""
         times = [run.drain_until for run in self._runs.values()]
         due = [when for when in (*times, self._life.next_deadline()) if when is not None]
+        if self._journal.is_behind:
+            due.append(self.now() + JOURNAL_RETRY)
         if self._inbox:
             return 0
         return max(0, int((min(due) - self.now()) * 1000) + 1) if due else None

@@ -58,6 +58,7 @@ class Uplink:
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._readers: dict[int, LogReader] = {}
         self._told = self._acked = 0
+        self._complaints: set[str] = set()
         self._is_welcome = False
         self._is_ending = False
         self._done = threading.Event()
@@ -102,8 +103,6 @@ class Uplink:
             pause = min(2 * pause, RETRY_MAX)
 
     def _dial(self) -> Link | None:
-        from .link import dial  # ssl is slow to import: here, in this thread
-
         pod = self._plan.pod
         path = f"{wellknown.AGENT_PATH}/{pod.namespace}/{pod.name}/{pod.uid}"
         kubelet = self._plan.kubelet
@@ -113,11 +112,19 @@ class Uplink:
         except OSError:
             return None
         for endpoint in endpoints_in(kubelet.get("endpointFile", "")):
+            from .link import dial  # ssl is slow to import: here, in this thread
+
             try:
                 return dial(endpoint, kubelet["ca"], kubelet["serverName"], path, token)
-            except Broken:
-                continue
+            except Broken as broken:
+                self._complain(f"cannot reach the kubelet at {broken}")
         return None
+
+    def _complain(self, words: str) -> None:
+        """Into the job's output, once for each thing that is wrong."""
+        if words not in self._complaints:
+            self._complaints.add(words)
+            os.write(2, f"orlop agent: {words}; trying again\n".encode(errors="replace"))
 
     def _sleep(self, seconds: float) -> None:
         """Until the time is over, or the pod is."""
@@ -134,8 +141,10 @@ class Uplink:
         try:
             link.tell({"type": "hello", **hello, "seq": self._journal.seq})
             self._converse(link)
-        except (Broken, ValueError, KeyError, TypeError, AttributeError):
-            pass  # gone, or no kubelet that we understand: dial again
+        except Broken:
+            pass  # gone: dial again
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            self._complain(f"did not understand the kubelet ({error})")
         finally:
             for reader in self._readers.values():
                 reader.close()

@@ -15,6 +15,7 @@ from .lean import value
 from .places import Places
 from .plan import Container, Plan
 from .points import inside
+from .process import run_quickly
 from .runtimes import Box, Kit, Launch
 from .sandbox import Sandbox
 from .volumes import Bind, Volumes, absolute, remove_tree
@@ -92,7 +93,7 @@ class Workshop:
         remove_tree(os.path.join(self.places.disk, "run", box.id))
 
     def _overlay(self, image: str, folder: str) -> str:
-        """A writable view of the image; the upper layer is on disk, or else in memory."""
+        """A writable view of the image; what is written is on disk, or else in memory."""
         lower, root = os.path.join(folder, "image"), os.path.join(folder, "root")
         for path in (lower, root):
             os.mkdir(path)
@@ -107,9 +108,17 @@ class Workshop:
             try:
                 syscalls.mount("overlay", root, "overlay", 0, options)
                 return root
-            except OSError as error:
-                refused = error
-        raise refused
+            except OSError:
+                pass  # not on this file system, or not by this kernel
+        return self._copy(lower, os.path.join(self.places.disk, run, "copy"))
+
+    def _copy(self, image: str, target: str) -> str:
+        """The image's files themselves, where no overlay can be had: slow, and always works."""
+        os.mkdir(target)
+        code, words = run_quickly(["cp", "-a", "--reflink=auto", f"{image}/.", target])
+        if code:
+            raise OSError(code, f"copying the image: {words.strip()}")
+        return target
 
     def _binds(self, container: Container, folder: str, message: str) -> list[Bind]:
         binds = [Bind(message, absolute(container.message_path))]

@@ -15,7 +15,7 @@ import struct
 from .. import capabilities, devices, syscalls
 from ..plan import User
 from ..points import make_points
-from ..process import capture, program
+from ..process import program, run_quickly
 from ..volumes import Bind
 from . import Box, Launch
 from .stub import ARCHITECTURES, RECORD, Cell, Program
@@ -45,7 +45,8 @@ class Apptainer:
 
     def version(self) -> str:
         """`apptainer 1.4.5`, from `apptainer version 1.4.5`."""
-        return capture([self._path, "--version"]).replace(" version", "", 1).strip() or self.name
+        code, text = run_quickly([self._path, "--version"])
+        return self.name if code else text.replace(" version", "", 1).strip()
 
     def compose(self, box: Box) -> Launch:
         machine = os.uname().machine

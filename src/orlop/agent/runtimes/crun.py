@@ -12,7 +12,7 @@ import os
 from .. import capabilities
 from ..lean import dumps, loads
 from ..plan import User
-from ..process import capture, program
+from ..process import program, run_quickly
 from ..volumes import remove_tree
 from . import Box, Launch
 
@@ -37,8 +37,8 @@ class Oci:
 
     def version(self) -> str:
         """`crun 1.8.1`, from `crun version 1.8.1`."""
-        first = capture([self._path, "--version"]).partition("\n")[0]
-        return first.replace(" version", "", 1).strip() or self.name
+        code, text = run_quickly([self._path, "--version"])
+        return self.name if code else text.partition("\n")[0].replace(" version", "", 1).strip()
 
     def compose(self, box: Box) -> Launch:
         with open(os.path.join(box.folder, "config.json"), "w") as file:

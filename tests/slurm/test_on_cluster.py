@@ -111,3 +111,27 @@ async def test_a_partition_of_a_group_that_is_not_ours(
     with pytest.raises(SubmitRejected, match="group not permitted") as caught:
         await site.submit(machine="staff")
     assert "(partitions: main)" in str(caught.value)  # Slurm shows us no other
+
+
+async def test_a_job_over_its_memory_is_out_of_memory(
+    slurm_with: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., Site]
+):
+    site = on_cluster(slurm_with(Spec(nodes=1, cgroups=True)))
+    greedy = "x = bytearray(400_000_000); import time; time.sleep(60)"
+    job = await site.submit("/usr/bin/python3", "-c", greedy, mem="60M")
+    found = await site.wait_for(job, has_ended)
+    assert (found.state, found.reason) == (JobState.OUT_OF_MEMORY, "OutOfMemory")
+
+
+async def test_a_job_that_gives_way_to_another_is_preempted(
+    new_slurm: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., Site]
+):
+    low = Partition("main", settings={"Default": "YES", "PriorityTier": "1"})
+    high = Partition("urgent", settings={"PriorityTier": "10"})
+    settings = {"PreemptType": "preempt/partition_prio", "PreemptMode": "CANCEL"}
+    site = on_cluster(new_slurm(Spec(nodes=1, partitions=(low, high), settings=settings)))
+    victim = await site.submit(exclusive="true")
+    await site.wait_for(victim, lambda job: job.state is JobState.RUNNING)
+    await site.submit(machine="urgent", exclusive="true")
+    found = await site.wait_for(victim, has_ended)
+    assert found.state is JobState.PREEMPTED

@@ -18,6 +18,7 @@ from ..client.informer import Informers
 from ..client.workqueue import Backoff
 from ..log import logger
 from .cronjob import CronJobs
+from .daemonset import DaemonSets
 from .deployment import Deployments
 from .endpoints import EndpointsController
 from .endpointslice import EndpointSlices
@@ -28,6 +29,7 @@ from .podgc import PodGc
 from .replicaset import ReplicaSets
 from .root_ca import RootCa
 from .serviceaccount import ServiceAccounts
+from .statefulset import StatefulSets
 from .ttl_after_finished import TtlAfterFinished
 
 log = logger(__name__)
@@ -61,6 +63,8 @@ class ControllerManager:
             for kind in (
                 Deployments,
                 ReplicaSets,
+                StatefulSets,
+                DaemonSets,
                 Jobs,
                 CronJobs,
                 TtlAfterFinished,

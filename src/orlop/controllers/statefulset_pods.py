@@ -1,0 +1,118 @@
+"""The identity of a StatefulSet's pods: names, ordinals, claims, revisions.
+
+Used by the StatefulSet controller. Pure. As pkg/controller/statefulset/stateful_set_utils.go: what
+is `web-2` stays `web-2`, with its host name and its volumes, however often it is made anew.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..api.kinds import PERSISTENT_VOLUME_CLAIM
+from ..api.objects import Obj, is_deleting, labels_of, meta, owner_reference, phase_of
+from .history import REVISION_LABEL
+from .pods import fresh, is_available, pod_from_template
+
+POD_NAME = "statefulset.kubernetes.io/pod-name"
+POD_INDEX = "apps.kubernetes.io/pod-index"
+_NAME = re.compile(r"(.*)-(\d+)")
+
+
+def ordinal_of(pod: Obj, stateful_set: Obj) -> int | None:
+    """The ordinal of a pod of this set; None for a pod that is none of its."""
+    match = _NAME.fullmatch(meta(pod)["name"])
+    if match is None or match.group(1) != meta(stateful_set)["name"]:
+        return None
+    return int(match.group(2))
+
+
+def start_of(stateful_set: Obj) -> int:
+    return int((stateful_set["spec"].get("ordinals") or {}).get("start", 0))
+
+
+def ordinals_of(stateful_set: Obj) -> range:
+    """The ordinals that should exist."""
+    start = start_of(stateful_set)
+    return range(start, start + int(stateful_set["spec"].get("replicas", 1)))
+
+
+def is_parallel(stateful_set: Obj) -> bool:
+    return bool(stateful_set["spec"].get("podManagementPolicy") == "Parallel")
+
+
+def is_healthy(pod: Obj, stateful_set: Obj, now: float) -> bool:
+    """Running, ready for long enough, and not on its way out."""
+    min_ready = stateful_set["spec"].get("minReadySeconds", 0)
+    return phase_of(pod) == "Running" and not is_deleting(pod) and is_available(pod, min_ready, now)
+
+
+def pod_for(stateful_set: Obj, ordinal: int, template: Obj, revision: str) -> Obj:
+    """The pod of an ordinal, of one revision's template."""
+    name = f"{meta(stateful_set)['name']}-{ordinal}"
+    pod = pod_from_template(template, stateful_set, name)
+    labels = pod["metadata"].setdefault("labels", {})
+    labels |= {POD_NAME: name, POD_INDEX: str(ordinal), REVISION_LABEL: revision}
+    spec = pod["spec"]
+    spec["hostname"] = name
+    if stateful_set["spec"].get("serviceName"):
+        spec["subdomain"] = stateful_set["spec"]["serviceName"]
+    spec["volumes"] = _volumes(stateful_set, ordinal, spec.get("volumes") or [])
+    return pod
+
+
+def _volumes(stateful_set: Obj, ordinal: int, volumes: list[Obj]) -> list[Obj]:
+    """Claims take the place of the template's volumes of the same name."""
+    claims = claim_names(stateful_set, ordinal)
+    own = [
+        {"name": name, "persistentVolumeClaim": {"claimName": claim, "readOnly": False}}
+        for name, claim in claims.items()
+    ]
+    return own + [volume for volume in volumes if volume["name"] not in claims]
+
+
+def claim_names(stateful_set: Obj, ordinal: int) -> dict[str, str]:
+    """Volume -> claim of a pod."""
+    templates = stateful_set["spec"].get("volumeClaimTemplates") or []
+    names = [meta(template)["name"] for template in templates]
+    return {name: f"{name}-{meta(stateful_set)['name']}-{ordinal}" for name in names}
+
+
+def claims_for(stateful_set: Obj, ordinal: int) -> list[Obj]:
+    """The claims that a pod needs before it can be made."""
+    spec = stateful_set["spec"]
+    names = claim_names(stateful_set, ordinal)
+    selected = (spec.get("selector") or {}).get("matchLabels") or {}
+    claims: list[Obj] = []
+    for template in spec.get("volumeClaimTemplates") or []:
+        claim = fresh(template)
+        given = meta(claim)
+        claim["apiVersion"] = PERSISTENT_VOLUME_CLAIM.api_version
+        claim["kind"] = PERSISTENT_VOLUME_CLAIM.kind
+        claim["metadata"] = {
+            "name": names[given["name"]],
+            "namespace": meta(stateful_set)["namespace"],
+            "labels": {**labels_of(claim), **selected},
+            "annotations": given.get("annotations") or {},
+        }
+        claim.pop("status", None)
+        claims.append(claim)
+    return claims
+
+
+def claim_owners(stateful_set: Obj, pod: Obj | None, is_scaled_away: bool) -> list[Obj]:
+    """Who takes a claim along when it goes, by persistentVolumeClaimRetentionPolicy.
+
+    `whenDeleted: Delete` ties it to the set, `whenScaled: Delete` to a pod that is condemned.
+    """
+    policy = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+    owners: list[Obj] = []
+    if policy.get("whenScaled") == "Delete" and is_scaled_away and pod is not None:
+        owners.append(_plain(owner_reference(pod)))
+    elif policy.get("whenDeleted") == "Delete":
+        owners.append({**_plain(owner_reference(stateful_set)), "controller": True})
+    return owners
+
+
+def _plain(reference: Obj) -> Obj:
+    unwanted = ("controller", "blockOwnerDeletion")
+    return {name: value for name, value in reference.items() if name not in unwanted}

@@ -43,7 +43,7 @@ def decode(data: bytes) -> Obj:
         api_version, kind, raw = _unwrap(memoryview(data)[len(MAGIC) :])
         message = _message_of(api_version, kind)
         obj = _decode_message(message, raw)
-    except (ValueError, struct.error) as error:
+    except (ValueError, TypeError, struct.error, msgspec.DecodeError) as error:
         raise BadRequest(f"the body of the request is not valid protobuf: {error}") from error
     return {"apiVersion": api_version, "kind": kind, **obj}
 

@@ -130,7 +130,7 @@ def from_structure(selector: Obj | None) -> LabelSelector:
                 f'"{expression.get("operator")}" is not a valid label selector operator'
             )
         values = frozenset(expression.get("values") or ())
-        requirements.append(Requirement(expression["key"], operator, values))
+        requirements.append(Requirement(expression.get("key", ""), operator, values))
     return _selector(requirements)
 
 

@@ -40,7 +40,15 @@ VALID: dict[Kind, Obj] = {
         "ports": [PORT],
     },
     kinds.EVENT: {"involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"}},
-    kinds.EVENTS_EVENT: {"regarding": {"kind": "Pod", "namespace": "default", "name": "p"}},
+    kinds.EVENTS_EVENT: {
+        "regarding": {"kind": "Pod", "namespace": "default", "name": "p"},
+        "eventTime": "2026-01-02T12:00:00.000000Z",
+        "reportingController": "example.com/c",
+        "reportingInstance": "i",
+        "action": "Started",
+        "reason": "Started",
+        "type": "Normal",
+    },
     kinds.PERSISTENT_VOLUME: {
         "spec": {
             "accessModes": ["ReadWriteOnce"],
@@ -194,6 +202,29 @@ CONFIGURATION: list[tuple[Kind, Obj, list[str]]] = [
         kinds.EVENTS_EVENT,
         {"regarding": {"namespace": "other"}},
         ['regarding.namespace: Invalid value: "other"'],
+    ),
+    (kinds.EVENTS_EVENT, {"eventTime": None}, ["eventTime: Required value"]),
+    (
+        kinds.EVENTS_EVENT,
+        {"type": "Bad", "action": None, "reason": "x" * 129},
+        [
+            "action: Required value",
+            'reason: Invalid value: "": can have at most 128 characters',
+            'type: Invalid value: "": has invalid value: Bad',
+        ],
+    ),
+    (
+        kinds.EVENT,
+        {"eventTime": "2026-01-02T12:00:00.000000Z", "message": "x" * 1025},
+        [
+            "reportingController: Required value",
+            'reportingController: Invalid value: ""',
+            'reportingController: Invalid value: ""',
+            "reportingInstance: Required value",
+            "action: Required value",
+            "reason: Required value",
+            'message: Invalid value: "": can have at most 1024 characters',
+        ],
     ),
     (
         kinds.LIMIT_RANGE,

@@ -10,57 +10,55 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .. import kinds
 from ..kinds import Kind
 from ..objects import Obj
 from . import admissionregistration, autoscaling, cluster, core, pods, workloads
 
-_DEFAULTERS: dict[tuple[str, str], Callable[[Obj], None]] = {
-    ("", "Pod"): pods.pod,
-    ("", "PodTemplate"): pods.pod_template,
-    ("", "ReplicationController"): workloads.replication_controller,
-    ("", "Service"): core.service,
-    ("", "Secret"): core.secret,
-    ("", "Namespace"): core.namespace,
-    ("", "Node"): core.node,
-    ("", "Endpoints"): core.endpoints,
-    ("", "LimitRange"): core.limit_range,
-    ("", "ResourceQuota"): core.resource_quota,
-    ("", "PersistentVolume"): core.persistent_volume,
-    ("", "PersistentVolumeClaim"): core.persistent_volume_claim,
-    ("apps", "Deployment"): workloads.deployment,
-    ("apps", "ReplicaSet"): workloads.replica_set,
-    ("apps", "StatefulSet"): workloads.stateful_set,
-    ("apps", "DaemonSet"): workloads.daemon_set,
-    ("batch", "Job"): workloads.job,
-    ("batch", "CronJob"): workloads.cron_job,
-    ("autoscaling", "HorizontalPodAutoscaler"): autoscaling.horizontal_pod_autoscaler,
-    ("discovery.k8s.io", "EndpointSlice"): core.endpoint_slice,
-    ("networking.k8s.io", "NetworkPolicy"): cluster.network_policy,
-    ("networking.k8s.io", "IngressClass"): cluster.ingress_class,
-    ("rbac.authorization.k8s.io", "RoleBinding"): cluster.role_binding,
-    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): cluster.role_binding,
-    ("storage.k8s.io", "StorageClass"): cluster.storage_class,
-    ("storage.k8s.io", "CSIDriver"): cluster.csi_driver,
-    ("scheduling.k8s.io", "PriorityClass"): cluster.priority_class,
-    ("apiregistration.k8s.io", "APIService"): cluster.api_service,
-    (
-        "admissionregistration.k8s.io",
-        "MutatingWebhookConfiguration",
-    ): admissionregistration.mutating,
-    (
-        "admissionregistration.k8s.io",
-        "ValidatingWebhookConfiguration",
-    ): admissionregistration.validating,
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): admissionregistration.policy,
-    (
-        "admissionregistration.k8s.io",
-        "ValidatingAdmissionPolicyBinding",
-    ): admissionregistration.policy_binding,
+_DEFAULTERS: dict[Kind, Callable[[Obj], None]] = {
+    kinds.POD: pods.pod,
+    kinds.POD_TEMPLATE: pods.pod_template,
+    kinds.REPLICATION_CONTROLLER: workloads.replication_controller,
+    kinds.SERVICE: core.service,
+    kinds.SECRET: core.secret,
+    kinds.NAMESPACE: core.namespace,
+    kinds.NODE: core.node,
+    kinds.ENDPOINTS: core.endpoints,
+    kinds.LIMIT_RANGE: core.limit_range,
+    kinds.RESOURCE_QUOTA: core.resource_quota,
+    kinds.PERSISTENT_VOLUME: core.persistent_volume,
+    kinds.PERSISTENT_VOLUME_CLAIM: core.persistent_volume_claim,
+    kinds.DEPLOYMENT: workloads.deployment,
+    kinds.REPLICA_SET: workloads.replica_set,
+    kinds.STATEFUL_SET: workloads.stateful_set,
+    kinds.DAEMON_SET: workloads.daemon_set,
+    kinds.JOB: workloads.job,
+    kinds.CRON_JOB: workloads.cron_job,
+    kinds.HORIZONTAL_POD_AUTOSCALER: autoscaling.horizontal_pod_autoscaler,
+    kinds.HORIZONTAL_POD_AUTOSCALER_V1: autoscaling.horizontal_pod_autoscaler_v1,
+    kinds.ENDPOINT_SLICE: core.endpoint_slice,
+    kinds.NETWORK_POLICY: cluster.network_policy,
+    kinds.INGRESS_CLASS: cluster.ingress_class,
+    kinds.ROLE_BINDING: cluster.role_binding,
+    kinds.CLUSTER_ROLE_BINDING: cluster.role_binding,
+    kinds.STORAGE_CLASS: cluster.storage_class,
+    kinds.CSI_DRIVER: cluster.csi_driver,
+    kinds.PRIORITY_CLASS: cluster.priority_class,
+    kinds.API_SERVICE: cluster.api_service,
+    kinds.MUTATING_WEBHOOK_CONFIGURATION: admissionregistration.mutating,
+    kinds.VALIDATING_WEBHOOK_CONFIGURATION: admissionregistration.validating,
+    kinds.VALIDATING_ADMISSION_POLICY: admissionregistration.policy,
+    kinds.VALIDATING_ADMISSION_POLICY_BINDING: admissionregistration.policy_binding,
+}
+
+
+_BY_NAME = {
+    (kind.group, kind.version, kind.kind): defaulter for kind, defaulter in _DEFAULTERS.items()
 }
 
 
 def apply_defaults(kind: Kind, obj: Obj) -> None:
     """Complete `obj` in place; the caller owns it."""
-    defaulter = _DEFAULTERS.get((kind.group, kind.kind))
+    defaulter = _BY_NAME.get((kind.group, kind.version, kind.kind))
     if defaulter is not None:
         defaulter(obj)

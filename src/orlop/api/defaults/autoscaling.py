@@ -9,11 +9,13 @@ from ..objects import Obj
 from .fill import fill, section
 
 
+def horizontal_pod_autoscaler_v1(obj: Obj) -> None:
+    section(obj, "spec").setdefault("minReplicas", 1)
+
+
 def horizontal_pod_autoscaler(obj: Obj) -> None:
     spec = section(obj, "spec")
     spec.setdefault("minReplicas", 1)
-    if obj.get("apiVersion") == "autoscaling/v1":
-        return
     if not spec.get("metrics"):
         spec["metrics"] = [_cpu()]
     behavior = spec.get("behavior")

@@ -28,6 +28,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _GO_NAMES = {"s": "string", "i": "int32", "l": "int64", "b": "bool", "d": "float64", "y": "[]uint8"}
+_STRUCTS = "@*qxtT"
 _RANGES = {"i": 2**31, "l": 2**63}
 
 
@@ -89,8 +90,8 @@ class _Compiler:
             for field, facts in self._fields_of(name).items():
                 zero_vanishes = not facts.pointer and not facts.always
                 walk = self.value(facts.spec, f"{name.partition('.')[2]}.")
-                if facts.spec.startswith("@"):
-                    zero_vanishes = False  # Go writes an empty struct as {}
+                if facts.spec[0] in _STRUCTS:
+                    zero_vanishes = False  # Go never leaves a struct out
                 entries[field] = (_LEAVES.get(facts.spec), walk, zero_vanishes)
         return self._done[name]
 

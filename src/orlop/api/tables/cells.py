@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...errors import BadRequest
 from .. import selectors, times
 from ..objects import Obj, meta
 
@@ -100,7 +101,10 @@ def label_text(labels: dict[str, str] | None) -> str:
 def selector_text(selector: Obj | None) -> str:
     if selector is None:
         return NONE
-    return str(selectors.from_structure(selector)) or NONE
+    try:
+        return str(selectors.from_structure(selector)) or NONE
+    except BadRequest:  # stored before a rule was there: the other columns are still true
+        return "<error>"
 
 
 def boolean(value: Any) -> str:

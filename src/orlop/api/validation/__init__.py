@@ -69,7 +69,7 @@ _CHECKS: dict[tuple[str, str], Callable[[Obj], Errors]] = {
     ("apps", "ControllerRevision"): cluster.controller_revision,
     ("batch", "Job"): jobs.job,
     ("batch", "CronJob"): jobs.cron_job,
-    ("events.k8s.io", "Event"): core.event,
+    ("events.k8s.io", "Event"): core.new_event,
     ("discovery.k8s.io", "EndpointSlice"): services.endpoint_slice,
     ("autoscaling", "HorizontalPodAutoscaler"): cluster.horizontal_pod_autoscaler,
     ("policy", "PodDisruptionBudget"): cluster.pod_disruption_budget,

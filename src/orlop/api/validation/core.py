@@ -159,7 +159,21 @@ def node_update(new: Obj, old: Obj) -> Errors:
 
 
 def event(obj: Obj) -> Errors:
-    """Only what names need: clients of all ages send events."""
+    """Events of clients of all ages: strict only with those that keep time the new way."""
+    errors = _event_namespace(obj)
+    if obj.get("eventTime"):
+        controller = obj.get("reportingComponent") or obj.get("reportingController") or ""
+        if not controller:
+            errors.append(required("reportingController"))
+        errors += bad_values("reportingController", controller, names.qualified_name(controller))
+        for key in ("reportingInstance", "action", "reason"):
+            errors += _short_text(key, obj.get(key, ""))
+        if len(obj.get("message") or obj.get("note") or "") > 1024:
+            errors.append(bad_value("message", "", "can have at most 1024 characters"))
+    return errors
+
+
+def _event_namespace(obj: Obj) -> Errors:
     namespace = meta(obj).get("namespace", "")
     about = obj.get("involvedObject") or obj.get("regarding") or {}
     field = "involvedObject.namespace" if "involvedObject" in obj else "regarding.namespace"
@@ -169,6 +183,23 @@ def event(obj: Obj) -> Errors:
     elif about["namespace"] != namespace:
         return [bad_value(field, about["namespace"], "does not match event.namespace")]
     return []
+
+
+def _short_text(field: str, text: str) -> Errors:
+    if not text:
+        return [required(field)]
+    return [bad_value(field, "", "can have at most 128 characters")] if len(text) > 128 else []
+
+
+def new_event(obj: Obj) -> Errors:
+    """An event of events.k8s.io, which says when and of what kind it is."""
+    errors = event(obj)
+    if not obj.get("eventTime"):
+        errors.append(required("eventTime"))
+    if obj.get("type") not in ("Normal", "Warning"):
+        detail = f"has invalid value: {obj.get('type', '')}"
+        errors.append(bad_value("type", "", detail))
+    return errors
 
 
 def persistent_volume(obj: Obj) -> Errors:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import resource
 import subprocess
 import sys
 import textwrap
@@ -229,3 +230,25 @@ async def test_a_hundred_pods_are_submitted_quickly_and_once(rootless: Site):
     assert sorted(await rootless.jobs_in_slurm()) == sorted(jobs)
     await asyncio.gather(*(rootless.engine.cancel(job) for job in jobs))
     assert seconds < 10
+
+
+@pytest.mark.slurm
+async def test_a_thousand_pods_at_once_need_few_open_files(rootless: Site):
+    """Login nodes allow a thousand or so."""
+    submissions = [rootless.submission(hold="true") for _ in range(300)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 150, hard))
+    try:
+        jobs = await asyncio.gather(*(rootless.engine.submit(each) for each in submissions))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    await asyncio.gather(*(rootless.engine.cancel(job) for job in jobs))
+    assert len(set(jobs)) == 300
+
+
+@pytest.mark.slurm
+async def test_a_folder_that_cannot_be_written_is_told_with_the_remedy(rootless: Site):
+    submission = rootless.submission()
+    submission.folder.rmdir()
+    with pytest.raises(EngineUnavailable, match="No such file or directory; check space, quota"):
+        await rootless.engine.submit(submission)

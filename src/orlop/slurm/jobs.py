@@ -33,6 +33,8 @@ from .submission import Answer, Folder, job_id
 log = logger(__name__)
 
 SUBMITTERS = 8  # sbatch calls at once: more gain nothing (446 jobs/s with 8, 426 with 4)
+# Pods between their lock and their job's number: each holds files open, and login nodes allow few.
+SUBMISSIONS = 4 * SUBMITTERS
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le"}
 # How long the accounting may call a job alive that slurmctld has forgotten.
 _ACCOUNTING_LAG = 300.0
@@ -61,6 +63,7 @@ class SlurmJobs:
         self._queries: Batch[None, dict[JobId, Job]] = Batch(self._squeue)
         self._cancels: Batch[JobId, None] = Batch(self._scancel, most=500, pause=0.005)
         self._terminations: Batch[JobId, None] = Batch(self._terminate, most=500, pause=0.005)
+        self._submissions = asyncio.Semaphore(SUBMISSIONS)
         self._threads = ThreadPoolExecutor(SUBMITTERS, thread_name_prefix="sbatch")
         self._facts: tuple[float, detect.Slurm] | None = None
         self._limits: dict[str, tuple[float | None, float | None]] = {}
@@ -101,13 +104,18 @@ class SlurmJobs:
         2. If the job is known, answer it; if one may exist, ask Slurm for it.
         3. Else write job.sh, run sbatch, and read its answer.
         """
-        folder = Folder(submission.folder)
-        try:
-            await self._lock(folder)
-            known = folder.job() or await self._left_behind(folder, submission)
-            return known or await self._sbatch(folder, submission)
-        finally:
-            folder.release()
+        async with self._submissions:
+            folder = Folder(submission.folder)
+            try:
+                await self._lock(folder)
+                known = folder.job() or await self._left_behind(folder, submission)
+                return known or await self._sbatch(folder, submission)
+            except OSError as error:
+                message = f"{submission.folder}: {error.strerror or error}"
+                remedy = "check space, quota and permissions of the home folder"
+                raise EngineUnavailable(f"{message}; {remedy}") from error
+            finally:
+                folder.release()
 
     async def _lock(self, folder: Folder) -> None:
         try:

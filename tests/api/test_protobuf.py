@@ -18,9 +18,12 @@ import pytest
 
 from orlop.api import kinds, protobuf, times
 from orlop.api.kinds import Kinds
+from orlop.api.schema import Schema
 from orlop.api.schema.model import struct_name
 from orlop.api.wire import Wire
 from orlop.errors import BadRequest
+from tools.devroot import dev_root
+from tools.kubectl import minor_version
 
 Obj = dict[str, Any]
 WIRE = Wire()
@@ -329,7 +332,7 @@ def capture() -> Iterator[tuple[str, list[tuple[str, str, bytes]]]]:
     bodies: list[tuple[str, str, bytes]] = []
     handler = type("Handler", (Capture,), {"bodies": bodies})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}", bodies
         server.shutdown()
@@ -413,24 +416,34 @@ COMMANDS: dict[str, Obj] = {
 }
 
 
-def newest_kubectl() -> str | None:
-    """A kubectl of 1.32 or later: those send typed creates as protobuf."""
-    candidates = sorted(Path("/usr/lib/google-cloud-sdk/bin").glob("kubectl.1.3[2-9]"))
-    return str(candidates[-1]) if candidates else shutil.which("kubectl")
+@pytest.fixture(scope="module")
+def kubectl() -> tuple[str, int]:
+    """The newest kubectl of this machine: from 1.32 on they send typed creates as protobuf."""
+    found = [str(dev_root().bin / "kubectl"), shutil.which("kubectl") or ""]
+    found += sorted(map(str, Path("/usr/lib/google-cloud-sdk/bin").glob("kubectl.1.*")))[::-1]
+    program, minor = "", 0
+    for one in found:
+        if minor < 32 and minor_version(one) > minor:
+            program, minor = one, minor_version(one)
+    assert minor, "a kubectl must be installed: run tools/setup"
+    return program, minor
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_a_real_kubectl_creates(command: str, capture, tmp_path: Path) -> None:
-    kubectl = newest_kubectl()
-    assert kubectl, "kubectl 1.32 or later must be installed: run tools/setup"
+def test_what_a_real_kubectl_creates(
+    command: str, capture, kubectl: tuple[str, int], tmp_path: Path, schema: Schema
+) -> None:
+    program, minor = kubectl
     url, bodies = capture
     environment = {**os.environ, "HOME": str(tmp_path), "KUBECONFIG": str(tmp_path / "none")}
-    words = [kubectl, f"--server={url}", *command.split()]
+    words = [program, f"--server={url}", *command.split()]
     subprocess.run(words, env=environment, capture_output=True, timeout=60, check=False)
-    assert len(bodies) == 1
-    _, content_type, data = bodies[0]
-    assert content_type == "application/vnd.kubernetes.protobuf"
-    decoded = protobuf.decode(data)
+    [(_, content_type, data)] = bodies
+    assert (content_type == "application/vnd.kubernetes.protobuf") is (minor >= 32)
+    decoded = protobuf.decode(data) if protobuf.is_protobuf(data) else json.loads(data)
+    kind = Kinds().by_kind(decoded["apiVersion"], decoded["kind"])
+    assert kind is not None
+    assert schema.decode(kind, decoded) == []
     decoded.pop("status", None)  # counts of nothing, which Go always writes
     assert decoded == COMMANDS[command]
 

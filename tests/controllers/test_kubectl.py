@@ -90,6 +90,49 @@ async def test_a_deployment_is_rolled_forward_and_back(kubectl: Kubectl):
     await kubectl("wait", "deployment/web", "--for=jsonpath={.status.replicas}=2", "--timeout=20s")
 
 
+SET = """
+apiVersion: apps/v1
+kind: {kind}
+metadata: {{name: web}}
+spec:
+  selector: {{matchLabels: {{app: web}}}}
+  template:
+    metadata: {{labels: {{app: web}}}}
+    spec: {{containers: [{{name: web, image: "web:1"}}]}}
+{more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [("StatefulSet", "  replicas: 3\n  serviceName: web"), ("DaemonSet", "")],
+    ids=["StatefulSet", "DaemonSet"],
+)
+async def test_sets_are_rolled_forward_and_back(kubectl: Kubectl, tmp_path, kind, more):
+    node = tmp_path / "node.yaml"
+    node.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n")
+    manifest = tmp_path / "set.yaml"
+    manifest.write_text(SET.format(kind=kind, more=more))
+    await kubectl("apply", "-f", str(node), "-f", str(manifest))
+    status = ("rollout", "status", f"{kind}/web", "--timeout=20s")
+    await kubectl(*status)
+    await kubectl("set", "image", f"{kind}/web", "web=web:2")
+    await kubectl(*status)
+    assert await images(kubectl) == {"web:2"}
+    assert "2" in await kubectl("rollout", "history", f"{kind}/web")
+    await kubectl("rollout", "undo", f"{kind}/web")
+    await kubectl(*status)
+    assert await images(kubectl) == {"web:1"}
+
+
+async def test_a_cron_job_is_started_by_hand(kubectl: Kubectl):
+    schedule = "--schedule=0 0 1 1 *"
+    await kubectl("create", "cronjob", "tick", "--image=busybox", schedule)
+    await kubectl("create", "job", "now", "--from=cronjob/tick")
+    await kubectl("wait", "job/now", "--for=condition=Complete", "--timeout=20s")
+    await kubectl("delete", "cronjob", "tick", "--cascade=foreground", "--timeout=20s")
+
+
 async def test_a_job_is_waited_for_and_deleted_with_its_pods(kubectl: Kubectl):
     await kubectl("create", "job", "work", "--image=busybox")
     await kubectl("wait", "job/work", "--for=condition=Complete", "--timeout=20s")

@@ -84,6 +84,12 @@ def test_a_host_without_partitions_takes_pods_written_for_a_cluster():
     assert why(a_pod(annotations={PARTITION: "gpu"}), other) != ""
 
 
+def test_a_node_that_somebody_made_by_hand_may_lack_everything():
+    bare = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "bare"}}
+    assert why(a_pod(), bare) == ""
+    assert why(a_pod(nodeSelector={"a": "b"}), bare) != ""
+
+
 def told(pod: dict, *nodes: dict) -> str:
     wish = wish_of(pod)
     return explain(wish, nodes, [refusal(wish, node) for node in nodes])

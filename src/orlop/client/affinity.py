@@ -83,7 +83,7 @@ def untolerated(pod: Obj, node: Obj, effects: Iterable[str] = HARD_EFFECTS) -> l
     tolerations = pod["spec"].get("tolerations") or []
     return [
         taint
-        for taint in node["spec"].get("taints") or []
+        for taint in (node.get("spec") or {}).get("taints") or []
         if taint["effect"] in effects and not any(_tolerates(one, taint) for one in tolerations)
     ]
 

@@ -122,7 +122,11 @@ class DaemonSets(Controller):
 
 
 def _face(node: Obj) -> tuple[object, ...]:
-    return labels_of(node), node["spec"].get("taints"), node["spec"].get("unschedulable")
+    return (
+        labels_of(node),
+        (node.get("spec") or {}).get("taints"),
+        (node.get("spec") or {}).get("unschedulable"),
+    )
 
 
 def status_of(

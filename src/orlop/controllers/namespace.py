@@ -68,7 +68,7 @@ class Namespaces(Controller):
         namespace = self.objects.get(key)
         if namespace is None or not is_deleting(namespace):
             return Result.done()
-        if FINALIZER not in (namespace["spec"].get("finalizers") or []):
+        if FINALIZER not in ((namespace.get("spec") or {}).get("finalizers") or []):
             return Result.done()
         remains = Remains()
         for kind in self._kinds:

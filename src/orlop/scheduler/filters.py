@@ -59,7 +59,7 @@ def refusal(wish: Wish, node: Obj) -> str:
 
 
 def _schedulable(pod: Obj, node: Obj) -> str:
-    if not node["spec"].get("unschedulable"):
+    if not (node.get("spec") or {}).get("unschedulable"):
         return ""
     tainted = {"spec": {"taints": [_UNSCHEDULABLE_TAINT]}}
     return "node(s) were unschedulable" if untolerated(pod, tainted) else ""

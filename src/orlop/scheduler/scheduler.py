@@ -170,4 +170,4 @@ def _face(node: Obj) -> tuple[object, ...]:
     """All of a node that filters and scores look at."""
     ready = condition_of(node, "Ready") or {}
     allocatable = (node.get("status") or {}).get("allocatable")
-    return node["spec"], labels_of(node), allocatable, ready.get("status")
+    return node.get("spec"), labels_of(node), allocatable, ready.get("status")

@@ -77,7 +77,13 @@ class OwnCluster:
             registry.start(prepared_storage(self._dev))
         address = registry.address
         mirrors = {"docker.io": [address]}
-        self.config = {"images": {"mirrors": mirrors, "insecure_registries": [address]}}
+        self.config = {
+            "images": {
+                "mirrors": mirrors,
+                "insecure_registries": [address],
+                "default_registry": address,
+            }
+        }
         nodes = len(self._spec.node_names)
         state = "still up" if was_up else "up"
         return f"a Slurm of {nodes} nodes and a registry are {state} in {self._root}"
@@ -91,7 +97,10 @@ class OwnCluster:
         return f"{python} -m tests.cluster --root {self._root} shell"
 
     def stop(self) -> None:
-        clear(self._root)
+        if self._cluster is not None:
+            self._cluster.stop()
+        else:
+            clear(self._root)
 
 
 class ThisSite:

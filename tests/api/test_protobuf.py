@@ -238,6 +238,18 @@ def test_unknown_fields_are_skipped() -> None:
     assert decoded == {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "n"}}
 
 
+def test_lists_of_numbers_may_be_packed() -> None:
+    packed = field(3, varint(1) + varint(300))
+    for values in (packed, number_field(3, 1) + number_field(3, 300)):
+        requirement = field(2, b"In") + values
+        rule = field(1, b"Ignore") + field(2, requirement)
+        spec = field(11, field(1, rule))
+        typed = field(1, b"batch/v1") + field(2, b"Job")
+        decoded = protobuf.decode(b"k8s\x00" + field(1, typed) + field(2, field(2, spec)))
+        rules = decoded["spec"]["podFailurePolicy"]["rules"]
+        assert rules[0]["onExitCodes"]["values"] == [1, 300]
+
+
 def test_options_of_a_delete_are_the_same_in_every_group() -> None:
     raw = number_field(1, 0) + field(4, b"Background")
     for api_version in (b"v1", b"apps/v1", b"meta.k8s.io/v1"):

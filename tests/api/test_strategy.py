@@ -230,6 +230,13 @@ def test_a_service_keeps_what_was_given_out() -> None:
     assert spec["ports"] == [{"port": 80, "nodePort": 30080}, {"port": 81}]
 
 
+def test_the_port_of_health_checks_stays_with_local_traffic() -> None:
+    local = {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}
+    old = {"metadata": {"name": "s"}, "spec": {**local, "healthCheckNodePort": 30000}}
+    spec = updated(kinds.SERVICE, {"metadata": {"name": "s"}, "spec": local}, old)["spec"]
+    assert spec["healthCheckNodePort"] == 30000
+
+
 def test_a_service_that_names_an_address_is_taken_at_its_word() -> None:
     new = {"metadata": {"name": "s"}, "spec": {"type": "ClusterIP", "clusterIP": "10.96.0.9"}}
     spec = updated(kinds.SERVICE, new, SERVICE)["spec"]

@@ -79,8 +79,6 @@ Check = Callable[[str], list[str]]
 
 def regex_error(text: str, pattern: str, *examples: str) -> str:
     """A syntax message with its examples and its pattern, as validation.RegexError."""
-    if not examples:
-        return f"{text} (regex used for validation is '{pattern}')"
     shown = " or ".join(f"'{example}', " for example in examples)
     return f"{text} (e.g. {shown}regex used for validation is '{pattern}')"
 

@@ -237,6 +237,16 @@ def test_services(spec: Obj, expected: Obj) -> None:
     assert service["status"] == {"loadBalancer": {}}
 
 
+def test_addresses_of_a_load_balancer_are_virtual() -> None:
+    ingress = [{"ip": "1.1.1.1"}, {"hostname": "h"}, {"ip": "2.2.2.2", "ipMode": "Proxy"}]
+    service = defaulted(
+        kinds.SERVICE,
+        {"spec": {"type": "LoadBalancer"}, "status": {"loadBalancer": {"ingress": ingress}}},
+    )
+    modes = [one.get("ipMode") for one in service["status"]["loadBalancer"]["ingress"]]
+    assert modes == ["VIP", None, "Proxy"]
+
+
 def test_a_named_target_port_stays() -> None:
     ports = [{"port": 80, "targetPort": "http", "protocol": "UDP"}]
     assert defaulted(kinds.SERVICE, {"spec": {"ports": ports}})["spec"]["ports"] == ports

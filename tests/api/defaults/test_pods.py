@@ -114,6 +114,22 @@ def test_pod_level_requests_come_from_containers_then_from_limits() -> None:
     assert spec["resources"]["requests"] == {"cpu": "500m", "memory": "1Gi"}
 
 
+def test_pod_level_requests_count_the_largest_init_container() -> None:
+    def asking(cpu: str) -> Obj:
+        return {"name": cpu, "resources": {"requests": {"cpu": cpu}}}
+
+    spec = defaulted(
+        {
+            "containers": [asking("200m")],
+            "initContainers": [asking("700m"), asking("100m")],
+            "resources": {"limits": {"cpu": "1"}},
+        }
+    )
+    assert spec["resources"]["requests"] == {"cpu": "700m"}
+    without_limits = {"containers": [asking("200m")], "resources": {"requests": {"cpu": "1"}}}
+    assert defaulted(without_limits)["resources"] == {"requests": {"cpu": "1"}}
+
+
 def test_amounts_finer_than_a_thousandth_are_rounded_up() -> None:
     container = one({"resources": {"requests": {"cpu": "100u"}}})
     assert container["resources"]["requests"]["cpu"] == "1m"

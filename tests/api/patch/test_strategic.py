@@ -259,6 +259,7 @@ def test_patching(case: str, schema: Schema) -> None:
             "invalid patch format of setElementOrder list",
         ),
         ({"spec": {"containers": ["x"]}}, Invalid, "declared merge key"),
+        ({"metadata": {"finalizers": [{"a": 1}]}}, Invalid, "cannot merge lists without merge key"),
     ],
 )
 def test_patches_that_cannot_be(

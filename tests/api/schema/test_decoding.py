@@ -74,6 +74,17 @@ def container(**fields: Any) -> Obj:
         (kinds.SECRET, {"data": {"a": "Yg==", "n": None}}, {"data": {"a": "Yg==", "n": ""}}),
         (kinds.SECRET, {"data": {"a": "Y\ng==\n"}}, {"data": {"a": "Yg=="}}),
         (
+            kinds.POD,
+            container(resources={"limits": {"cpu": None}}),
+            container(resources={"limits": {"cpu": "0"}}),
+        ),
+        (
+            kinds.POD_DISRUPTION_BUDGET,
+            {"status": {"disruptedPods": {"p": None}}},
+            {"status": {"disruptedPods": {"p": None}}},
+        ),
+        (kinds.POD, {"spec": {"containers": [None]}}, {"spec": {"containers": [{}]}}),
+        (
             kinds.CONTROLLER_REVISION,
             {"data": {"anything": [None, {"at": "all"}]}, "revision": 1},
             {"data": {"anything": [None, {"at": "all"}]}, "revision": 1},

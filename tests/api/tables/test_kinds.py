@@ -410,6 +410,24 @@ ROWS: list[tuple[str, Kind, Obj, list[Any]]] = [
         ["x", "/", "cpu: <unknown>/80%", "<unset>", 5, 0, "60m"],
     ),
     (
+        "old autoscaler without a target",
+        kinds.HORIZONTAL_POD_AUTOSCALER_V1,
+        {"apiVersion": "autoscaling/v1", "spec": {"minReplicas": 2, "maxReplicas": 5}},
+        ["x", "/", "<none>", "2", 5, 0, "60m"],
+    ),
+    (
+        "a selector nobody can read",
+        kinds.NETWORK_POLICY,
+        {"spec": {"podSelector": {"matchExpressions": [{"operator": "Near"}]}}},
+        ["x", "<error>", "60m"],
+    ),
+    (
+        "job that is being deleted",
+        kinds.JOB,
+        {"metadata": {**META, "deletionTimestamp": "2026-01-02T11:59:00Z"}},
+        ["x", "Terminating", "0/1", "", "60m", "", "", "<none>"],
+    ),
+    (
         "ingress",
         kinds.INGRESS,
         {

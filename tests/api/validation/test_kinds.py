@@ -199,6 +199,19 @@ CONFIGURATION: list[tuple[Kind, Obj, list[str]]] = [
         ['involvedObject.namespace: Invalid value: "other": does not match event.namespace'],
     ),
     (
+        kinds.EVENT,
+        {"metadata": {"namespace": "other"}, "involvedObject": {"namespace": None}},
+        ['involvedObject.namespace: Invalid value: "": does not match event.namespace'],
+    ),
+    (
+        kinds.SECRET,
+        {
+            "type": "kubernetes.io/dockerconfigjson",
+            "data": {".dockerconfigjson": base64.b64encode(b"{}").decode()},
+        },
+        [],
+    ),
+    (
         kinds.EVENTS_EVENT,
         {"regarding": {"namespace": "other"}},
         ['regarding.namespace: Invalid value: "other"'],
@@ -345,6 +358,24 @@ NETWORK: list[tuple[Kind, Obj, list[str]]] = [
     ),
     (
         kinds.SERVICE,
+        change(type="LoadBalancer", clusterIP="None"),
+        [
+            "spec.clusterIPs[0]: Invalid value: \"None\": may not be set to 'None' for "
+            "LoadBalancer services"
+        ],
+    ),
+    (
+        kinds.SERVICE,
+        change(type="ExternalName", externalName="a.b", clusterIP="10.0.0.1"),
+        ["spec.clusterIP: Forbidden: may not be set for ExternalName services"],
+    ),
+    (
+        kinds.SERVICE,
+        change(clusterIPs=["10.0.0.1", "::1", "10.0.0.2"]),
+        ['spec.clusterIPs: Invalid value: ["10.0.0.1","::1","10.0.0.2"]: may only hold'],
+    ),
+    (
+        kinds.SERVICE,
         change(clusterIP="nowhere"),
         ['spec.clusterIPs[0]: Invalid value: "nowhere": must be a valid IP address'],
     ),
@@ -367,6 +398,22 @@ NETWORK: list[tuple[Kind, Obj, list[str]]] = [
         kinds.ENDPOINTS,
         {"subsets": [{"addresses": [{"ip": "x"}], "ports": [{}]}]},
         ['subsets[0].addresses[0].ip: Invalid value: "x"', "subsets[0].ports[0].port: Required"],
+    ),
+    (
+        kinds.ENDPOINT_SLICE,
+        {"addressType": "FQDN", "endpoints": [{"addresses": ["A"]}], "ports": [PORT, PORT]},
+        ['endpoints[0].addresses[0]: Invalid value: "A"', 'ports: Duplicate value: ""'],
+    ),
+    (
+        kinds.ENDPOINT_SLICE,
+        {"endpoints": [{"addresses": ["10.0.0.1"]}] * 1001},
+        ["endpoints: Too many: 1001: must have at most 1000 items"],
+    ),
+    (kinds.ENDPOINT_SLICE, {"endpoints": [{"addresses": ["x"]}]}, ["endpoints[0].addresses[0]"]),
+    (
+        kinds.ENDPOINTS,
+        {"subsets": [{"ports": [PORT, {"port": 81}]}]},
+        ["subsets[0].ports[0].name: Required value", "subsets[0].ports[1].name: Required value"],
     ),
     (kinds.ENDPOINT_SLICE, {"addressType": None}, ["addressType: Required value"]),
     (kinds.ENDPOINT_SLICE, {"addressType": "IPv9"}, ['addressType: Unsupported value: "IPv9"']),
@@ -460,6 +507,11 @@ POLICY: list[tuple[Kind, Obj, list[str]]] = [
         kinds.CLUSTER_ROLE_BINDING,
         {"subjects": [{"kind": "ServiceAccount", "name": "s"}]},
         ["subjects[0].namespace: Required value"],
+    ),
+    (
+        kinds.ROLE_BINDING,
+        {"subjects": [{"kind": "ServiceAccount", "name": "s", "apiGroup": "x"}]},
+        ['subjects[0].apiGroup: Unsupported value: "x": supported values: ""'],
     ),
     (
         kinds.POD_DISRUPTION_BUDGET,

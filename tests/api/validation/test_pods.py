@@ -389,6 +389,15 @@ CONTAINERS: list[tuple[Obj, list[str]]] = [
         ],
     ),
     (
+        with_container(
+            securityContext={"seccompProfile": {"type": "Unconfined", "localhostProfile": "p"}}
+        ),
+        [
+            "spec.containers[0].securityContext.seccompProfile.localhostProfile: Invalid value: "
+            '"p": can only be set when seccomp type is Localhost'
+        ],
+    ),
+    (
         with_spec(initContainers=[{"name": "c", "image": "x"}]),
         ['spec.initContainers[0].name: Duplicate value: "c"'],
     ),
@@ -407,6 +416,9 @@ CONTAINERS: list[tuple[Obj, list[str]]] = [
         ],
     ),
 ]
+PREFERENCE = (
+    "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference"
+)
 SPECS: list[tuple[Obj, list[str]]] = [
     (
         with_spec(restartPolicy="Sometimes"),
@@ -431,6 +443,13 @@ SPECS: list[tuple[Obj, list[str]]] = [
     (
         with_spec(dnsPolicy="None"),
         ["spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"],
+    ),
+    (
+        with_spec(dnsPolicy="None", dnsConfig={}),
+        [
+            "spec.dnsConfig.nameservers: Required value: must provide at least one DNS nameserver "
+            "when `dnsPolicy` is None"
+        ],
     ),
     (
         with_spec(dnsConfig={"nameservers": ["x"]}),
@@ -504,6 +523,62 @@ SPECS: list[tuple[Obj, list[str]]] = [
         [
             "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution."
             "nodeSelectorTerms: Required value: must have at least one node selector term"
+        ],
+    ),
+    *(
+        (
+            with_spec(
+                affinity={
+                    "nodeAffinity": {
+                        "preferredDuringSchedulingIgnoredDuringExecution": [
+                            {"weight": 1, "preference": {"matchExpressions": [expression]}}
+                        ]
+                    }
+                }
+            ),
+            [f"{PREFERENCE}.matchExpressions[0].{told}"],
+        )
+        for expression, told in [
+            ({"key": "a", "operator": "In"}, "values: Required value: must be specified when"),
+            (
+                {"key": "a", "operator": "Exists", "values": ["b"]},
+                "values: Forbidden: may not be specified when `operator` is 'Exists'",
+            ),
+            (
+                {"key": "a", "operator": "Gt", "values": ["1", "2"]},
+                "values: Required value: must be specified single value when `operator` is 'Lt'",
+            ),
+            ({"key": "a", "operator": "Near"}, 'operator: Invalid value: "Near": not a valid'),
+            ({"key": "-", "operator": "Exists"}, 'key: Invalid value: "-"'),
+        ]
+    ),
+    (
+        with_spec(
+            affinity={
+                "nodeAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": [
+                        {"weight": 101, "preference": {"matchFields": [{"key": "spec.x"}]}}
+                    ]
+                }
+            }
+        ),
+        [
+            f"{PREFERENCE.removesuffix('.preference')}.weight: Invalid value: 101: must be in the",
+            f'{PREFERENCE}.matchFields[0].key: Invalid value: "spec.x": not a valid field selector',
+            f"{PREFERENCE}.matchFields[0].values: Required value: must be only one value",
+        ],
+    ),
+    (
+        with_spec(
+            topologySpreadConstraints=[
+                {"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "ScheduleAnyway"},
+                {"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "ScheduleAnyway"},
+                {"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"},
+            ]
+        ),
+        [
+            "spec.topologySpreadConstraints[1].{topologyKey, whenUnsatisfiable}: Duplicate value",
+            "spec.topologySpreadConstraints[2].topologyKey: Required value: can not be empty",
         ],
     ),
     (
@@ -587,6 +662,45 @@ VOLUMES: list[tuple[Obj, list[str]]] = [
             "spec.volumes[0].nfs.server: Required value",
             'spec.volumes[0].nfs.path: Invalid value: "x": must be an absolute path',
         ],
+    ),
+    (
+        with_volume(emptyDir={"sizeLimit": "-1"}),
+        [
+            "spec.volumes[0].emptyDir.sizeLimit: Forbidden: SizeLimit field must be a valid "
+            "resource quantity"
+        ],
+    ),
+    (
+        with_volume(configMap={"name": "c", "items": [{"key": "k", "path": "..data"}]}),
+        ['spec.volumes[0].configMap.items[0].path: Invalid value: "..data": must not start with'],
+    ),
+    (
+        with_volume(
+            downwardAPI={
+                "items": [
+                    {
+                        "path": "p",
+                        "fieldRef": {"fieldPath": "metadata.name"},
+                        "resourceFieldRef": {"resource": "limits.cpu"},
+                    },
+                    {"path": "q", "resourceFieldRef": {}},
+                ]
+            }
+        ),
+        [
+            'spec.volumes[0].downwardAPI.items[0]: Invalid value: "resource": fieldRef and',
+            "spec.volumes[0].downwardAPI.items[1].resourceFieldRef.containerName: Required value",
+            "spec.volumes[0].downwardAPI.items[1].resourceFieldRef.resource: Required value",
+        ],
+    ),
+    (
+        with_volume(projected={"sources": [{"secret": {"name": "s"}, "configMap": {"name": "c"}}]}),
+        ["spec.volumes[0].projected.sources[0].configMap: Forbidden: may not specify more than 1"],
+    ),
+    (with_volume(image={}), ["spec.volumes[0].image.reference: Required value"]),
+    (
+        with_volume(image={"reference": "x", "pullPolicy": "Maybe"}),
+        ['spec.volumes[0].image.pullPolicy: Unsupported value: "Maybe"'],
     ),
     (with_volume(csi={}), ["spec.volumes[0].csi.driver: Required value"]),
     (with_volume(ephemeral={}), ["spec.volumes[0].ephemeral.volumeClaimTemplate: Required value"]),
@@ -698,6 +812,7 @@ FIXED = "spec: Forbidden: pod updates may not change fields other than `spec.con
             ],
         ),
         (POD, merged(POD, {"metadata": {"labels": {"a": "b"}}}), []),
+        (POD, with_spec(terminationGracePeriodSeconds=5), [FIXED]),
     ],
 )
 def test_what_may_change_of_a_pod(old: Obj, new: Obj, expected: list[str]) -> None:

@@ -248,6 +248,13 @@ def check(found: list[str], expected: list[str]) -> None:
         ),
         (
             kinds.JOB,
+            change(completionMode="Indexed", completions=1, parallelism=100001),
+            ["spec.parallelism: Invalid value: 100001: must be less than or equal to 100000"],
+        ),
+        (kinds.CRON_JOB, change(timeZone="Etc/UTC"), []),
+        (kinds.DEPLOYMENT, change(strategy={"type": "Recreate"}), []),
+        (
+            kinds.JOB,
             change(completionMode="Sorted"),
             [
                 'spec.completionMode: Unsupported value: "Sorted": supported values: "NonIndexed", '

@@ -6,9 +6,6 @@ DNS labels, RBAC's may be anything that fits into a path. As apimachinery/pkg/ap
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from .. import names
 from ..kinds import Kind
 from ..objects import Obj, meta
@@ -167,13 +164,3 @@ def _finalizers_of_deleted(metadata: Obj, former: Obj) -> Errors:
         f"found new finalizers []string{{{listed}}}"
     )
     return [forbidden("metadata.finalizers", detail)]
-
-
-Validator = Callable[[Obj, str], Errors]
-
-
-def name_reference(field: str, name: Any) -> Errors:
-    """A field that names another object of the namespace."""
-    if not name:
-        return [required(field)]
-    return bad_values(field, name, names.dns1123_subdomain(name))

@@ -176,9 +176,7 @@ def _strategy(field: str, strategy: Obj) -> Errors:
         return [forbidden(f"{field}.rollingUpdate", detail)]
     if kind != "RollingUpdate":
         return [not_supported(f"{field}.type", kind or "", ("Recreate", "RollingUpdate"))]
-    if rolling is None:
-        return [required(f"{field}.rollingUpdate", "this should be defaulted and never be nil")]
-    return _surge_and_unavailable(f"{field}.rollingUpdate", rolling, exclusive=False)
+    return _surge_and_unavailable(f"{field}.rollingUpdate", rolling or {}, exclusive=False)
 
 
 def _surge_and_unavailable(field: str, rolling: Obj, *, exclusive: bool) -> Errors:

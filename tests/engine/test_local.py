@@ -57,9 +57,10 @@ async def reached(engine, job, *states, timeout=5.0):
 
 async def until(probe, timeout=5.0):
     async with asyncio.timeout(timeout):
-        while not (answer := probe()):
+        while True:
+            if answer := probe():
+                return answer
             await asyncio.sleep(0.01)
-    return answer
 
 
 def pid_of(folder):

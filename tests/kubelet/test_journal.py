@@ -74,7 +74,7 @@ def test_fields_and_types_of_a_newer_agent_do_no_harm():
     journal = Journal()
     assert record is not None
     assert journal.apply(record)
-    assert journal == Journal(seq=1)
+    assert journal == Journal(seq=1, time=0.0)
 
 
 @pytest.mark.parametrize(

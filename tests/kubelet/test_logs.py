@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from orlop.errors import BadRequest, NotFound
 from orlop.kubelet import logs
@@ -117,6 +121,28 @@ def test_an_unfinished_last_line_counts(tmp_path):
     path = tmp_path / "0.log"
     path.write_bytes(FILE + b"2026-01-01T00:00:06Z stdout P unfin\n")
     assert cut({}, path.read_bytes()[tail_offset(path, 1) :]) == b"unfin"
+
+
+texts = st.lists(
+    st.lists(st.text("ab \x00é", max_size=5), min_size=1, max_size=3), max_size=12
+)  # of each line its parts
+
+
+@settings(max_examples=100, deadline=None)
+@given(texts, st.integers(0, 14), st.integers(1, 40), st.integers(8, 64))
+def test_any_tail_of_any_log_in_any_pieces_is_what_it_should_be(lines, count, step, chunk):
+    raw = [
+        f"2026-01-01T00:00:01Z stdout {'F' if number == len(parts) else 'P'} {part}\n"
+        for parts in lines
+        for number, part in enumerate(parts, start=1)
+    ]
+    expected = "".join("".join(parts) + "\n" for parts in (lines[-count:] if count else []))
+    with tempfile.NamedTemporaryFile() as file, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logs, "CHUNK", chunk)
+        file.write("".join(raw).encode())
+        file.flush()
+        data = Path(file.name).read_bytes()[tail_offset(Path(file.name), count) :]
+    assert cut({}, data, step) == expected.encode()
 
 
 # Which run

@@ -268,6 +268,14 @@ def test_a_requeued_pod_is_pending_again_with_its_counts():
     assert words(found, "PodReadyToStartContainers") == ("False", "")
 
 
+def test_a_requeued_pod_is_not_written_again_and_again():
+    pod = a_pod()
+    journal = a_journal(started(), running())
+    observed = Observed(job_id=JOB, journal=journal, job=a_job(JobState.PENDING, restarts=1))
+    pod["status"] = pod_status(pod, observed, NOW)
+    assert status_patch(pod, pod_status(pod, observed, NOW + 60)) == {}
+
+
 def test_a_requeued_pod_runs_again_when_its_agent_does():
     journal = a_journal(started(), running(), started(restart=1), running(restart=1))
     found = status(job_id=JOB, journal=journal, job=a_job(JobState.RUNNING, restarts=1))
@@ -325,11 +333,12 @@ def test_a_container_that_failed_has_its_own_code_and_reason(record, expected):
     ],
 )
 def test_a_running_container_is_lost_with_its_job(state, reason, disruption):
-    found = status(job_id=JOB, job=a_job(state), journal=a_journal(started(), running()))
+    job = a_job(state, ended=NOW + 60)
+    found = status(job_id=JOB, job=job, journal=a_journal(started(), running()))
     lost = main_of(found)["state"]["terminated"]
     assert (found["phase"], found["reason"]) == ("Failed", reason)
     assert (lost["exitCode"], lost["reason"]) == (137, reason)
-    assert lost["finishedAt"] == rfc3339(NOW)
+    assert lost["finishedAt"] == rfc3339(NOW + 60)
     assert words(found, "DisruptionTarget") == disruption
     assert condition(found, "orlop.dev/EngineReachable") is None
 

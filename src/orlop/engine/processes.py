@@ -80,14 +80,14 @@ class Process:
 
     def is_alive(self) -> bool:
         """Whether it runs; our own child is reaped when it does not."""
-        if self._code is None:
+        if self._code is None and not self._is_same():
             try:
                 pid, status = os.waitpid(self._which.pid, os.WNOHANG)
-                if pid:
-                    self._code = os.waitstatus_to_exitcode(status)
             except ChildProcessError:
-                pass  # an earlier control plane's child
-        return self._code is None and self._is_same()
+                return False  # an earlier control plane's child
+            if pid:
+                self._code = os.waitstatus_to_exitcode(status)
+        return self._code is None
 
     def _is_same(self) -> bool:
         found = _stat(self._which.pid)

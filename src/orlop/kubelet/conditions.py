@@ -23,6 +23,8 @@ OWNED = (
     ENGINE_REACHABLE,
 )
 
+KEPT = (*OWNED, "PodScheduled", "DisruptionTarget")
+
 
 def condition(kind: str, is_true: bool, reason: str = "", message: str = "") -> Obj:
     result = {"type": kind, "status": "True" if is_true else "False"}

@@ -42,7 +42,7 @@ class Scene:
     ending: Ending | None = None
     is_requeued: bool = False
     images: Mapping[str, ImageUsed] = field(default_factory=dict)
-    now: float = 0.0
+    lost_at: float = 0.0  # when what has no last word was last heard of
 
 
 def init_container_statuses(scene: Scene) -> list[Obj]:
@@ -94,26 +94,26 @@ def _records(scene: Scene, known: Container) -> tuple[Record | None, Record | No
     current, ended = known.current, known.ended
     if scene.is_requeued and scene.ending is None:
         again = Container(known.name, known.restart, current, ended)
-        again.interrupt(scene.now)
+        again.interrupt(scene.lost_at)
         return None, again.ended
     if current is not None and current.state == "terminated":
         ended = ended if ended is not None and ended.restart < current.restart else None
     if scene.ending is not None:
-        return _at_the_end(scene.ending, current, ended, scene.now)
+        return _at_the_end(scene.ending, current, ended, scene.lost_at)
     return current, ended
 
 
 def _at_the_end(
-    ending: Ending, current: Record | None, ended: Record | None, now: float
+    ending: Ending, current: Record | None, ended: Record | None, lost_at: float
 ) -> tuple[Record | None, Record | None]:
     """Nothing runs or waits any more: what has no last word is told to be lost."""
     if current is not None and current.state == "running":
-        return lost(current, now, ending.lost_reason, ending.message), ended
+        return lost(current, lost_at, ending.lost_reason, ending.message), ended
     if current is not None and current.state == "waiting":
         # Its last run was its last: there is none to come.
         return (ended, None) if ended is not None else (None, None)
     if current is not None and ending.is_oom and was_killed(current):
-        return lost(current, current.finishedAt or now, "OOMKilled", ending.message), ended
+        return lost(current, current.finishedAt or lost_at, "OOMKilled", ending.message), ended
     return current, ended
 
 

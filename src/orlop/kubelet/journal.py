@@ -117,6 +117,7 @@ class Journal:
     """What all records so far add up to."""
 
     seq: int = 0
+    time: float = 0.0  # of the last record
     started: Record | None = None
     containers: dict[str, Container] = field(default_factory=dict)
     conditions: dict[str, Record] = field(default_factory=dict)
@@ -127,7 +128,7 @@ class Journal:
         """Add a record; False where it is known already."""
         if record.seq <= self.seq:
             return False
-        self.seq = record.seq
+        self.seq, self.time = record.seq, max(self.time, record.time)
         match record.type:
             case "started":
                 self._begin(record)

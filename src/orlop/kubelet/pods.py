@@ -16,6 +16,7 @@ from ..engine import Job, JobId
 from ..settings import Paths
 from ..wellknown import JOB_ID
 from .container_status import ImageUsed
+from .endings import is_requeued
 from .folder import PodFolder, existing
 from .journal import Journal, JournalFile, Record
 from .status import Observed, Trouble
@@ -90,6 +91,10 @@ class PodState:
         if taken:
             self.told = taken[-1].seq
         return taken
+
+    @property
+    def is_requeued(self) -> bool:
+        return is_requeued(self.journal, self.job)
 
     @property
     def has_ended(self) -> bool:

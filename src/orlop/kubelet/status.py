@@ -76,6 +76,15 @@ class Observed:
         """Whether the agent runs, or has run, the present run of the job."""
         return self.journal.started is not None and not self.is_requeued
 
+    @property
+    def lost_at(self) -> float:
+        """When containers without a last word ended: as the engine says, else when last heard of.
+
+        Never the present moment: the same knowledge must give the same status.
+        """
+        ended = self.job.ended if self.job is not None else None
+        return ended if ended is not None else self.journal.time
+
     def ending(self, pod: Obj) -> Ending | None:
         return ending_of(
             self.journal,
@@ -96,7 +105,7 @@ def pod_status(pod: Obj, observed: Observed, now: float) -> Obj:
         ending,
         observed.is_requeued,
         observed.images,
-        now,
+        observed.lost_at,
     )
     inits, mains = init_container_statuses(scene), container_statuses(scene)
     phase = _phase(observed, ending, mains)
@@ -190,7 +199,8 @@ def _conditions(
         wanted.insert(0, condition("PodScheduled", True))
     wanted += [
         condition(record.condition, record.status == "True", record.reason, record.message)
-        for record in observed.journal.conditions.values()
+        for kind, record in observed.journal.conditions.items()
+        if kind not in conditions.KEPT  # whether a pod is ready is not for its agent to say
     ]
     wanted += _of_engine(pod, observed, ending)
     return conditions.merged(pod, wanted, now)

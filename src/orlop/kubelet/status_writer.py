@@ -78,8 +78,10 @@ class StatusWriter:
     def _tell_queued(self, pod: Obj, state: PodState) -> None:
         """An Event whenever the engine's reason for letting the pod wait changes."""
         job = state.job
-        if job is None or job.state is not JobState.PENDING or state.observed("").has_begun:
+        if job is None or job.state is not JobState.PENDING:
             return
+        if state.journal.started is not None and not state.is_requeued:
+            return  # its agent was quicker than the engine's answer
         if job.message and job.reason != state.queued_told:
             state.queued_told = job.reason
             self._events.tell(pod, "Normal", "Queued", job.message)

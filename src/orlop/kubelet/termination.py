@@ -67,8 +67,7 @@ class Termination:
     async def after_end(self, pod: Obj, state: PodState) -> None:
         """A pod that is over needs no job; its object may be waiting to go."""
         if not state.has_ended:
-            is_requeued = state.observed("").is_requeued
-            if is_requeued or not self._is_leaving(state, AFTERLIFE):
+            if state.is_requeued or not self._is_leaving(state, AFTERLIFE):
                 await self._guarded(state, self._cancel(state))
             self._later.ask_engine()
         elif is_deleting(pod):

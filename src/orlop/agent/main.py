@@ -90,9 +90,11 @@ def end_of(records: list[dict[str, Any]]) -> int | None:
     """The exit code of a pod that is over; None for one that is not, or was requeued."""
     if not records or records[-1]["type"] != "finished":
         return None
-    why = [record["why"] for record in records if record["type"] == "terminating"]
-    if why and why[-1] == "signal":
-        return None
+    for record in reversed(records):
+        if record["type"] == "started":
+            break
+        if record["type"] == "terminating" and record["why"] == "signal":
+            return None
     return 0 if records[-1]["phase"] == "Succeeded" else 1
 
 

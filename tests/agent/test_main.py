@@ -1,0 +1,66 @@
+"""The agent's course: which job it is in, and what a journal says of an earlier one."""
+
+from __future__ import annotations
+
+import pytest
+
+from orlop.agent.main import Job, end_of
+
+STARTED = {"type": "started"}
+SUCCEEDED = {"type": "finished", "phase": "Succeeded"}
+FAILED = {"type": "finished", "phase": "Failed"}
+
+
+def terminating(why):
+    return {"type": "terminating", "why": why}
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ([], None),
+        ([STARTED], None),
+        ([STARTED, SUCCEEDED], 0),
+        ([STARTED, FAILED], 1),
+        ([STARTED, terminating("deleted"), SUCCEEDED], 0),
+        ([STARTED, terminating("deadline"), FAILED], 1),
+        ([STARTED, terminating("signal"), FAILED], None),
+        ([STARTED, terminating("signal"), FAILED, STARTED], None),
+        ([STARTED, terminating("signal"), FAILED, STARTED, SUCCEEDED], 0),
+        ([STARTED, terminating("signal"), FAILED, STARTED, terminating("deleted"), FAILED], 1),
+    ],
+    ids=[
+        "new", "killed", "succeeded", "failed", "deleted", "deadline", "requeued", "requeued twice",
+        "succeeded after a requeue", "deleted after a requeue",
+    ],
+)  # fmt: skip
+def test_only_what_the_engine_ended_may_run_again(records, expected):
+    assert end_of(records) == expected
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    for name in ("ORLOP_JOB_ID", "SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURMD_NODENAME"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch.setenv
+
+
+def test_a_slurm_job_is_known_by_slurms_variables(environment):
+    environment("SLURM_JOB_ID", "17")
+    environment("SLURM_RESTART_COUNT", "2")
+    environment("SLURMD_NODENAME", "n3")
+    job = Job()
+    assert (job.id, job.restart, job.node) == ("17", 2, "n3")
+
+
+def test_the_local_engines_job_is_its_own_even_inside_a_slurm_job(environment):
+    environment("SLURM_JOB_ID", "17")
+    environment("ORLOP_JOB_ID", "local-1")
+    assert Job().id == "local-1"
+
+
+def test_without_an_engine_there_still_is_a_job(environment):
+    job = Job()
+    assert job.id
+    assert job.node
+    assert job.restart == 0

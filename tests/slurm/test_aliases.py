@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orlop import wellknown
+from orlop.errors import ConfigError
 from orlop.settings import SlurmSettings
 from orlop.slurm import job
 
@@ -69,6 +70,11 @@ def test_mpi_flags_start_the_command_under_mpiexec(alias):
 def test_mpi_flags_true_leave_the_command_alone():
     assert job.mpi_launcher(pod(annotations={"slurm-job.knoc.io/mpi-flags": "true"})) == ()
     assert job.mpi_launcher(pod()) == ()
+
+
+def test_mpi_flags_that_cannot_be_read_are_told():
+    with pytest.raises(ConfigError, match=r"mpi-flags: .* cannot be read"):
+        job.mpi_launcher(pod(annotations={"slurm-job.knoc.io/mpi-flags": "'open"}))
 
 
 def test_pre_exec_of_interlink_follows_the_sites_prologue():

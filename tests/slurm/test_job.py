@@ -49,6 +49,13 @@ def test_a_job_is_requeued_only_if_asked():
     assert "no-requeue" not in asked
 
 
+def test_a_pod_may_be_requeued_though_the_flags_of_every_job_say_no():
+    where = site(SlurmSettings(flags=["--no-requeue"]))
+    asked = dict(spec_of(pod(container(), annotations=annotated(requeue="true")), where).options)
+    assert "requeue" in asked
+    assert "no-requeue" not in asked
+
+
 def test_the_partition_is_the_node_it_is_bound_to():
     assert spec_of(pod(container())).value("partition") == "main"
 

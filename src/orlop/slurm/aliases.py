@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Mapping
 
 from .. import wellknown
+from ..errors import ConfigError
 from . import options
 from .options import Option
 
@@ -65,5 +66,12 @@ def mpi_launcher(annotations: Mapping[str, str], ntasks: str) -> tuple[str, ...]
     for name in wellknown.MPI_FLAGS_ALIASES:
         if name in annotations:
             text = annotations[name].strip()
-            return () if text == "true" else ("mpiexec", "-np", ntasks, *shlex.split(text))
+            return () if text == "true" else ("mpiexec", "-np", ntasks, *_words(text, name))
     return ()
+
+
+def _words(text: str, where: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {text!r} cannot be read: {error}") from None

@@ -37,12 +37,13 @@ _LONG_ENOUGH = 600.0  # seconds of a time limit from which on an early signal co
 # Written by Orlop under the same prefix, or not meant for sbatch.
 _MPI = wellknown.SLURM_PREFIX + "mpi"
 _NOT_OPTIONS = {wellknown.FLAGS, wellknown.JOB_ID, wellknown.NODE_LIST, _MPI}
-# sbatch refuses one beside the other.
-_RIVALS = {
-    "cpus-per-task": ("cpus-per-gpu",),
-    "mem": ("mem-per-cpu", "mem-per-gpu"),
-    "gres": ("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"),
-}
+# One of these makes no sense beside another of its group.
+_RIVALS = (
+    frozenset({"cpus-per-task", "cpus-per-gpu"}),
+    frozenset({"mem", "mem-per-cpu", "mem-per-gpu"}),
+    frozenset({"requeue", "no-requeue"}),
+)
+_GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
 _AND_ONLY = re.compile(r"[\w.:=-]+(&[\w.:=-]+)*")
 
 
@@ -93,9 +94,8 @@ def job_spec(
     """The job of `pod`; ConfigError where it asks for what cannot be."""
     warnings: list[str] = []
     asked = _asked(pod, site.settings, warnings)
-    wanted = {**site.defaults, **_from_settings(site.settings)}
-    _add_resources(wanted, asked, pod)
-    wanted |= asked
+    wanted = _over({**site.defaults, **_from_settings(site.settings)}, _requests(pod))
+    wanted = _over(wanted, asked)
     wanted.setdefault("partition", partition)
     _add_gpus(wanted, asked, pod)
     _add_constraint(wanted, pod)
@@ -186,38 +186,32 @@ def _without_ignored(found: Iterable[options.Option], warnings: list[str]) -> Op
     return kept
 
 
-def _add_resources(wanted: Options, asked: Options, pod: Obj) -> None:
+def _over(weaker: Options, stronger: Options) -> Options:
+    """Both, the stronger's word last; it also drives out what it would not go with."""
+    driven_out = {name for group in _RIVALS if group & stronger.keys() for name in group}
+    return {name: weaker[name] for name in weaker if name not in driven_out} | stronger
+
+
+def _requests(pod: Obj) -> Options:
     demand = resources.demand(pod)
-    amounts = {
-        "cpus-per-task": str(demand.cpus) if demand.cpus else "",
-        "mem": f"{demand.memory_mib}M" if demand.memory_mib else "",
-    }
-    for name, amount in amounts.items():
-        if amount and not any(rival in asked for rival in _RIVALS[name]):
-            wanted[name] = amount
-            _drop(wanted, _RIVALS[name])
-    # What the pod asks for in Slurm's own words drives out what it would not go with.
-    for name, rivals in _RIVALS.items():
-        if name in asked and name != "gres":
-            _drop(wanted, rivals)
-        if any(rival in asked for rival in rivals) and name != "gres":
-            _drop(wanted, (name,))
+    found: Options = {}
+    if demand.cpus:
+        found["cpus-per-task"] = str(demand.cpus)
+    if demand.memory_mib:
+        found["mem"] = f"{demand.memory_mib}M"
+    return found
 
 
 def _add_gpus(wanted: Options, asked: Options, pod: Obj) -> None:
+    """The pod's GPUs join other gres, and give way to GPUs that it asks for in Slurm's words."""
     gpus = resources.demand(pod).gpus
-    gres = wanted.get("gres") or ""
-    names = [part.removeprefix("gres/").partition(":")[0] for part in gres.split(",")]
-    if not gpus or any(rival in asked for rival in _RIVALS["gres"]):
+    parts = [part for part in (wanted.get("gres") or "").split(",") if part]
+    others = [part for part in parts if part.removeprefix("gres/").partition(":")[0] != "gpu"]
+    in_slurms_words = "gres" in asked and len(others) < len(parts)
+    if not gpus or in_slurms_words or any(name in asked for name in _GPU_OPTIONS):
         return
-    if "gpu" not in names or "gres" not in asked:
-        others = [part for part, name in zip(gres.split(","), names, strict=True) if name != "gpu"]
-        wanted["gres"] = ",".join([f"gpu:{gpus}", *filter(None, others)])
-        _drop(wanted, _RIVALS["gres"])
-
-
-def _drop(wanted: Options, names: Iterable[str]) -> None:
-    for name in names:
+    wanted["gres"] = ",".join([f"gpu:{gpus}", *others])
+    for name in _GPU_OPTIONS:
         wanted.pop(name, None)
 
 

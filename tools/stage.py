@@ -76,14 +76,8 @@ class OwnCluster:
         if not was_up:
             registry.start(prepared_storage(self._dev))
         address = registry.address
-        mirrors = {"docker.io": [address]}
-        self.config = {
-            "images": {
-                "mirrors": mirrors,
-                "insecure_registries": [address],
-                "default_registry": address,
-            }
-        }
+        images = {"default_registry": address, "insecure_registries": [address]}
+        self.config = {"images": images}
         nodes = len(self._spec.node_names)
         state = "still up" if was_up else "up"
         return f"a Slurm of {nodes} nodes and a registry are {state} in {self._root}"

@@ -78,7 +78,7 @@ def runtimes(settings: Settings) -> Iterator[Finding]:
         yield ok("runtime", str(runtime))
     if not found:
         remedy = (
-            "install crun or apptainer (both work without root); if only compute nodes have one, "
-            "load its module in `slurm.prologue` of config.yaml; `image: host` needs none"
+            "Orlop then makes containers itself, by user namespaces; if compute nodes have a "
+            "runtime in a module, load it in `slurm.prologue` of config.yaml"
         )
         yield note("runtime", "neither crun nor apptainer on this host's PATH", remedy)

@@ -30,7 +30,10 @@ class Survey:
         for machine in self.machines:
             yield "", described(machine)
         found = ", ".join(map(str, self.runtimes))
-        yield "runtimes", found or "none on this host: only `image: host` will run"
+        yield (
+            "runtimes",
+            found or "none on this host; where nodes have none either, Orlop does without",
+        )
         yield "home", self.home
 
 

@@ -232,10 +232,10 @@ def test_a_read_only_mount_can_be_read_and_not_written(run_pod, runtime, user):
 
 
 def test_a_shared_folder_is_seen_by_all_containers(run_pod, runtime):
-    mounts = [{"volume": "v", "path": "/work/deep/shared"}]
+    mounts = [{"volume": "v", "path": "/srv/deep/common"}]
     pod = run_pod(
-        container("b", script="cat /work/deep/shared/note", mounts=mounts),
-        init=[container("a", script="echo from a > /work/deep/shared/note", mounts=mounts)],
+        container("b", script="cat /srv/deep/common/note", mounts=mounts),
+        init=[container("a", script="echo from a > /srv/deep/common/note", mounts=mounts)],
         runtime=runtime,
         volumes=[{"name": "v", "kind": "emptyDir"}],
     )

@@ -160,6 +160,53 @@ async def test_a_deployment_scales_and_rolls_through_crashes_with_no_pod_too_man
         await eventually(is_empty, within=30)
 
 
+@pytest.mark.parametrize("seed", range(2))
+async def test_suspending_and_resuming_through_crashes_fails_no_pod(cluster, seed):
+    rng = random.Random(seed)
+    ends: list[int | None] = [None]
+    nodes: list[Kubelet] = []
+
+    def node(informers):
+        nodes.append(Kubelet(cluster.api, informers, fate=lambda _: ends[0]))
+        return nodes[0]
+
+    async with cluster.running(node), killed_at_random(cluster, rng, times=20):
+        await cluster.create(JOB, job("work", completions=8, parallelism=4))
+        for suspend in (True, False, True, False):
+            await asyncio.sleep(rng.uniform(0.02, 0.15))
+            await cluster.patch(JOB, "work", {"spec": {"suspend": suspend}})
+        ends[0] = 0
+        nodes[0].nudge()
+
+        async def is_done():
+            nodes[0].nudge()
+            return await is_complete(cluster)
+
+        await eventually(is_done, within=30)
+    status = (await cluster.get(JOB, "work"))["status"]
+    assert (status["succeeded"], status.get("failed")) == (8, None)
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan"])
+async def test_cascades_are_finished_through_crashes(cluster, propagation):
+    rng = random.Random(propagation)
+    async with cluster.running(kubelet(cluster)), killed_at_random(cluster, rng, times=20):
+        await cluster.create(DEPLOYMENT, workload(DEPLOYMENT, "web", replicas=5))
+        await eventually(lambda: is_rolled_out(cluster, 5), within=30)
+        await cluster.api.delete(DEPLOYMENT, Key("default", "web"), propagation=propagation)
+
+        async def is_over():
+            assert await cluster.find(DEPLOYMENT, "web") is None
+            sets, pods = await cluster.list(REPLICA_SET), await cluster.list(POD)
+            if propagation == "Orphan":
+                return len(pods) == 5 and not meta(sets[0]).get("ownerReferences")
+            return not sets and not pods
+
+        await eventually(is_over, within=30)
+        await asyncio.sleep(0.2)
+        assert await is_over()
+
+
 async def test_a_controller_that_breaks_is_started_again_and_spares_the_others(cluster, caplog):
     clock = ManualClock()
     broken: list[int] = []

@@ -81,7 +81,8 @@ def test_an_unknown_engine_is_named_with_those_that_are_known(paths):
 
 
 def test_the_clusters_uid_is_made_once_and_private(paths):
-    first = engines.cluster_uid(paths)
+    assert engines.cluster_uid(paths) == ""
+    first = engines.ensure_cluster_uid(paths)
     assert uuid.UUID(first)
-    assert engines.cluster_uid(paths) == first
+    assert engines.ensure_cluster_uid(paths) == engines.cluster_uid(paths) == first
     assert stat.S_IMODE(paths.cluster_uid.stat().st_mode) == 0o600

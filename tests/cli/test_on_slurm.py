@@ -86,6 +86,13 @@ def test_up_finds_slurm_its_partitions_and_the_runtimes(user):
     assert status["engine"]["version"].startswith("Slurm 22.05")
 
 
+def test_the_doctor_finds_a_new_site_healthy_and_leaves_it_as_it_is(user):
+    said = user.run("orlop", "doctor")
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert "partition        main*" in said.stdout
+    assert not user.paths.home.exists()
+
+
 def test_one_home_has_one_control_plane_whichever_host_is_asked(user):
     user.run("orlop", "up")
     first = user.record()

@@ -67,9 +67,15 @@ def engine_for(name: str, settings: Settings, paths: Paths) -> Engine:
 
 
 def cluster_uid(paths: Paths) -> str:
-    """Who this cluster is; made once, and kept even if the database is lost."""
+    """Who this cluster is; empty before its first start."""
     try:
         return paths.cluster_uid.read_text().strip()
     except FileNotFoundError:
+        return ""
+
+
+def ensure_cluster_uid(paths: Paths) -> str:
+    """Made once, and kept even if the database is lost."""
+    if not cluster_uid(paths):
         write_private(paths.cluster_uid, f"{uuid.uuid4()}\n")
-        return paths.cluster_uid.read_text().strip()
+    return cluster_uid(paths)

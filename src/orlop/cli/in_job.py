@@ -19,7 +19,7 @@ from ..slurm.commands import CommandFailed, Commands
 from ..slurm.job import JobSpec
 from ..slurm.options import Option
 from ..slurm.script import script
-from .engines import SLURM, cluster_uid
+from .engines import SLURM, ensure_cluster_uid
 from .launch import StartFailed, this_program
 from .record import Record
 from .tenancy import resident
@@ -60,7 +60,7 @@ def _job(paths: Paths, settings: Settings, arguments: list[str]) -> JobSpec:
     options: list[Option] = [
         ("job-name", settings.name),
         # Not the comment of a pod's job, by which the kubelet knows its own.
-        ("comment", f"orlop-control-plane:{cluster_uid(paths)}"),
+        ("comment", f"orlop-control-plane:{ensure_cluster_uid(paths)}"),
         ("cpus-per-task", str(CPUS)),
         ("mem", MEMORY),
         ("output", str(paths.log_file)),

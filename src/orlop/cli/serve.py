@@ -30,7 +30,7 @@ from ..scheduler import Scheduler
 from ..settings import Paths, Settings, home_from_env, load
 from ..store import Store
 from . import addresses, kubeconfig_file, record
-from .engines import cluster_uid, engine_for
+from .engines import engine_for, ensure_cluster_uid
 from .readiness import Readiness
 from .tasks import until_stopped
 from .tenancy import BEAT, Tenancy
@@ -81,7 +81,7 @@ class ControlPlane:
     def __init__(self, paths: Paths, settings: Settings, engine: str, tenancy: Tenancy) -> None:
         self.paths = paths
         self.settings = settings
-        cluster_uid(paths)  # made at the first start, read by several from there
+        ensure_cluster_uid(paths)
         self.engine = engine_for(engine, settings, paths)
         self.tenancy = tenancy
         self.names = [*addresses.host_names(), *addresses.addresses(), *settings.advertise]

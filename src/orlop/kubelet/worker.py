@@ -156,7 +156,7 @@ class PodWorker:
         words = f"Submitted job {state.job_id} to {machine}"
         self.events.tell(pod, "Normal", "Submitted", words)
         self.health.answered()
-        self.later.ask_engine()
+        self.later.expect_engine()
 
     async def _prepare(self, pod: Obj, state: PodState) -> bool:
         """Make the folder ready; False where that failed, or the pod is not wanted any more."""

@@ -116,8 +116,8 @@ def runs(home):
 @pytest.mark.timeout(180)
 def test_killed_again_and_again_while_pods_are_submitted_run_and_end(home):
     home.up()
-    names = [f"p{n}" for n in range(16)]
-    cpu = {"resources": {"requests": {"cpu": "300m"}}}
+    names = [f"p{n}" for n in range(8)]
+    cpu = {"resources": {"requests": {"cpu": "500m"}}}
     home.apply(
         *(
             a_pod(home, name, f"for i in 1 2 3; do echo {name} $i; sleep 0.3; done; exit {n}",
@@ -125,12 +125,12 @@ def test_killed_again_and_again_while_pods_are_submitted_run_and_end(home):
             for n, name in enumerate(names)
         )
     )  # fmt: skip
-    for pause in (0.0, 0.15, 0.6, 1.2):
+    for pause in (0.0, 0.2, 0.7):
         time.sleep(pause)
         home.kill()
         home.up()
     pods = {pod["metadata"]["name"]: pod for pod in home.until(home.all_over)}
-    assert {name: exit_code(pod) for name, pod in pods.items()} == {f"p{n}": n for n in range(16)}
+    assert {name: exit_code(pod) for name, pod in pods.items()} == {f"p{n}": n for n in range(8)}
     assert runs(home) == dict.fromkeys(names, 1), "each pod ran once"
     for name in names:
         assert home.kubectl("logs", name) == f"{name} 1\n{name} 2\n{name} 3\n"

@@ -87,8 +87,9 @@ class OwnCluster:
         return self.cluster.run(HEAD, argv, user=user, input=text, timeout=timeout, check=False)
 
     def shell(self) -> str:
+        sudo = "sudo " if "SUDO_USER" in os.environ else ""
         python = os.path.relpath(sys.executable)
-        return f"{python} -m tests.cluster --root {self._root} shell"
+        return f"{sudo}{python} -m tests.cluster --root {self._root} shell"
 
     def stop(self) -> None:
         if self._cluster is not None:

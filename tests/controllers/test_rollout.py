@@ -63,6 +63,12 @@ def test_the_new_one_grows_within_the_surge(new, old, expected):
     assert rollout.new_size(deployment(), fresh, stale) == expected
 
 
+def test_pods_that_old_ones_still_have_leave_no_room():
+    told = replica_set("a", 8)
+    told["status"]["replicas"] = 10
+    assert rollout.new_size(deployment(), replica_set("b", 3), [told]) == 3
+
+
 def test_the_new_one_of_a_recreated_deployment_is_whole_at_once():
     assert rollout.new_size(deployment(kind="Recreate"), None, [replica_set("a", 10)]) == 10
 

@@ -22,8 +22,8 @@ def counting(name: str, seconds: int, code: int) -> Obj:
 def test_kill_9_with_ten_pods_running_and_five_queued(accounted_site: Site) -> None:
     site = accounted_site  # 4 nodes of 8 CPUs: two pods of 3 CPUs each fit on a node, and some wait
     names = [f"p{n}" for n in range(RUNNING + QUEUED)]
-    for number, name in enumerate(names):
-        site.apply(counting(name, 6 if number < 4 else 15, number))
+    pods = [counting(name, 6 if n < 4 else 15, n) for n, name in enumerate(names)]
+    site.apply({"apiVersion": "v1", "kind": "List", "items": pods})
     eventually(lambda: len(site.squeue("%i")) == len(names), "15 jobs")
     eventually(lambda: len(site.squeue("%i", "-t", "running")) >= 8, "most of them run")
 

@@ -17,14 +17,14 @@ import pytest
 
 from tools.devroot import TEST_USER
 
-BIN = Path(__file__).parents[2] / ".venv/bin"
 IS_ROOT = os.geteuid() == 0
 
 
 class Home:
     """An Orlop home of the test user, driven by commands as that user drives it."""
 
-    def __init__(self):
+    def __init__(self, programs: Path):
+        self.programs = programs
         self.path = Path(tempfile.mkdtemp(prefix="orlop-kubelet-test-", dir="/tmp"))
         self.results = self.path / "results"
         self.results.mkdir()
@@ -36,7 +36,7 @@ class Home:
     def run(self, *argv, check=True, **options):
         env = {
             "HOME": str(self.path),
-            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "PATH": f"{self.programs}:{os.environ['PATH']}",
             "ORLOP_HOME": str(self.home),
             "KUBECONFIG": str(self.home / "kubeconfig"),
         }
@@ -81,8 +81,8 @@ class Home:
 
 
 @pytest.fixture
-def home():
-    home = Home()
+def home(installed_orlop):
+    home = Home(installed_orlop)
     yield home
     home.run("orlop", "down", check=False)
     shutil.rmtree(home.path, ignore_errors=True)

@@ -67,6 +67,7 @@ def main(argv: list[str]) -> int:
         print("usage: python -I agent.pyz <pod folder>", file=sys.stderr)
         return USAGE
     folder = os.path.abspath(argv[1])
+    os.chdir("/")  # where the job was submitted may not exist, or not be for us, on this node
     close_on_exec()
     try:
         the_plan = plan.read(os.path.join(folder, wellknown.PLAN_FILE))

@@ -178,9 +178,15 @@ class ControlPlane:
         write_private(self.paths.kubeconfig, kubeconfig_file.dumped(document))
 
     async def _beat(self) -> None:
+        """Ends the process when the home has gone or has another tenant; a hiccup does not."""
         while True:
             await asyncio.sleep(BEAT)
-            self.tenancy.beat()
+            try:
+                self.tenancy.beat()
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                logger.warning("no heartbeat", file=self.paths.pid, error=error)
 
     async def _renew(self, contexts: dict[pki.Pair, ssl.SSLContext], url: str) -> None:
         """Certificates outlive no control plane that runs for years; connections are untouched."""

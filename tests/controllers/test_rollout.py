@@ -92,6 +92,12 @@ def test_old_ones_shrink_only_as_far_as_enough_stay_available(new, old, expected
     assert sizes(rollout.shrink_old(deployment(), new, old)) == expected
 
 
+def test_a_status_of_before_the_last_step_frees_nobody():
+    """The old one was told 9 of 10 and has not acted yet: its tenth pod does not count."""
+    new, old = replica_set("b", 1, 1), replica_set("a", 9, 10)
+    assert sizes(rollout.shrink_old(deployment(10, 1, 0), new, [old])) == {}
+
+
 def test_a_rollout_never_breaks_its_limits_and_ends():
     wanted = deployment(7, 2, 1)
     new, old = replica_set("b", 0), replica_set("a", 7)

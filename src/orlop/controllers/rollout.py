@@ -21,7 +21,9 @@ def replicas_of(obj: Obj) -> int:
 
 
 def available_of(replica_set: Obj) -> int:
-    return int((replica_set.get("status") or {}).get("availableReplicas", 0))
+    """At most as many as it is told to have: its status may be of before it was told."""
+    seen = int((replica_set.get("status") or {}).get("availableReplicas", 0))
+    return min(seen, replicas_of(replica_set))
 
 
 def _pods_of(replica_set: Obj) -> int:

@@ -21,4 +21,6 @@ export PATH='/opt/my tools/bin:/usr/bin'
 module load apptainer
 ulimit -c 0
 
-exec /usr/bin/python3 -I /home/ann/.orlop/run/agent.pyz /home/ann/pod
+python=/usr/bin/python3
+[ -x "$python" ] || python=python3  # where nodes differ from the host Orlop runs on
+exec "$python" -I /home/ann/.orlop/run/agent.pyz /home/ann/pod

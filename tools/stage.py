@@ -157,12 +157,13 @@ def _answers() -> bool:
         return False
 
 
-def orlop_up(stage: Stage) -> Completed:
-    """Orlop on the stage, with the registry it has; the user's own config.yaml is respected."""
+def orlop_up(stage: Stage, settings: Mapping[str, object] | None = None) -> Completed:
+    """Orlop on the stage, with its registry and those `settings`; config.yaml is written anew."""
     home = stage.run(["sh", "-c", 'echo "${ORLOP_HOME:-$HOME/.orlop}"']).stdout.strip()
-    if stage.config:
+    config = {**stage.config, **(settings or {})}
+    if config:
         script = f"mkdir -p -m 700 {home} && cat > {home}/config.yaml"
-        stage.run(["sh", "-c", script], text=yaml.safe_dump(dict(stage.config)))
+        stage.run(["sh", "-c", script], text=yaml.safe_dump(config))
     return stage.run(["orlop", "up"])
 
 

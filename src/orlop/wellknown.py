@@ -60,6 +60,7 @@ PID_FILE = "run/orlop.json"  # host, pid, start time and address of the control 
 
 # Environment.
 HOME_ENV = "ORLOP_HOME"
+KILL_WAIT_ENV = "ORLOP_KILL_WAIT"  # of the job: seconds from the engine's TERM to its KILL
 SLURM_ENV_PASSED = (
     "SLURM_JOB_ID",
     "SLURM_JOB_PARTITION",

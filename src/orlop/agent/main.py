@@ -46,6 +46,7 @@ class Job:
         self.id = environ.get("ORLOP_JOB_ID") or environ.get("SLURM_JOB_ID") or str(os.getpid())
         self.restart = int(environ.get("SLURM_RESTART_COUNT") or 0)
         self.node = environ.get("SLURMD_NODENAME") or os.uname().nodename
+        self.kill_wait = float(environ.get(wellknown.KILL_WAIT_ENV) or 0)
 
 
 @value
@@ -134,7 +135,7 @@ def _supervise(course: Course) -> int:
         return _give_up(course, str(error))
     machine = _life(course)
     supervisor = Supervisor(course.plan, machine, course.journal, workshop, course.folder)
-    supervisor.watch_signals()
+    supervisor.watch_signals(course.job.kill_wait)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     supervisor.begin(lambda: _started(course, workshop.version()))
     for condition in _conditions(course):

@@ -74,7 +74,6 @@ class Plan:
     pass_env: list[str]
     volumes: list[dict[str, Any]]
     containers: list[Container]  # init containers first, in order
-    kill_wait: float  # seconds from TERM to KILL when the engine ends the job; 0: not known
 
 
 def read(path: str) -> Plan:
@@ -101,7 +100,6 @@ def _plan(raw: dict[str, Any]) -> Plan:
         volumes=raw.get("volumes") or [],
         containers=[_container(c, True) for c in raw.get("initContainers") or []]
         + [_container(c, False) for c in raw["containers"]],
-        kill_wait=float(raw.get("killWait") or 0),
     )
 
 

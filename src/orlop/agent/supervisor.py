@@ -55,6 +55,7 @@ class Supervisor:
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._poll.register(self._wake_read, select.POLLIN)
         self._inbox: list[life.Event] = []
+        self._grace = plan.pod.grace  # what a signal of the engine's leaves of it
         self._exit_code: int | None = None
         self.on_records: Callable[[], None] = lambda: None
         self.on_log: Callable[[], None] = lambda: None
@@ -74,17 +75,17 @@ class Supervisor:
         run = self._runs.get(name)
         return run is not None and run.box.restart == restart
 
-    def watch_signals(self) -> None:
+    def watch_signals(self, kill_wait: float) -> None:
+        """`kill_wait`: seconds from the engine's TERM to its KILL; 0 where it is not known."""
+        grace = self._plan.pod.grace
+        self._grace = min(grace, max(kill_wait - 2, 1)) if kill_wait else grace
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_terminate)
 
     def _on_terminate(self, *_: object) -> None:
-        grace, kill_wait = self._plan.pod.grace, self._plan.kill_wait
-        if kill_wait:  # the engine's KILL comes then, whatever the pod asked for
-            grace = min(grace, max(kill_wait - 2, 1))
-        self._inbox.append(life.Terminate("signal", grace))
+        self._inbox.append(life.Terminate("signal", self._grace))
 
     def record(self, fields: dict[str, Any]) -> None:
         """Add to the journal; durable with the next turn."""

@@ -117,7 +117,11 @@ def remove(paths: Paths) -> None:
     if left:
         click.echo(f"left {paths.home}: it also holds {', '.join(left[:5])}")
         return
-    paths.home.rmdir()
+    try:
+        paths.home.rmdir()
+    except OSError as error:  # a mount point, or in a folder that is not ours
+        click.echo(f"emptied {paths.home}; the folder itself stays: {error.strerror}")
+        return
     click.echo(f"removed {paths.home}")
 
 

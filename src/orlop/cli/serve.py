@@ -64,7 +64,7 @@ def run(paths: Paths, settings: Settings, engine: str, ready: Readiness, *, job:
             plane = ControlPlane(paths, settings, engine, tenancy)
             asyncio.run(plane.run(ready, job))
     except BaseException as error:
-        ready.failed(_first(error))
+        ready.failed(_first(error), is_in_use=isinstance(error, errors.HomeInUse))
         logger.error("the control plane ended", error=_first(error), exc_info=True)
         sys.exit(1)
 

@@ -9,7 +9,7 @@ import pytest
 from orlop.api.kinds import CONFIG_MAP, POD
 from orlop.api.objects import Key
 from orlop.engine import JobState
-from orlop.errors import SubmitDeferred, SubmitRejected
+from orlop.errors import EngineError, SubmitDeferred, SubmitRejected
 
 from .conftest import condition, eventually, waiting
 from .objects import a_container, exited, finished, running, started
@@ -184,14 +184,23 @@ async def test_a_rejected_pod_says_why_and_is_tried_again_when_its_annotations_c
     )
 
 
-async def test_a_deferred_pod_is_tried_again_by_itself(site, monkeypatch):
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        SubmitDeferred("QOSMaxSubmitJobPerUserLimit"),
+        EngineError("scontrol ended with 1: Access/permission denied"),
+    ],
+    ids=["by sbatch", "by another command"],
+)
+async def test_a_deferred_pod_is_tried_again_by_itself(site, monkeypatch, refusal):
     from orlop.client.workqueue import Backoff
     from orlop.kubelet import worker
 
     monkeypatch.setattr(worker, "_DEFERRED_RETRY", Backoff(0.2, 0.2))
-    site.engine.refusal = SubmitDeferred("QOSMaxSubmitJobPerUserLimit")
+    site.engine.refusal = refusal
     await site.create()
-    await site.until(lambda pod: waiting(pod).get("reason") == "SubmitDeferred")
+    pod = await site.until(lambda pod: waiting(pod).get("reason") == "SubmitDeferred")
+    assert waiting(pod)["message"] == str(refusal)
     site.engine.refusal = None
     pod = await site.submitted()
     assert "containerStatuses" not in pod["status"]

@@ -189,6 +189,12 @@ def test_a_pod_may_choose_its_runtime(annotation, expected):
     assert runs_on_host(pod, "busybox") == (annotation.get("orlop.dev/runtime") == "host")
 
 
+def test_a_runtime_that_nobody_knows_is_refused():
+    pod = a_pod(metadata={"annotations": {"orlop.dev/runtime": "aptainer"}})
+    with pytest.raises(Refusal, match="found 'aptainer'"):
+        plan(pod)
+
+
 @pytest.mark.parametrize(
     ("name", "spec", "expected"),
     [

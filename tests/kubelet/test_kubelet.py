@@ -165,6 +165,26 @@ async def test_a_requeued_pod_is_pending_again(site):
 # Trouble before the start
 
 
+async def test_a_manifest_copied_from_another_pod_gets_a_job_of_its_own(site):
+    """`kubectl get -o yaml`, another name, `kubectl apply`: the old annotations come along."""
+    await site.create("first")
+    theirs = (await site.submitted("first"))["metadata"]["annotations"][JOB]
+    await site.create("second", metadata={"annotations": {JOB: theirs, NODES: "n9"}})
+    pod = await site.until(lambda pod: pod["metadata"]["annotations"].get(JOB) != theirs, "second")
+    assert len(site.engine.submissions) == 2
+    assert NODES not in pod["metadata"]["annotations"]
+    await site.api.delete(POD, Key("default", "second"), grace=0)
+    await eventually(lambda: site.engine.cancelled)
+    assert theirs not in site.engine.cancelled
+
+
+async def test_a_copied_manifest_that_is_refused_has_no_job(site):
+    site.engine.refusal = SubmitRejected("no")
+    await site.create(metadata={"annotations": {JOB: "99"}})
+    pod = await site.until(lambda pod: waiting(pod).get("reason") == "SubmitRejected")
+    assert JOB not in pod["metadata"].get("annotations", {})
+
+
 async def test_a_rejected_pod_says_why_and_is_tried_again_when_its_annotations_change(site):
     site.engine.refusal = SubmitRejected("sbatch: error: Invalid account; use one of: a, b")
     await site.create()

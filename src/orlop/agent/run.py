@@ -34,6 +34,7 @@ class Run:
         self.refusal: str | None = None  # why it does not run
         self.is_told = False  # Life knows that it runs
         self.stdin = -1
+        self._taps: list[tuple[str, int]] = []  # of those who are attached: stream, descriptor
         self.launcher = self._start()
 
     @property
@@ -85,7 +86,7 @@ class Run:
         read_end, self.stdin = os.pipe()
         return read_end
 
-    def _close_stdin(self) -> None:
+    def close_stdin(self) -> None:
         if self.stdin >= 0:
             os.close(self.stdin)
             self.stdin = -1
@@ -118,8 +119,27 @@ class Run:
     def _take(self, stream: str, data: bytes) -> None:
         if self.pid:
             self.log.feed(stream, data)
+            self._show(stream, data)
         else:
             self._early.append((stream, data))
+
+    def tap(self, stream: str, fd: int) -> None:
+        """Write what the container prints from now on to a descriptor as well; owns it."""
+        os.set_blocking(fd, False)
+        self._taps.append((stream, fd))
+
+    def _show(self, stream: str, data: bytes) -> None:
+        for tap in [tap for tap in self._taps if tap[0] == stream]:
+            try:
+                is_whole = os.write(tap[1], data) == len(data)
+            except OSError:  # full: who is too slow is let go, the container never waits
+                is_whole = False
+            if not is_whole:
+                self._untap(tap)
+
+    def _untap(self, tap: tuple[str, int]) -> None:
+        self._taps.remove(tap)
+        os.close(tap[1])
 
     def _look_for_start(self) -> None:
         """A container may be quicker than the news that it runs."""
@@ -206,8 +226,10 @@ class Run:
 
     def close(self) -> None:
         self.stop_draining()
+        for tap in list(self._taps):
+            self._untap(tap)
         self._close_status()
-        self._close_stdin()
+        self.close_stdin()
         self.log.close()
         self._runtime.remove(self.box)
         self.cgroup.remove()

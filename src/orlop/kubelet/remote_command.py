@@ -135,10 +135,9 @@ async def _run(client: Client, session: AgentSession) -> int:
         async with asyncio.TaskGroup() as outputs:
             outputs.create_task(_copy_output(client, session, STDOUT), name="a command's output")
             outputs.create_task(_copy_output(client, session, STDERR), name="a command's errors")
-        code = await session.exit_code()
         for task in inputs:
             task.cancel()
-    return code
+    return await session.exit_code()
 
 
 async def _copy_input(client: Client, session: AgentSession) -> None:

@@ -224,3 +224,20 @@ def test_a_restart_of_the_control_plane_breaks_the_session_only(own_site: Site) 
 
     eventually(reached, "commands can be run again")
     assert own_site.pod(name)["status"]["phase"] == "Running"
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_shell_of_its_own_can_be_talked_to(site: Site, runtime: str) -> None:
+    """As `kubectl run -it` does: keys interrupt, and the end of the shell is the pod's."""
+    fields = {"stdin": True, "stdinOnce": True, "tty": True}
+    name = start(site, runtime, "echo ready; exec sh -i", container=fields)
+    with terminal(site, "kubectl", "-n", site.namespace, "attach", "-it", name) as (fd, _):
+        os.write(fd, b"echo at $((40+2))\n")
+        read_until(fd, "at 42")
+        os.write(fd, b"sleep 60\n")
+        time.sleep(0.5)
+        os.write(fd, b"\x03")
+        os.write(fd, b"echo code $?\n")
+        read_until(fd, "code 130")
+        os.write(fd, b"exit 3\n")
+        site.wait_phase(name, "Failed")

@@ -70,6 +70,14 @@ def test_20_megabytes_go_by_cp_both_ways(site: Site, kubectl: str) -> None:
     assert sums[0] == sums[2] == inside
 
 
+def test_many_commands_run_at_once(site: Site) -> None:
+    name = start(site)
+    command = f"kubectl -n {site.namespace} exec {name} -- sh -c"
+    script = f'for i in $(seq 30); do {command} "echo $i; exit $i" || echo code $? & done; wait'
+    seen = site.run("sh", "-c", script, timeout=100).stdout.splitlines()
+    assert sorted(seen) == sorted(w for i in range(1, 31) for w in (str(i), f"code {i}"))
+
+
 @contextmanager
 def terminal(site: Site, *argv: str) -> Iterator[tuple[int, subprocess.Popen[Any]]]:
     """A command on a terminal of its own."""

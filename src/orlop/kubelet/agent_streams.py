@@ -37,6 +37,7 @@ class AgentStream:
         self._line, self._number = line, number
         self._received = Pipe(STREAM_WINDOW)
         self._read = 0  # by our reader, but the agent does not know yet
+        self._owed = 0  # received since we last gave credit
         self._credit = STREAM_WINDOW
         self._may_send = asyncio.Event()
         self._may_send.set()
@@ -46,6 +47,7 @@ class AgentStream:
         """The next bytes; empty at the end. Asking for them says that the last are dealt with."""
         if self._read >= STREAM_WINDOW // 4:
             self._line.tell({"type": "credit", "stream": self._number, "bytes": self._read})
+            self._owed -= self._read
             self._read = 0
         data = await self._received.read()
         self._read += len(data)
@@ -69,6 +71,9 @@ class AgentStream:
             self._line.tell({"type": "eof", "stream": self._number})
 
     def feed(self, data: bytes) -> None:
+        self._owed += len(data)
+        if self._owed > STREAM_WINDOW:
+            raise ValueError(f"{self._owed} bytes without credit, expected {STREAM_WINDOW} at most")
         self._received.feed(data)
 
     def on_message(self, message: dict[str, Any]) -> None:

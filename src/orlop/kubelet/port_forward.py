@@ -19,7 +19,7 @@ from ..log import logger
 from ..upgrade import Taken
 from .agent_streams import AgentSession, SessionFailed
 from .remote_command import FAREWELL, negotiate, upgrade_to_spdy
-from .streaming.channels import FORWARD_PROTOCOLS, Channels
+from .streaming.channels import FORWARD_PROTOCOLS, MAX_MESSAGE, Channels
 from .streaming.pipe import Pipe
 from .streaming.spdy import SpdyError
 from .streaming.spdy_session import SpdySession, SpdyStream
@@ -69,7 +69,10 @@ async def _over_websocket(
     offered = request.headers.get("Sec-WebSocket-Protocol", "")
     ports = [] if TUNNEL in offered else ports_of(request)
     socket = web.WebSocketResponse(
-        protocols=(TUNNEL, *FORWARD_PROTOCOLS), max_msg_size=0, compress=False, timeout=FAREWELL
+        protocols=(TUNNEL, *FORWARD_PROTOCOLS),
+        max_msg_size=MAX_MESSAGE,
+        compress=False,
+        timeout=FAREWELL,
     )
     await socket.prepare(request)
     if socket.ws_protocol == TUNNEL:

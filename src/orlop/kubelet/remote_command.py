@@ -17,7 +17,7 @@ from ..log import logger
 from ..upgrade import Taken, is_upgrade, take_over
 from .agent_streams import AgentSession, SessionFailed
 from .streaming import status
-from .streaming.channels import COMMAND_PROTOCOLS, ChannelClient
+from .streaming.channels import COMMAND_PROTOCOLS, MAX_MESSAGE, ChannelClient
 from .streaming.client import (
     SPDY_PROTOCOLS,
     STDERR,
@@ -55,7 +55,7 @@ async def serve(
     """Upgrade the request and relay until the command is over or the client has gone."""
     if request.headers.get("Upgrade", "").lower() == "websocket":
         socket = web.WebSocketResponse(
-            protocols=COMMAND_PROTOCOLS, max_msg_size=0, compress=False, timeout=FAREWELL
+            protocols=COMMAND_PROTOCOLS, max_msg_size=MAX_MESSAGE, compress=False, timeout=FAREWELL
         )
         await socket.prepare(request)
         await converse(ChannelClient(socket, wanted), open_session())

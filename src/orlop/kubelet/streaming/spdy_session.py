@@ -15,6 +15,7 @@ from . import spdy
 from .pipe import Pipe
 from .transports import Transport
 
+MAX_STREAMS = 4096
 PING_INTERVAL = 15.0  # what is written to a client that is gone shows that it is
 
 
@@ -100,6 +101,8 @@ class SpdySession:
                 await self.send(spdy.ping(event.payload))
 
     async def _open(self, event: spdy.Opened) -> None:
+        if len(self._streams) >= MAX_STREAMS:
+            raise spdy.SpdyError(f"more than {MAX_STREAMS} streams at once")
         self._last = event.stream
         stream = self._streams[event.stream] = SpdyStream(self, event.stream, event.headers)
         if event.is_last:

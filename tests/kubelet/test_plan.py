@@ -78,6 +78,7 @@ def test_the_whole_of_a_plain_container():
         "memoryLimit": None,
         "cpuLimit": None,
         "stdin": False,
+        "stdinOnce": False,
         "tty": False,
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",

@@ -144,9 +144,12 @@ def _supervise(course: Course) -> int:
 
 
 def _run_with_uplink(course: Course, supervisor: Supervisor) -> int:
+    from .execs import Execs
+    from .sessions import Sessions
     from .uplink import Identity, Uplink
 
     job = course.job
+    supervisor.execs = Execs(supervisor.run_of, supervisor.now)
     uplink = Uplink(
         course.plan,
         Identity(job.id, job.restart, job.node),
@@ -154,6 +157,7 @@ def _run_with_uplink(course: Course, supervisor: Supervisor) -> int:
         course.journal,
         supervisor.post,
         supervisor.is_log_open,
+        Sessions(supervisor, supervisor.execs),
     )
     supervisor.on_records, supervisor.on_log = uplink.on_records, uplink.on_log
     uplink.start()

@@ -45,6 +45,7 @@ class Container:
     memory_limit: int
     cpu_limit: int  # thousandths of a core
     stdin: bool
+    stdin_once: bool
     tty: bool
     message_path: str
     message_policy: str
@@ -133,6 +134,7 @@ def _container(raw: dict[str, Any], init: bool) -> Container:
         memory_limit=int(raw.get("memoryLimit") or 0),
         cpu_limit=int(raw.get("cpuLimit") or 0),
         stdin=bool(raw.get("stdin")),
+        stdin_once=bool(raw.get("stdinOnce")),
         tty=bool(raw.get("tty")),
         message_path=raw.get("terminationMessagePath") or "/dev/termination-log",
         message_policy=raw.get("terminationMessagePolicy") or "File",

@@ -16,7 +16,7 @@ from ..errors import UnsupportedMediaType
 from . import options
 from .authentication import User
 from .body import decode_json, media_type_of
-from .discovery import SERVED_SUBRESOURCES
+from .discovery import CONNECT, SERVED_SUBRESOURCES
 from .failures import method_not_supported, no_such_path, unsupported_media_type
 from .http import answer, answer_pieces, read, read_object
 from .kubelet import KubeletClient
@@ -27,6 +27,7 @@ from .requestinfo import RequestInfo
 from .reviews import Reviews
 from .streams import copy_log, watch_over_http, watch_over_websocket
 from .subresources.binding import bind
+from .subresources.connect import connect
 from .subresources.eviction import evict
 from .subresources.finalize import finalize
 from .subresources.log import open_log
@@ -71,6 +72,7 @@ class Dispatcher:
             ("eviction", "create"): self._evict,
             ("finalize", "update"): self._finalize,
             ("log", "get"): self._log,
+            **{(name, verb): self._connect for name in CONNECT for verb in ("get", "create")},
         }
 
     async def serve(
@@ -207,6 +209,9 @@ class Dispatcher:
     async def _log(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         async with open_log(self._registry, call, self._kubelet, request.query) as source:
             return await copy_log(request, source)
+
+    async def _connect(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        return await connect(self._registry, call, self._kubelet, request)
 
     # What they share
 

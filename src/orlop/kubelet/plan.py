@@ -216,6 +216,7 @@ def _planned(pod: Obj, container: Obj, inputs: Inputs) -> Obj:
         "memoryLimit": to_bytes(limits["memory"]) if "memory" in limits else None,
         "cpuLimit": to_millis(limits["cpu"]) if "cpu" in limits else None,
         "stdin": bool(container.get("stdin")),
+        "stdinOnce": bool(container.get("stdinOnce")),
         "tty": bool(container.get("tty")),
         "terminationMessagePath": container.get("terminationMessagePath") or "/dev/termination-log",
         "terminationMessagePolicy": container.get("terminationMessagePolicy") or "File",

@@ -6,12 +6,14 @@ kind is the verb's question.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import yaml
 
 from ..api import protobuf
+from ..api.schema.strict import duplicate_fields
 from ..errors import BadRequest
 from .failures import unsupported_media_type
 
@@ -55,6 +57,30 @@ def decode_yaml(data: bytes) -> Any:
         return value
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise BadRequest(f"the body of the request is not valid YAML: {error}") from error
+
+
+def apply_body(data: bytes) -> tuple[Any, list[str]]:
+    """An applied configuration, and the paths of fields that it names twice."""
+    try:
+        config = msgspec.json.decode(data)  # what kubectl and most clients really send
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        config = decode_yaml(data)
+        return config, list(_repeated(yaml.compose(data, Loader=_JsonLike), ""))
+    return config, duplicate_fields(data)
+
+
+def _repeated(node: yaml.Node | None, path: str) -> Iterator[str]:
+    if isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            yield from _repeated(item, f"{path}[{index}]")
+    elif isinstance(node, yaml.MappingNode):
+        seen = set()
+        for key, value in node.value:
+            below = f"{path}.{key.value}" if path else str(key.value)
+            if below in seen:
+                yield below
+            seen.add(below)
+            yield from _repeated(value, below)
 
 
 def _check_expansion(value: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..api.managedfields import conflicts, entries, last_applied, manager
 from ..api.managedfields.builtin import Shapes
-from ..api.managedfields.manager import View, Write
+from ..api.managedfields.write import View, Write
 from ..api.objects import Obj, meta
 from .conversion import bucket_of, converted
 from .registry import Call, Registry

@@ -12,7 +12,18 @@ from typing import Any, NamedTuple
 
 from .elements import NoKey, list_element
 from .fieldset import FieldSet, joined
-from .shapes import IGNORED, KeyedList, Leaf, Map, SetList, Shape, Struct, child_of, resolved
+from .shapes import (
+    DEDUCED,
+    IGNORED,
+    KeyedList,
+    Leaf,
+    Map,
+    SetList,
+    Shape,
+    Struct,
+    child_of,
+    resolved,
+)
 
 
 class Changes(NamedTuple):
@@ -96,6 +107,12 @@ def _compare_objects(
 
 def _compare_values(element: str, old: Any, new: Any, shape: Shape, changes: _Changes) -> None:
     """Two values that differ, either of which may be null."""
+    if shape is DEDUCED and isinstance(old, dict) != isinstance(new, dict) and old and new:
+        changes.changed[element] = whole(new, shape)
+        gone = {name: node for name, node in whole(old, shape).items() if name != "."}
+        if gone:
+            changes.removed[element] = gone
+        return
     shape = resolved(shape, old if new is None else new)
     if isinstance(shape, Leaf) or (not old and not new):
         if old or new:

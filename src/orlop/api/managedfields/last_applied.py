@@ -16,7 +16,8 @@ from . import configuration
 from .compare import compare
 from .conflicts import Conflicts
 from .fieldset import FieldSet, difference
-from .manager import Write, apply
+from .manager import apply
+from .write import Write
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 _KUBECTL = "kubectl"

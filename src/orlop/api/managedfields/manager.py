@@ -7,9 +7,8 @@ managedfields/internal: structuredmerge.go, skipnonapplied.go, managedfieldsupda
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 from ...errors import BadRequest
 from ..objects import Obj, meta
@@ -19,38 +18,10 @@ from .conflicts import Conflicts
 from .entries import APPLY, UPDATE, Entry, are_valid, capped, decode, encode
 from .fieldset import FieldSet, difference, intersection, union
 from .merge import merge
-from .remove import given_up, remove
-from .shapes import Struct
+from .prune import pruned
+from .write import View, Write
 
 BEFORE_FIRST_APPLY = "before-first-apply"
-
-
-class View(NamedTuple):
-    """Another version of a kind: its shape, the way to it from the version written, and back."""
-
-    shape: Struct
-    convert: Callable[[Obj], Obj]
-    back: Callable[[Obj], Obj]
-
-
-def _no_other(api_version: str) -> View | None:
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """One write: of whom, through which endpoint, when."""
-
-    manager: str
-    api_version: str
-    shape: Struct
-    now: str
-    subresource: str = ""
-    other: Callable[[str], View | None] = _no_other  # None for versions that are gone
-
-    def entry(self, operation: str, fields: FieldSet, time: str) -> Entry:
-        manager = self.manager or "unknown"
-        return Entry(manager, operation, self.api_version, self.subresource, time, fields)
 
 
 def update(write: Write, old: Obj | None, new: Obj) -> None:
@@ -138,15 +109,15 @@ def apply(write: Write, live: Obj | None, config: Obj, *, force: bool = False) -
     bare = _without_entries(before)
     merged = merge(bare, config, write.shape)  # 2
     if last is not None:
-        merged = _pruned(write, merged, last, [*others, mine])
+        merged = pruned(write, merged, last, [*others, mine])
     kept = _taken(_Versions(write, bare, merged), others, force)  # 3
     if merged != bare:  # 4
         mine = replace(mine, time=write.now)
     elif last is not None:
         mine = replace(mine, time=last.time)
-    merged["metadata"] = dict(merged.get("metadata") or {})
-    _set(merged["metadata"], encode([*kept, mine]))
-    return dict(merged)
+    metadata = dict(meta(merged))
+    _set(metadata, encode([*kept, mine]))
+    return {**merged, "metadata": metadata}
 
 
 def _fields_of(write: Write, config: Obj) -> FieldSet:
@@ -178,19 +149,6 @@ def _without_entries(obj: Obj) -> Obj:
         return obj
     metadata = {name: value for name, value in meta(obj).items() if name != "managedFields"}
     return {**obj, "metadata": metadata}
-
-
-def _pruned(write: Write, merged: Obj, last: Entry, claims: list[Entry]) -> Obj:
-    """Without what `last` applied and none of `claims` holds; only of the version it wrote."""
-    if last.api_version != write.api_version:
-        return merged
-    claimed: FieldSet = {}
-    for entry in claims:
-        if entry.api_version == write.api_version:
-            claimed = union(claimed, entry.fields)
-    dropped = given_up(last.fields, claimed, write.shape)
-    left: Obj = remove(merged, dropped, write.shape) or {}
-    return left
 
 
 def _taken(changes: _Versions, others: list[Entry], force: bool) -> list[Entry]:

@@ -47,7 +47,7 @@ def _child(shape: Shape, element: str) -> Shape:
 
 
 def remove(value: Any, dropped: FieldSet, shape: Shape) -> Any:
-    """`value` without these fields; None where nothing is left of it."""
+    """`value` without these fields; what holds none any more stays, empty."""
     shape = resolved(shape, value)
     if not dropped or isinstance(shape, Leaf):
         return value
@@ -65,10 +65,8 @@ def _remove_from_object(obj: dict[str, Any], dropped: FieldSet, shape: Struct | 
         if node is None:
             kept[name] = value
         elif not is_member(node):
-            left = remove(value, node, child_of(shape, name) or DEDUCED)
-            if left is not None:
-                kept[name] = left
-    return kept or None
+            kept[name] = remove(value, node, child_of(shape, name) or DEDUCED)
+    return kept
 
 
 def _remove_from_list(items: list[Any], dropped: FieldSet, shape: KeyedList | SetList) -> Any:
@@ -84,4 +82,4 @@ def _remove_from_list(items: list[Any], dropped: FieldSet, shape: KeyedList | Se
             kept.append(item)
         elif not is_member(node) and isinstance(shape, KeyedList):
             kept.append(remove(item, node, shape.element))
-    return kept or None
+    return kept

@@ -14,6 +14,7 @@ import msgspec
 from ...api import selectors, validation
 from ...api.managedfields import manager
 from ...api.managedfields.scale import to_scale, to_workload
+from ...api.managedfields.write import Write
 from ...api.objects import Obj
 from ...api.validation.errors import non_negative
 from ...store import Record
@@ -94,9 +95,9 @@ def _tracked(registry: Registry, call: Call, old: Obj, new: Any) -> Obj:
     return obj
 
 
-def _scale_write(registry: Registry, call: Call) -> manager.Write:
+def _scale_write(registry: Registry, call: Call) -> Write:
     now, shape = registry.timestamp(), registry.shapes.scale()
-    return manager.Write(call.manager, "autoscaling/v1", shape, now, "scale")
+    return Write(call.manager, "autoscaling/v1", shape, now, "scale")
 
 
 def scale_of(workload: Obj) -> Obj:

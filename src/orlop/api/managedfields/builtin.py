@@ -8,12 +8,11 @@ an endpoint resets (status on the object itself, all else on its status), is ign
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from .. import quantity, times
 from ..kinds import Kind
 from ..schema import Schema
-from ..schema.facts import ATOMIC_STRUCTS
+from ..schema.facts import ATOMIC_STRUCTS, DEFAULTS
 from ..schema.model import FieldType, struct_name
 from .shapes import DEDUCED, IGNORED, LEAF, SET, KeyedList, Leaf, Map, Shape, Struct
 
@@ -29,8 +28,8 @@ _STRIPPED = (
     "managedFields",
     "resourceVersion",
 )
-# Of the keys of built-in lists only this one has a default in upstream's OpenAPI document.
-_KEY_DEFAULTS = {"protocol": "TCP"}
+# Structs, and scalars whose zero is the same as nothing, unless they are pointers.
+_NEVER_ABSENT = "@silbdy"
 _CANONICAL: dict[str, Shape] = {
     "q": Leaf(quantity.canonical),
     "t": Leaf(times.canonical),
@@ -129,16 +128,16 @@ class Shapes:
             struct = self._structs[name] = Struct({})  # before its fields: it may contain itself
             for field, facts in self._schema.struct(name).fields.items():
                 struct.fields[field] = self._field(facts)
-                if facts.always or (facts.spec[0] == "@" and not facts.pointer):
+                if facts.always or (facts.spec[0] in _NEVER_ABSENT and not facts.pointer):
                     struct.implied.add(field)
         return struct
 
     def _field(self, facts: FieldType) -> Shape:
         if facts.spec[0] == "[":
             if facts.list_type == "map":
-                defaults: dict[str, Any] = {
-                    key: _KEY_DEFAULTS[key] for key in facts.list_keys if key in _KEY_DEFAULTS
-                }
+                struct = facts.struct_name.partition(".")[2]
+                known = {key: DEFAULTS.get(f"{struct}.{key}") for key in facts.list_keys}
+                defaults = {key: value for key, value in known.items() if value is not None}
                 return KeyedList(facts.list_keys, self._value(facts.spec[1:], ""), defaults)
             return SET if facts.list_type == "set" else LEAF
         return self._value(facts.spec, facts.map_type)

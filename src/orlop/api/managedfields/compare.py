@@ -99,7 +99,7 @@ def _compare_objects(
         child = child_of(shape, name)
         if child is None or child is IGNORED:
             continue
-        if name in implied:
+        if name in implied and not isinstance(child, Leaf):
             _compare_values(f"f:{name}", value, None, child, changes)
         else:
             changes.removed[f"f:{name}"] = whole(value, child)

@@ -23,7 +23,8 @@ class Struct:
     """An object of named fields."""
 
     fields: dict[str, Shape]
-    # Present as far as Go is concerned, even where JSON leaves them out: they own nothing.
+    # Present as far as Go is concerned, even where JSON leaves them out: structs that own nothing
+    # themselves, scalars whose zero is no change.
     implied: set[str] = field(default_factory=set)
     rest: Shape | None = None  # of fields that have no name here; None allows no others
 

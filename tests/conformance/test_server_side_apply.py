@@ -37,8 +37,8 @@ SCENARIOS = {
         Step(
             APPLY,
             "",
-            r'Apply failed with 1 conflict: conflict with "kubectl[.\d]*" with subresource "scale" using '
-            r"apps/v1: \.spec\.replicas",
+            r'Apply failed with 1 conflict: conflict with "kubectl[.\d]*" with subresource "scale" '
+            r"using apps/v1: \.spec\.replicas",
             1,
             stdin=SCALED,
         ),

@@ -53,8 +53,7 @@ def decode_yaml(data: bytes) -> Any:
     """YAML, or JSON in its place: what the apply patch and `kubectl create --raw` may send."""
     try:
         value = yaml.load(data, Loader=_JsonLike)
-        _check_expansion(value)
-        return value
+        return value if _check_expansion(value) else _with_text_keys(value)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise BadRequest(f"the body of the request is not valid YAML: {error}") from error
 
@@ -83,8 +82,12 @@ def _repeated(node: yaml.Node | None, path: str) -> Iterator[str]:
             yield from _repeated(value, below)
 
 
-def _check_expansion(value: Any) -> None:
-    """A few aliases of aliases are a few bytes of YAML and gigabytes of JSON."""
+def _check_expansion(value: Any) -> bool:
+    """A few aliases of aliases are a few bytes of YAML and gigabytes of JSON.
+
+    Tells whether all keys are texts, as JSON's are.
+    """
+    is_json = True
     left, seen = [value], 0
     while left:
         here = left.pop()
@@ -93,8 +96,29 @@ def _check_expansion(value: Any) -> None:
             raise ValueError(f"its aliases expand to more than {_MAX_NODES} values")
         if isinstance(here, dict):
             left += here.values()
+            is_json = is_json and all(type(key) is str for key in here)
         elif isinstance(here, list):
             left += here
+    return is_json
+
+
+def _with_text_keys(value: Any) -> Any:
+    """`{on: 1, 2: 3}` as Go's converter reads it: keys true and 2."""
+    if isinstance(value, dict):
+        return {_text(key): _with_text_keys(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_text_keys(item) for item in value]
+    return value
+
+
+def _text(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, int | float):
+        return str(key)
+    raise ValueError(f"a key must be a text, a number or a truth value, not {key!r}")
 
 
 class _JsonLike(_Loader):  # type: ignore[misc, valid-type]

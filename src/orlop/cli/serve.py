@@ -21,6 +21,7 @@ import click
 from .. import __version__, errors, log, pki
 from ..agent.build import build as build_agent
 from ..apiserver import ApiServer
+from ..client.api import Api
 from ..client.informer import Informers
 from ..controllers.manager import ControllerManager
 from ..files import write_private
@@ -107,11 +108,10 @@ class ControlPlane:
             port = await self._listen(server)
             stack.push_async_callback(server.stop)
 
-            api = server.client(user="system:orlop", groups=["system:masters"])
-            informers = Informers(api)
+            informers = Informers(_client(server, "system:orlop"))
             kubelet_tls = self.pki.server_context(self.pki.kubelet)
             kubelet = Kubelet(
-                api,
+                _client(server, "system:kubelet"),
                 informers,
                 engine=self.engine,
                 images=Images(self.paths.images, self.settings.images),
@@ -122,7 +122,9 @@ class ControlPlane:
                 agent_file=agent_file(self.paths.run),
                 addresses=addresses.addresses(),
             )
-            manager = ControllerManager(api, informers, root_ca=self.pki.ca.read_text())
+            controller_api = _client(server, "system:kube-controller-manager")
+            manager = ControllerManager(controller_api, informers, root_ca=self.pki.ca.read_text())
+            scheduler = Scheduler(_client(server, "system:kube-scheduler"), informers)
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}
 
             mine = record.mine(url=self._url(port), port=port, engine=self.engine.name, job=job)
@@ -137,7 +139,7 @@ class ControlPlane:
                 {
                     "informers": informers.run(),
                     "controllers": manager.run(),
-                    "scheduler": Scheduler(api, informers).run(),
+                    "scheduler": scheduler.run(),
                     "kubelet": kubelet.run(),
                     "heartbeat": self._beat(),
                     "certificates": self._renew(contexts, mine.url),
@@ -198,6 +200,11 @@ class ControlPlane:
                 for pair, context in contexts.items():
                     context.load_cert_chain(pair.crt, pair.key)
                 self._write_kubeconfig(url)
+
+
+def _client(server: ApiServer, user: str) -> Api:
+    """The API for one component: managedFields and events name its writes by upstream's name."""
+    return server.client(user, ["system:masters"])
 
 
 def agent_file(folder: Path) -> Path:

@@ -111,6 +111,11 @@ class Pki:
         """The secret from which every agent's token is derived."""
         return (self.folder / "token.key").read_bytes()
 
+    @property
+    def service_account_key(self) -> bytes:
+        """The PEM of the key that signs the tokens of service accounts."""
+        return (self.folder / "sa.key").read_bytes()
+
     def server_context(self, pair: Pair) -> ssl.SSLContext:
         """For a listener that asks for a client certificate but also takes who has none."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(self.ca))
@@ -144,7 +149,7 @@ def ensure(folder: Path, names: Sequence[str], now: dt.datetime | None = None) -
     1. The authority; near its end it signs itself again with the same key, so that
        certificates of before stay good.
     2. The servers' and clients' certificates.
-    3. The key of the agents' tokens, once and for ever.
+    3. The keys of the agents' and of the service accounts' tokens, once and for ever.
     """
     moment = now or dt.datetime.now(dt.UTC)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -161,7 +166,17 @@ def ensure(folder: Path, names: Sequence[str], now: dt.datetime | None = None) -
     if not token.exists() or token.stat().st_size != 32:
         write_private(token, secrets.token_bytes(32))
         renewed.add("token")
+    if not _has_rsa_key(folder / "sa.key"):
+        write_private(folder / "sa.key", _pem(_rsa_key()))
+        renewed.add("sa")
     return Pki(folder, frozenset(renewed))
+
+
+def _has_rsa_key(path: Path) -> bool:
+    try:
+        return isinstance(load_pem_private_key(path.read_bytes(), None), rsa.RSAPrivateKey)
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
+        return False
 
 
 def _leaves(names: Sequence[str]) -> dict[str, _Leaf]:

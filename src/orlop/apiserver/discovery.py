@@ -16,7 +16,7 @@ from ..api.kinds import Kind, Kinds, Subresource, subresource
 from ..api.objects import Obj
 from .negotiation import clauses
 
-SERVED_SUBRESOURCES = ("status", "scale", "binding", "eviction", "finalize", "log")
+SERVED_SUBRESOURCES = ("status", "scale", "binding", "eviction", "finalize", "log", "token")
 _GROUP = "apidiscovery.k8s.io"
 _AGGREGATED = "APIGroupDiscoveryList"
 

@@ -31,6 +31,7 @@ from .subresources.eviction import evict
 from .subresources.finalize import finalize
 from .subresources.log import open_log
 from .subresources.scale import get_scale, patch_scale, update_scale
+from .subresources.token import request_token
 from .verbs.create import create
 from .verbs.delete import delete, options_from, returns_object, status_of
 from .verbs.deletecollection import deletecollection
@@ -71,6 +72,7 @@ class Dispatcher:
             ("eviction", "create"): self._evict,
             ("finalize", "update"): self._finalize,
             ("log", "get"): self._log,
+            ("token", "create"): self._token,
         }
 
     async def serve(
@@ -198,6 +200,10 @@ class Dispatcher:
     async def _evict(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         body = await read_object(request)
         return self._plain(request, await evict(self._registry, call, body), code=201)
+
+    async def _token(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        body = await read_object(request)
+        return self._plain(request, await request_token(self._registry, call, body), code=201)
 
     async def _finalize(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)

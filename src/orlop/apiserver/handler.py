@@ -24,9 +24,12 @@ from .openapi import OpenApi
 from .registry import Registry
 from .render import encode
 from .requestinfo import RequestInfo
+from .tokens import Tokens
 from .version import version_info
 
 log = logger(__name__)
+
+ISSUER_PATHS = (".well-known/openid-configuration", "openid/v1/jwks")
 
 
 class Handler:
@@ -62,7 +65,8 @@ class Handler:
         open_answer = self._open(request)  # 1
         if open_answer is not None:
             return open_answer
-        user = effective_user(_authenticate(request), request.headers, self._authorizer)  # 2
+        caller = authenticate(request, self._registry.tokens)  # 2
+        user = effective_user(caller, request.headers, self._authorizer)
         info = requestinfo.parse(request.method, request.rel_url.raw_path, request.query)  # 3
         kind = self._registry.kinds.by_resource(info.group, info.version, info.resource)
         self._authorizer.check(user, info, kind)  # 4
@@ -76,6 +80,8 @@ class Handler:
         path = request.path.strip("/")
         if path == "version":
             return answer(self._version)
+        if path in ISSUER_PATHS and self._registry.tokens is not None:
+            return issuer_document(request, self._registry.tokens)
         if path.partition("/")[0] not in ENDPOINTS:
             return None
         excluded = tuple(_all(request.query, "exclude"))
@@ -103,11 +109,27 @@ class Handler:
         return answer(document.body, document.media_type, headers=headers)
 
 
-def _authenticate(request: web.BaseRequest) -> User:
+def authenticate(request: web.BaseRequest, tokens: Tokens | None) -> User:
+    """By the certificate, else by the token; which of both was wrong is told to nobody."""
     transport = request.transport
-    if transport is None:
-        raise Unauthorized("Unauthorized")
-    return from_certificate(transport.get_extra_info("peercert"))
+    certificate = transport.get_extra_info("peercert") if transport is not None else None
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if certificate or tokens is None or scheme.lower() != "bearer":
+        return from_certificate(certificate)
+    try:
+        return tokens.authenticate(token.strip()).user
+    except Unauthorized as error:
+        log.debug("token refused", error=error)
+        raise Unauthorized("Unauthorized") from error
+
+
+def issuer_document(request: web.BaseRequest, tokens: Tokens) -> web.Response:
+    """What others need to check our tokens: public keys, and where they are."""
+    if request.method not in ("GET", "HEAD"):
+        raise no_such_path()
+    if request.path.endswith("/jwks"):
+        return answer(encode(tokens.key_set()), "application/jwk-set+json")
+    return answer(encode(tokens.configuration(request.host)))
 
 
 def _all(query: MultiMapping[str], name: str) -> list[str]:

@@ -24,6 +24,7 @@ from .subresources.binding import bind
 from .subresources.eviction import evict
 from .subresources.finalize import finalize
 from .subresources.scale import patch_scale, update_scale
+from .subresources.token import request_token
 from .verbs.create import create
 from .verbs.delete import DeleteOptions, delete, returns_object, status_of
 from .verbs.get import get
@@ -32,7 +33,7 @@ from .verbs.patch import MEDIA_TYPES, patch
 from .verbs.update import update
 from .verbs.watch import WatchOptions, watch
 
-_POSTED = {"binding": bind, "eviction": evict}
+_POSTED = {"binding": bind, "eviction": evict, "token": request_token}
 
 
 class InProcessApi:

@@ -21,6 +21,7 @@ from .admission import Admission
 from .authentication import User
 from .conversion import bucket_of
 from .failures import not_found
+from .tokens import Tokens
 
 
 @dataclass(slots=True)
@@ -49,6 +50,7 @@ class Registry:
     kinds: Kinds
     schema: Schema
     admission: Admission
+    tokens: Tokens | None = None  # of service accounts; None where there is no key to sign with
     now: Callable[[], float] = time.time
     new_uid: Callable[[], str] = lambda: str(uuid.uuid4())
     rng: random.Random = field(default_factory=random.SystemRandom)

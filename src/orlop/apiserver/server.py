@@ -18,6 +18,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from ..api.kinds import TOKEN_REVIEW, Kinds
 from ..api.schema import Schema, load
+from ..jwt import SigningKey
 from ..log import logger
 from ..store import Store
 from . import bootstrap
@@ -33,6 +34,7 @@ from .kubelet import KubeletClient
 from .rbac import Rbac
 from .registry import Registry
 from .reviews import Reviews
+from .tokens import Tokens
 
 log = logger(__name__)
 
@@ -48,10 +50,19 @@ class ApiServer:
         tls: ssl.SSLContext | None = None,
         kubelet_tls: ssl.SSLContext | None = None,
         schema: Schema | None = None,
+        signing_key: SigningKey | None = None,
     ) -> None:
-        """`tls` asks for client certificates (CERT_OPTIONAL); None serves nobody over HTTP."""
+        """`tls` asks for client certificates (CERT_OPTIONAL); None serves nobody over HTTP.
+
+        Without a `signing_key` no tokens of service accounts are issued, or taken.
+        """
+        tokens = Tokens(store, signing_key) if signing_key is not None else None
         self.registry = Registry(
-            store, served_kinds(), schema or load_schema(store.path), standard(store)
+            store,
+            served_kinds(has_tokens=tokens is not None),
+            schema or load_schema(store.path),
+            standard(store, has_tokens=tokens is not None),
+            tokens,
         )
         self._tls = tls
         self._rbac = Rbac(store)
@@ -92,7 +103,7 @@ class ApiServer:
 
     def _handler(self) -> Handler:
         authorizer = Authorizer(self._rbac)
-        reviews = Reviews(authorizer, self._rbac)
+        reviews = Reviews(authorizer, self._rbac, self.registry.tokens)
         dispatcher = Dispatcher(self.registry, reviews, self._kubelet)
         store = self.registry.store
         health = Checks(
@@ -115,9 +126,10 @@ class ApiServer:
         await self._kubelet.close()
 
 
-def served_kinds() -> Kinds:
+def served_kinds(*, has_tokens: bool = True) -> Kinds:
     kinds = Kinds()
-    kinds.remove(TOKEN_REVIEW)  # there are no tokens to review
+    if not has_tokens:
+        kinds.remove(TOKEN_REVIEW)
     return kinds
 
 

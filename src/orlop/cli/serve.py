@@ -24,6 +24,7 @@ from ..apiserver import ApiServer
 from ..client.informer import Informers
 from ..controllers.manager import ControllerManager
 from ..files import write_private
+from ..jwt import SigningKey
 from ..kubelet import Kubelet
 from ..runtime.images import Images
 from ..scheduler import Scheduler
@@ -99,10 +100,12 @@ class ControlPlane:
             store = await Store.open(self.paths.state)
             stack.push_async_callback(store.close)
             tls = self.pki.server_context(self.pki.apiserver)
+            signing_key = SigningKey.from_pem(self.pki.service_account_key)
             server = ApiServer(
                 store,
                 tls=tls,
                 kubelet_tls=self.pki.client_context(self.pki.apiserver_kubelet_client),
+                signing_key=signing_key,
             )
             port = await self._listen(server)
             stack.push_async_callback(server.stop)
@@ -121,8 +124,11 @@ class ControlPlane:
                 token_key=self.pki.token_key,
                 agent_file=agent_file(self.paths.run),
                 addresses=addresses.addresses(),
+                api_server=self._url(port),
             )
-            manager = ControllerManager(api, informers, root_ca=self.pki.ca.read_text())
+            manager = ControllerManager(
+                api, informers, root_ca=self.pki.ca.read_text(), signing_key=signing_key
+            )
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}
 
             mine = record.mine(url=self._url(port), port=port, engine=self.engine.name, job=job)

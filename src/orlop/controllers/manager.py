@@ -16,6 +16,7 @@ from ..client.api import Api
 from ..client.clock import Clock, SystemClock, sleep
 from ..client.informer import Informers
 from ..client.workqueue import Backoff
+from ..jwt import SigningKey
 from ..log import logger
 from .cronjob import CronJobs
 from .daemonset import DaemonSets
@@ -31,6 +32,7 @@ from .replicaset import ReplicaSets
 from .root_ca import RootCa
 from .serviceaccount import ServiceAccounts
 from .statefulset import StatefulSets
+from .token_secrets import TokenSecrets
 from .ttl_after_finished import TtlAfterFinished
 
 log = logger(__name__)
@@ -46,7 +48,10 @@ class Runnable(Protocol):
 
 
 class ControllerManager:
-    """All controllers; `root_ca` is the PEM of the cluster's CA, published where given."""
+    """All controllers; `root_ca` is the PEM of the cluster's CA, published where given.
+
+    With a `signing_key`, Secrets that ask for the token of a service account get it.
+    """
 
     def __init__(
         self,
@@ -54,6 +59,7 @@ class ControllerManager:
         informers: Informers,
         *,
         root_ca: str = "",
+        signing_key: SigningKey | None = None,
         kinds: Iterable[Kind] = STORED,
         clock: Clock | None = None,
     ) -> None:
@@ -79,6 +85,10 @@ class ControllerManager:
         controllers.append(Namespaces(api, informers, clock=self._clock, kinds=every))
         if root_ca:
             controllers.append(RootCa(api, informers, root_ca, clock=self._clock))
+        if signing_key is not None:
+            controllers.append(
+                TokenSecrets(api, informers, signing_key, root_ca, clock=self._clock)
+            )
         # Last, because it follows by their metadata alone the kinds that nobody else follows.
         controllers.append(GarbageCollector(api, informers, clock=self._clock, kinds=every))
         self.controllers = controllers

@@ -51,7 +51,10 @@ log = logger(__name__)
 
 
 class Kubelet:
-    """`run` is all of it; `addresses` are those of this host that compute nodes may reach."""
+    """`run` is all of it; `addresses` are those of this host that compute nodes may reach.
+
+    `api_server` is the URL at which programs in pods do.
+    """
 
     def __init__(
         self,
@@ -66,6 +69,7 @@ class Kubelet:
         token_key: bytes,
         agent_file: Path,
         addresses: Sequence[str] = (),
+        api_server: str = "",
         clock: Clock | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
@@ -73,6 +77,7 @@ class Kubelet:
         self._paths = paths
         self._tls = tls
         self._addresses = addresses
+        self._api_server = api_server
         self._cached = informers.informer(POD)
         self._cached.add_index(_BY_NODE, _node_names)
         self._cached.add_index(_BY_UID, lambda pod: (uid_of(pod),))
@@ -132,6 +137,7 @@ class Kubelet:
             ca=self._paths.pki / "ca.crt",
             runtimes=(agent.runtime,) if agent.runtime else RUNTIMES,
             scratch=agent.scratch,
+            api_server=self._api_server,
         )
 
     async def run(self) -> None:

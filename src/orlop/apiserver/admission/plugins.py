@@ -13,6 +13,12 @@ from .service_account import ServiceAccount
 from .service_addresses import ServiceAddresses
 
 
-def standard(store: Store) -> Admission:
-    plugins = [NamespaceLifecycle(store), ServiceAccount(), ServiceAddresses(store), NotEffective()]
+def standard(store: Store, *, has_tokens: bool = False) -> Admission:
+    """`has_tokens`: this server signs tokens, so pods may have them."""
+    plugins = [
+        NamespaceLifecycle(store),
+        ServiceAccount(store, has_tokens=has_tokens),
+        ServiceAddresses(store),
+        NotEffective(),
+    ]
     return Admission(plugins)

@@ -42,6 +42,33 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("auth can-i --list", r"\*\.\*"),
         Step("auth whoami", "system:masters", since=28),
     ],
+    "who may what": [
+        Step("create serviceaccount bot", "^serviceaccount/bot created"),
+        Step("create token bot", r"^ey[\w-]+\.[\w-]+\.[\w-]+\s*$", since=24),
+        Step(
+            "create token bot --duration=30s",
+            "",
+            "may not specify a duration less than",
+            1,
+            since=24,
+        ),
+        Step("create role watcher --verb=get,list --resource=pods,deployments.apps", "created"),
+        Step("create rolebinding watcher --role=watcher --serviceaccount=NAMESPACE:bot", "created"),
+        Step("create rolebinding viewer --clusterrole=view --user=vera", "created"),
+        Step("auth can-i list pods --as=system:serviceaccount:NAMESPACE:bot", "^yes$"),
+        Step("auth can-i list secrets --as=system:serviceaccount:NAMESPACE:bot", "^no", "", 1),
+        Step("auth can-i get pods/log --as=vera", "^yes$"),
+        Step("auth can-i get secrets --as=vera", "^no", "", 1),
+        Step(
+            "auth can-i --list --as=vera", r"(?m)^deployments\.apps +\[\] +\[\] +\[get list watch"
+        ),
+        Step("create clusterrole NAMESPACE --verb=get --resource=nodes", "created"),
+        Step("create clusterrolebinding NAMESPACE --clusterrole=NAMESPACE --group=g", "created"),
+        Step("describe clusterrole view", r"(?m)^ +pods/log +\[\] +\[\] +\[get list watch"),
+        Step("get clusterroles admin edit view cluster-admin", "cluster-admin"),
+        Step("create role r --verb=get --resource=secrets --as=vera", "", "[Ff]orbidden", 1),
+        Step("delete clusterrole,clusterrolebinding NAMESPACE", "deleted"),
+    ],
     "explain": [
         Step("explain pods", "KIND: +Pod"),
         Step("explain pods.spec.containers.image", r"(?s)FIELD: +image"),

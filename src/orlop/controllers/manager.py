@@ -18,6 +18,7 @@ from ..client.informer import Informers
 from ..client.workqueue import Backoff
 from ..jwt import SigningKey
 from ..log import logger
+from .clusterrole_aggregation import ClusterRoleAggregation
 from .cronjob import CronJobs
 from .daemonset import DaemonSets
 from .deployment import Deployments
@@ -76,6 +77,7 @@ class ControllerManager:
                 CronJobs,
                 TtlAfterFinished,
                 ServiceAccounts,
+                ClusterRoleAggregation,
                 EndpointSlices,
                 EndpointsController,
                 PodGc,

@@ -9,6 +9,7 @@ from ...store import Store
 from .chain import Admission
 from .namespace_lifecycle import NamespaceLifecycle
 from .not_effective import NotEffective
+from .rbac_escalation import RbacEscalation
 from .service_account import ServiceAccount
 from .service_addresses import ServiceAddresses
 
@@ -20,5 +21,6 @@ def standard(store: Store, *, has_tokens: bool = False) -> Admission:
         ServiceAccount(store, has_tokens=has_tokens),
         ServiceAddresses(store),
         NotEffective(),
+        RbacEscalation(store),
     ]
     return Admission(plugins)

@@ -6,12 +6,16 @@ ApiError is our own mistake, is logged with its story and shown to nobody.
 
 from __future__ import annotations
 
+import time
+
 from aiohttp import web
 from multidict import MultiMapping
 
+from ..api.kinds import Kind
 from ..errors import ApiError, InternalError, Unauthorized
 from ..log import logger
-from . import requestinfo
+from ..metrics import MEDIA_TYPE, PROCESS
+from . import instruments, requestinfo
 from .authentication import User, from_certificate
 from .authorization import Authorizer
 from .discovery import Discovery
@@ -49,8 +53,23 @@ class Handler:
         self._version = encode(version_info()) + b"\n"
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request, and count it."""
+        info = requestinfo.parse(request.method, request.rel_url.raw_path, request.query)
+        kind = self._registry.kinds.by_resource(info.group, info.version, info.resource)
+        counted = instruments.Request(info, kind, time.monotonic())
+        code = 499  # of a client that is gone before there is an answer
         try:
-            response = await self._serve(request)
+            response = await self._answer(request, info, kind)
+            code = response.status
+            return response
+        finally:
+            counted.end(code, time.monotonic())
+
+    async def _answer(
+        self, request: web.BaseRequest, info: RequestInfo, kind: Kind | None
+    ) -> web.StreamResponse:
+        try:
+            response = await self._serve(request, info, kind)
             log.debug("request", method=request.method, path=request.path, code=response.status)
             return response
         except ApiError as error:
@@ -60,17 +79,19 @@ class Handler:
             log.error("a request failed", exc_info=True, method=request.method, path=request.path)
             return failure(InternalError("Internal error occurred: see the control plane's log"))
 
-    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        """1. Paths open to all. 2. Who. 3. What. 4. May they. 5. Do it."""
+    async def _serve(
+        self, request: web.BaseRequest, info: RequestInfo, kind: Kind | None
+    ) -> web.StreamResponse:
+        """1. Paths open to all. 2. Who. 3. May they. 4. Do it."""
         open_answer = self._open(request)  # 1
         if open_answer is not None:
             return open_answer
         caller = authenticate(request, self._registry.tokens)  # 2
         user = effective_user(caller, request.headers, self._authorizer)
-        info = requestinfo.parse(request.method, request.rel_url.raw_path, request.query)  # 3
-        kind = self._registry.kinds.by_resource(info.group, info.version, info.resource)
-        self._authorizer.check(user, info, kind)  # 4
-        if not info.is_resource:  # 5
+        self._authorizer.check(user, info, kind)  # 3
+        if not info.is_resource:  # 4
+            if info.path == "/metrics" and info.verb == "get":
+                return answer(PROCESS.text().encode(), MEDIA_TYPE)
             return self._document(request, info)
         if kind is None:
             raise no_such_path()

@@ -20,6 +20,7 @@ from ..api.kinds import TOKEN_REVIEW, Kinds
 from ..api.schema import Schema, load
 from ..jwt import SigningKey
 from ..log import logger
+from ..metrics import PROCESS
 from ..store import Store
 from . import bootstrap
 from .admission import standard
@@ -30,6 +31,7 @@ from .handler import Handler
 from .health import Checks
 from .http import MAX_BODY
 from .inprocess import InProcessApi
+from .instruments import look_at_store
 from .kubelet import KubeletClient
 from .rbac import Rbac
 from .registry import Registry
@@ -64,6 +66,7 @@ class ApiServer:
             standard(store, has_tokens=tokens is not None),
             tokens,
         )
+        PROCESS.before("apiserver", lambda: look_at_store(self.registry))
         self._tls = tls
         self._rbac = Rbac(store)
         self._kubelet = KubeletClient(kubelet_tls)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..api.kinds import NODE, POD
-from ..api.objects import Key, Obj, annotations_of, is_deleting, is_terminal, uid_of
+from ..api.objects import Key, Obj, annotations_of, is_deleting, is_terminal, phase_of, uid_of
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock, SystemClock
 from ..client.informer import Informers, revision_of
@@ -27,6 +27,7 @@ from ..engine import Engine, Job, JobId
 from ..errors import Error
 from ..files import write_private
 from ..log import logger
+from ..metrics import PROCESS
 from ..settings import Paths, Settings
 from ..wellknown import JOB_ID, NODE_LIST
 from .events import Events
@@ -48,6 +49,7 @@ _BY_NODE, _BY_UID = "spec.nodeName", "metadata.uid"
 _RETRY = Backoff(first=0.1, longest=30.0)
 
 log = logger(__name__)
+_running_pods = PROCESS.gauge("kubelet_running_pods", "Number of pods that run on our nodes.")
 
 
 class Kubelet:
@@ -82,7 +84,7 @@ class Kubelet:
         self._cached.add_index(_BY_NODE, _node_names)
         self._cached.add_index(_BY_UID, lambda pod: (uid_of(pod),))
         self._cached_nodes = informers.informer(NODE)
-        self._queue: WorkQueue[str] = WorkQueue(backoff=_RETRY, clock=self._clock)
+        self._queue: WorkQueue[str] = WorkQueue(backoff=_RETRY, clock=self._clock, name="kubelet")
         self._has_swept = False
 
         self._health = EngineHealth(self._clock)
@@ -128,6 +130,11 @@ class Kubelet:
         )
         self._group: asyncio.TaskGroup | None = None
         self._health.subscribe(self._on_health)
+        PROCESS.before("kubelet", self._count_pods)
+
+    def _count_pods(self) -> None:
+        running = [pod for pod in self._cached.list() if phase_of(pod) == "Running"]
+        _running_pods.set(sum(self._is_mine(pod) for pod in running))
 
     def _site(self) -> Site:
         agent = self._settings.agent

@@ -72,11 +72,14 @@ class Seats:
         try:
             async with asyncio.timeout(self._limits.patience):
                 await turn
-        except TimeoutError as error:
-            raise self._refusal() from error
-        finally:
-            if turn.cancelled() or not turn.done():
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                self._leave(user)  # the turn came in the very moment
+            else:
                 self._withdraw(user, turn)
+            if isinstance(error, TimeoutError):
+                raise self._refusal() from error
+            raise
 
     def _refusal(self) -> TooManyRequests:
         instruments.dropped.add(self._kind)
@@ -111,7 +114,7 @@ class Seats:
     def _give(self) -> None:
         """Free seats to those who wait, one user after the other."""
         passed = 0
-        while self._queues and passed < len(self._queues):
+        while passed < len(self._queues) and self._total < self._limits.seats:
             user, queue = next(iter(self._queues.items()))
             del self._queues[user]
             if not self._has_room(user):

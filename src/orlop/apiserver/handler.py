@@ -21,8 +21,9 @@ from .authorization import Authorizer
 from .discovery import Discovery
 from .dispatch import Dispatcher
 from .failures import no_such_path
+from .flow import Flow
 from .health import ENDPOINTS, Checks
-from .http import answer, failure
+from .http import answer, failure, in_time
 from .impersonation import effective_user
 from .openapi import OpenApi
 from .registry import Registry
@@ -33,6 +34,7 @@ from .version import version_info
 
 log = logger(__name__)
 
+REQUEST_TIMEOUT = 60.0  # seconds; watches, logs and the like have as long as they want
 ISSUER_PATHS = (".well-known/openid-configuration", "openid/v1/jwks")
 
 
@@ -43,11 +45,13 @@ class Handler:
         authorizer: Authorizer,
         dispatcher: Dispatcher,
         health: Checks,
+        flow: Flow | None = None,
     ) -> None:
         self._registry = registry
         self._authorizer = authorizer
         self._dispatcher = dispatcher
         self._health = health
+        self._flow = flow or Flow()
         self._discovery = Discovery(registry.kinds)
         self._openapi = OpenApi(registry.kinds, registry.schema)
         self._version = encode(version_info()) + b"\n"
@@ -82,14 +86,26 @@ class Handler:
     async def _serve(
         self, request: web.BaseRequest, info: RequestInfo, kind: Kind | None
     ) -> web.StreamResponse:
-        """1. Paths open to all. 2. Who. 3. May they. 4. Do it."""
+        """1. Paths open to all. 2. Who. 3. Is it their turn. 4. May they. 5. Do it, in time."""
         open_answer = self._open(request)  # 1
         if open_answer is not None:
             return open_answer
         caller = authenticate(request, self._registry.tokens)  # 2
         user = effective_user(caller, request.headers, self._authorizer)
-        self._authorizer.check(user, info, kind)  # 3
-        if not info.is_resource:  # 4
+        seat = self._flow.of(request.method).seat(user.name)  # 3
+        if instruments.is_long_running(info):
+            async with seat:
+                self._authorizer.check(user, info, kind)
+            return await self._act(request, info, kind, user)
+        async with seat:
+            self._authorizer.check(user, info, kind)  # 4
+            async with in_time(request, REQUEST_TIMEOUT):  # 5
+                return await self._act(request, info, kind, user)
+
+    async def _act(
+        self, request: web.BaseRequest, info: RequestInfo, kind: Kind | None, user: User
+    ) -> web.StreamResponse:
+        if not info.is_resource:
             if info.path == "/metrics" and info.verb == "get":
                 return answer(PROCESS.text().encode(), MEDIA_TYPE)
             return self._document(request, info)

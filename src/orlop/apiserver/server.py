@@ -27,6 +27,7 @@ from .admission import standard
 from .authentication import user as user_of
 from .authorization import Authorizer
 from .dispatch import Dispatcher
+from .flow import Flow
 from .handler import Handler
 from .health import Checks
 from .http import MAX_BODY
@@ -53,6 +54,7 @@ class ApiServer:
         kubelet_tls: ssl.SSLContext | None = None,
         schema: Schema | None = None,
         signing_key: SigningKey | None = None,
+        flow: Flow | None = None,
     ) -> None:
         """`tls` asks for client certificates (CERT_OPTIONAL); None serves nobody over HTTP.
 
@@ -67,6 +69,7 @@ class ApiServer:
             tokens,
         )
         PROCESS.before("apiserver", lambda: look_at_store(self.registry))
+        self._flow = flow or Flow()
         self._tls = tls
         self._rbac = Rbac(store)
         self._kubelet = KubeletClient(kubelet_tls)
@@ -113,7 +116,7 @@ class ApiServer:
             {"ping": lambda: True, "store": lambda: store.is_writable},
             {"shutdown": lambda: not self._is_stopping},
         )
-        return Handler(self.registry, authorizer, dispatcher, health)
+        return Handler(self.registry, authorizer, dispatcher, health, self._flow)
 
     def client(self, user: str, groups: Sequence[str] = ()) -> InProcessApi:
         """The API for our own components."""

@@ -16,6 +16,7 @@ from ..errors import ApiError, InternalError, Unauthorized
 from ..log import logger
 from ..metrics import MEDIA_TYPE, PROCESS
 from . import instruments, requestinfo
+from .audit import Auditor, Trail
 from .authentication import User, from_certificate
 from .authorization import Authorizer
 from .discovery import Discovery
@@ -35,6 +36,8 @@ from .version import version_info
 log = logger(__name__)
 
 REQUEST_TIMEOUT = 60.0  # seconds; watches, logs and the like have as long as they want
+NOBODY = User("")
+_TRAIL = web.RequestKey("audit trail", Trail)
 ISSUER_PATHS = (".well-known/openid-configuration", "openid/v1/jwks")
 
 
@@ -46,28 +49,31 @@ class Handler:
         dispatcher: Dispatcher,
         health: Checks,
         flow: Flow | None = None,
+        auditor: Auditor | None = None,
     ) -> None:
         self._registry = registry
         self._authorizer = authorizer
         self._dispatcher = dispatcher
         self._health = health
         self._flow = flow or Flow()
+        self._auditor = auditor
         self._discovery = Discovery(registry.kinds)
         self._openapi = OpenApi(registry.kinds, registry.schema)
         self._version = encode(version_info()) + b"\n"
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request, and count it."""
+        """Answer a request; count it, and keep a record of it where the audit policy wants one."""
         info = requestinfo.parse(request.method, request.rel_url.raw_path, request.query)
         kind = self._registry.kinds.by_resource(info.group, info.version, info.resource)
         counted = instruments.Request(info, kind, time.monotonic())
-        code = 499  # of a client that is gone before there is an answer
+        response = None
         try:
             response = await self._answer(request, info, kind)
-            code = response.status
             return response
         finally:
+            code = 499 if response is None else response.status  # the client is gone
             counted.end(code, time.monotonic())
+            await _end_trail(request, response)
 
     async def _answer(
         self, request: web.BaseRequest, info: RequestInfo, kind: Kind | None
@@ -90,17 +96,43 @@ class Handler:
         open_answer = self._open(request)  # 1
         if open_answer is not None:
             return open_answer
-        caller = authenticate(request, self._registry.tokens)  # 2
+        caller = self._caller(request, info)  # 2
         user = effective_user(caller, request.headers, self._authorizer)
+        if _TRAIL in request and user is not caller:
+            request[_TRAIL].impersonates(user)
         seat = self._flow.of(request.method).seat(user.name)  # 3
         if instruments.is_long_running(info):
             async with seat:
-                self._authorizer.check(user, info, kind)
+                self._authorize(request, info, kind, user)
+            if _TRAIL in request:
+                request[_TRAIL].tell("ResponseStarted")
             return await self._act(request, info, kind, user)
         async with seat:
-            self._authorizer.check(user, info, kind)  # 4
+            self._authorize(request, info, kind, user)  # 4
             async with in_time(request, REQUEST_TIMEOUT):  # 5
                 return await self._act(request, info, kind, user)
+
+    def _caller(self, request: web.BaseRequest, info: RequestInfo) -> User:
+        """Who calls; from here on there is a record, of strangers too."""
+        caller = NOBODY
+        try:
+            caller = authenticate(request, self._registry.tokens)
+            return caller
+        finally:
+            trail = self._auditor.begin(request, info, caller) if self._auditor else None
+            if trail is not None:
+                request[_TRAIL] = trail
+
+    def _authorize(
+        self, request: web.BaseRequest, info: RequestInfo, kind: Kind | None, user: User
+    ) -> None:
+        is_allowed = False
+        try:
+            self._authorizer.check(user, info, kind)
+            is_allowed = True
+        finally:
+            if _TRAIL in request:
+                request[_TRAIL].authorized(is_allowed)
 
     async def _act(
         self, request: web.BaseRequest, info: RequestInfo, kind: Kind | None, user: User
@@ -144,6 +176,15 @@ class Handler:
             unchanged.headers.pop("Content-Type", None)
             return unchanged
         return answer(document.body, document.media_type, headers=headers)
+
+
+async def _end_trail(request: web.BaseRequest, response: web.StreamResponse | None) -> None:
+    if _TRAIL not in request:
+        return
+    trail: Trail = request[_TRAIL]
+    if response is not None and not response.prepared:
+        response.headers["Audit-Id"] = trail.id
+    await trail.end(response)
 
 
 def authenticate(request: web.BaseRequest, tokens: Tokens | None) -> User:

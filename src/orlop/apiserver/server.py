@@ -24,6 +24,7 @@ from ..metrics import PROCESS
 from ..store import Store
 from . import bootstrap
 from .admission import standard
+from .audit import Auditor
 from .authentication import user as user_of
 from .authorization import Authorizer
 from .dispatch import Dispatcher
@@ -55,10 +56,12 @@ class ApiServer:
         schema: Schema | None = None,
         signing_key: SigningKey | None = None,
         flow: Flow | None = None,
+        auditor: Auditor | None = None,
     ) -> None:
         """`tls` asks for client certificates (CERT_OPTIONAL); None serves nobody over HTTP.
 
-        Without a `signing_key` no tokens of service accounts are issued, or taken.
+        Without a `signing_key` no tokens of service accounts are issued, or taken; without an
+        `auditor` no records are kept.
         """
         tokens = Tokens(store, signing_key) if signing_key is not None else None
         self.registry = Registry(
@@ -70,6 +73,7 @@ class ApiServer:
         )
         PROCESS.before("apiserver", lambda: look_at_store(self.registry))
         self._flow = flow or Flow()
+        self._auditor = auditor
         self._tls = tls
         self._rbac = Rbac(store)
         self._kubelet = KubeletClient(kubelet_tls)
@@ -116,7 +120,7 @@ class ApiServer:
             {"ping": lambda: True, "store": lambda: store.is_writable},
             {"shutdown": lambda: not self._is_stopping},
         )
-        return Handler(self.registry, authorizer, dispatcher, health, self._flow)
+        return Handler(self.registry, authorizer, dispatcher, health, self._flow, self._auditor)
 
     def client(self, user: str, groups: Sequence[str] = ()) -> InProcessApi:
         """The API for our own components."""

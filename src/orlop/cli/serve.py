@@ -21,6 +21,7 @@ import click
 from .. import __version__, errors, log, pki
 from ..agent.build import build as build_agent
 from ..apiserver import ApiServer
+from ..apiserver.audit import AuditLog, Auditor, load_policy
 from ..client.informer import Informers
 from ..controllers.manager import ControllerManager
 from ..files import write_private
@@ -106,6 +107,7 @@ class ControlPlane:
                 tls=tls,
                 kubelet_tls=self.pki.client_context(self.pki.apiserver_kubelet_client),
                 signing_key=signing_key,
+                auditor=self._auditor(stack),
             )
             port = await self._listen(server)
             stack.push_async_callback(server.stop)
@@ -150,6 +152,14 @@ class ControlPlane:
                 }
             )
         logger.info("control plane has stopped")
+
+    def _auditor(self, stack: AsyncExitStack) -> Auditor | None:
+        if not self.settings.audit_policy:
+            return None
+        policy = load_policy(self.paths.home / self.settings.audit_policy)
+        audit_log = AuditLog(self.paths.audit_log)
+        stack.callback(audit_log.close)
+        return Auditor(policy, audit_log)
 
     async def _listen(self, server: ApiServer) -> int:
         """At the port asked for, else at that of last time, so that kubeconfigs stay good."""

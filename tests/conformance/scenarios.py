@@ -69,6 +69,13 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("create role r --verb=get --resource=secrets --as=vera", "", "[Ff]orbidden", 1),
         Step("delete clusterrole,clusterrolebinding NAMESPACE", "deleted"),
     ],
+    "certificates": [
+        Step("create -f -", "created", stdin=manifests.SIGNING_REQUEST),
+        Step("certificate approve NAMESPACE", "approved"),
+        Step("get csr NAMESPACE", r"kubernetes.io/kube-apiserver-client .* Approved"),
+        Step("certificate deny NAMESPACE", "", "already Approved", 1),
+        Step("delete csr NAMESPACE", "deleted"),
+    ],
     "explain": [
         Step("explain pods", "KIND: +Pod"),
         Step("explain pods.spec.containers.image", r"(?s)FIELD: +image"),

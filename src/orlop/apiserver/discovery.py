@@ -16,7 +16,16 @@ from ..api.kinds import Kind, Kinds, Subresource, subresource
 from ..api.objects import Obj
 from .negotiation import clauses
 
-SERVED_SUBRESOURCES = ("status", "scale", "binding", "eviction", "finalize", "log", "token")
+SERVED_SUBRESOURCES = (
+    "status",
+    "scale",
+    "binding",
+    "eviction",
+    "finalize",
+    "log",
+    "token",
+    "approval",
+)
 _GROUP = "apidiscovery.k8s.io"
 _AGGREGATED = "APIGroupDiscoveryList"
 

@@ -26,6 +26,7 @@ from .render import Renderer, value
 from .requestinfo import RequestInfo
 from .reviews import Reviews
 from .streams import copy_log, watch_over_http, watch_over_websocket
+from .subresources.approval import patch_approval, update_approval
 from .subresources.binding import bind
 from .subresources.eviction import evict
 from .subresources.finalize import finalize
@@ -73,6 +74,9 @@ class Dispatcher:
             ("finalize", "update"): self._finalize,
             ("log", "get"): self._log,
             ("token", "create"): self._token,
+            ("approval", "get"): self._get,
+            ("approval", "update"): self._update_approval,
+            ("approval", "patch"): self._patch_approval,
         }
 
     async def serve(
@@ -204,6 +208,17 @@ class Dispatcher:
     async def _token(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         body = await read_object(request)
         return self._plain(request, await request_token(self._registry, call, body), code=201)
+
+    async def _update_approval(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        renderer = self._renderer(request, call)
+        record = await update_approval(self._registry, call, await read_object(request))
+        return answer(renderer.one(record), renderer.form.media_type)
+
+    async def _patch_approval(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        renderer = self._renderer(request, call)
+        media_type, body = await self._patch_body(request)
+        record = await patch_approval(self._registry, call, media_type, body)
+        return answer(renderer.one(record), renderer.form.media_type)
 
     async def _finalize(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)

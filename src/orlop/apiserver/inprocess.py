@@ -20,6 +20,7 @@ from .conversion import decode
 from .failures import no_such_path
 from .registry import Call, Registry
 from .selection import select
+from .subresources.approval import update_approval
 from .subresources.binding import bind
 from .subresources.eviction import evict
 from .subresources.finalize import finalize
@@ -83,6 +84,8 @@ class InProcessApi:
             return await update_scale(self._registry, call, _copy(obj))
         if subresource == "finalize":
             return (await finalize(self._registry, call, _copy(obj))).decode()
+        if subresource == "approval":
+            return (await update_approval(self._registry, call, _copy(obj))).decode()
         return decode(kind, await update(self._registry, call, _copy(obj)))
 
     async def patch(

@@ -129,7 +129,11 @@ class ControlPlane:
                 api_server=self._url(port),
             )
             manager = ControllerManager(
-                api, informers, root_ca=self.pki.ca.read_text(), signing_key=signing_key
+                api,
+                informers,
+                root_ca=self.pki.ca.read_text(),
+                signing_key=signing_key,
+                sign=self.pki.sign_request,
             )
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}
 

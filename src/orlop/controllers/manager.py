@@ -20,6 +20,7 @@ from ..jwt import SigningKey
 from ..log import logger
 from .clusterrole_aggregation import ClusterRoleAggregation
 from .cronjob import CronJobs
+from .csr_signing import CsrSigning, Sign
 from .daemonset import DaemonSets
 from .deployment import Deployments
 from .endpoints import EndpointsController
@@ -51,7 +52,8 @@ class Runnable(Protocol):
 class ControllerManager:
     """All controllers; `root_ca` is the PEM of the cluster's CA, published where given.
 
-    With a `signing_key`, Secrets that ask for the token of a service account get it.
+    With a `signing_key`, Secrets that ask for the token of a service account get it; with `sign`,
+    certificates that were approved are signed by it.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class ControllerManager:
         *,
         root_ca: str = "",
         signing_key: SigningKey | None = None,
+        sign: Sign | None = None,
         kinds: Iterable[Kind] = STORED,
         clock: Clock | None = None,
     ) -> None:
@@ -87,6 +90,8 @@ class ControllerManager:
         controllers.append(Namespaces(api, informers, clock=self._clock, kinds=every))
         if root_ca:
             controllers.append(RootCa(api, informers, root_ca, clock=self._clock))
+        if sign is not None:
+            controllers.append(CsrSigning(api, informers, sign, clock=self._clock))
         if signing_key is not None:
             controllers.append(
                 TokenSecrets(api, informers, signing_key, root_ca, clock=self._clock)

@@ -6,6 +6,7 @@ Called once, by the server. A new plugin is a module beside this one and a line 
 from __future__ import annotations
 
 from ...store import Store
+from .certificates import Certificates
 from .chain import Admission
 from .namespace_lifecycle import NamespaceLifecycle
 from .not_effective import NotEffective
@@ -22,5 +23,6 @@ def standard(store: Store, *, has_tokens: bool = False) -> Admission:
         ServiceAddresses(store),
         NotEffective(),
         RbacEscalation(store),
+        Certificates(store),
     ]
     return Admission(plugins)

@@ -251,3 +251,24 @@ async def test_a_folder_that_cannot_be_written_is_told_with_the_remedy(rootless:
     submission.folder.rmdir()
     with pytest.raises(EngineUnavailable, match="No such file or directory; check space, quota"):
         await rootless.engine.submit(submission)
+
+
+@pytest.mark.slurm
+async def test_a_job_whose_number_found_no_room_is_found_again_and_not_submitted_twice(
+    rootless: Site,
+):
+    """A full disk or quota: sbatch succeeds, and what it prints is lost."""
+    folder = rootless.home / "full"
+    folder.mkdir(parents=True)
+    program = folder / "sbatch"
+    program.write_text('#!/bin/sh\n/usr/bin/sbatch "$@" > /dev/full\nexit 0\n')
+    program.chmod(0o755)
+    path = f"{folder}:{rootless.commands.environ['PATH']}"
+    environ = {**rootless.commands.environ, "PATH": path}
+    submission = rootless.submission()
+    broken = rootless.another_engine(commands=Commands(environ, timeout=20.0))
+    with pytest.raises(EngineUnavailable, match="check space and quota"):
+        await broken.submit(submission)
+    job = await broken.submit(submission)
+    assert await rootless.jobs_in_slurm() == [job]
+    await rootless.engine.cancel(job)

@@ -116,16 +116,26 @@ def run_quickly(argv: list[str]) -> tuple[int, str]:
 
 def children(pid: int) -> list[int]:
     """The processes whose parent is `pid`, as far as /proc shows them."""
+    return _whose(1, pid)
+
+
+def session_of(leader: int) -> list[int]:
+    """The processes of the session that `leader` began, whether it still lives or not."""
+    return _whose(3, leader)
+
+
+def _whose(field: int, value: int) -> list[int]:
+    """The processes with a number in a field of their stat: state, parent, group, session."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:
-                    # After the name, which may hold anything: state, parent.
-                    parent = file.read().rpartition(b")")[2].split()[1]
+                    # After the name, which may hold anything.
+                    fields = file.read().rpartition(b")")[2].split()
             except OSError:
                 continue
-            if int(parent) == pid:
+            if int(fields[field]) == value:
                 found.append(int(name))
     return found
 

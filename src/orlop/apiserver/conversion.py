@@ -66,6 +66,12 @@ def stored(kind: Kind, obj: Obj) -> Obj:
     return obj if view is None else view.to_stored(obj)
 
 
+def converted(kind: Kind, obj: Obj, wanted: Kind) -> Obj:
+    """An object of one kind as another kind of the same bucket shows it."""
+    kept, view = stored(kind, obj), _view(wanted)
+    return kept if view is None else view.from_stored(kept)
+
+
 def is_view(kind: Kind) -> bool:
     """Whether the stored bytes are not what clients of this kind must see."""
     return _view(kind) is not None

@@ -16,6 +16,7 @@ from ..api.kinds import Kind, Kinds, Subresource, subresource
 from ..api.objects import Obj
 from .negotiation import clauses
 
+CONNECT = ("exec", "attach", "portforward")
 SERVED_SUBRESOURCES = (
     "status",
     "scale",
@@ -25,6 +26,7 @@ SERVED_SUBRESOURCES = (
     "log",
     "token",
     "approval",
+    *CONNECT,
 )
 _GROUP = "apidiscovery.k8s.io"
 _AGGREGATED = "APIGroupDiscoveryList"

@@ -41,10 +41,19 @@ class InProcessApi:
     def __init__(self, registry: Registry, user: User) -> None:
         self._registry = registry
         self._user = user
+        self._manager = user.name.removeprefix("system:")  # kubelet, kube-scheduler, ...
 
     def _call(self, kind: Kind, key: Key, subresource: str = "") -> Call:
         namespace = key.namespace if kind.namespaced else ""
-        return Call(self._user, kind, namespace, key.name, subresource, field_validation="Ignore")
+        return Call(
+            self._user,
+            kind,
+            namespace,
+            key.name,
+            subresource,
+            field_manager=self._manager,
+            field_validation="Ignore",
+        )
 
     async def get(self, kind: Kind, key: Key) -> Obj:
         return decode(kind, get(self._registry, self._call(kind, key)))

@@ -22,6 +22,7 @@ from .. import __version__, errors, log, pki
 from ..agent.build import build as build_agent
 from ..apiserver import ApiServer
 from ..apiserver.audit import AuditLog, Auditor, load_policy
+from ..client.api import Api
 from ..client.informer import Informers
 from ..controllers.manager import ControllerManager
 from ..files import write_private
@@ -66,7 +67,7 @@ def run(paths: Paths, settings: Settings, engine: str, ready: Readiness, *, job:
             plane = ControlPlane(paths, settings, engine, tenancy)
             asyncio.run(plane.run(ready, job))
     except BaseException as error:
-        ready.failed(_first(error))
+        ready.failed(_first(error), is_in_use=isinstance(error, errors.HomeInUse))
         logger.error("the control plane ended", error=_first(error), exc_info=True)
         sys.exit(1)
 
@@ -112,11 +113,10 @@ class ControlPlane:
             port = await self._listen(server)
             stack.push_async_callback(server.stop)
 
-            api = server.client(user="system:orlop", groups=["system:masters"])
-            informers = Informers(api)
+            informers = Informers(_client(server, "system:orlop"))
             kubelet_tls = self.pki.server_context(self.pki.kubelet)
             kubelet = Kubelet(
-                api,
+                _client(server, "system:kubelet"),
                 informers,
                 engine=self.engine,
                 images=Images(self.paths.images, self.settings.images),
@@ -129,12 +129,13 @@ class ControlPlane:
                 api_server=self._url(port),
             )
             manager = ControllerManager(
-                api,
+                _client(server, "system:kube-controller-manager"),
                 informers,
                 root_ca=self.pki.ca.read_text(),
                 signing_key=signing_key,
                 sign=self.pki.sign_request,
             )
+            scheduler = Scheduler(_client(server, "system:kube-scheduler"), informers)
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}
 
             mine = record.mine(url=self._url(port), port=port, engine=self.engine.name, job=job)
@@ -149,7 +150,7 @@ class ControlPlane:
                 {
                     "informers": informers.run(),
                     "controllers": manager.run(),
-                    "scheduler": Scheduler(api, informers).run(),
+                    "scheduler": scheduler.run(),
                     "kubelet": kubelet.run(),
                     "heartbeat": self._beat(),
                     "certificates": self._renew(contexts, mine.url),
@@ -218,6 +219,11 @@ class ControlPlane:
                 for pair, context in contexts.items():
                     context.load_cert_chain(pair.crt, pair.key)
                 self._write_kubeconfig(url)
+
+
+def _client(server: ApiServer, user: str) -> Api:
+    """The API for one component: managedFields and events name its writes by upstream's name."""
+    return server.client(user, ["system:masters"])
 
 
 def agent_file(folder: Path) -> Path:

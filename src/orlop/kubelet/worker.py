@@ -143,6 +143,8 @@ class PodWorker:
             self._refuse_submit(pod, state, "SubmitDeferred", error, _DEFERRED_RETRY)
         except (errors.SubmitRejected, errors.ConfigError) as error:
             self._refuse_submit(pod, state, "SubmitRejected", error, _REJECTED_RETRY)
+        except errors.EngineError as error:  # an answer, but to a question on the way to sbatch
+            self._refuse_submit(pod, state, "SubmitDeferred", error, _DEFERRED_RETRY)
 
     async def _submit(self, pod: Obj, state: PodState) -> None:
         began = self.clock.now()

@@ -15,6 +15,7 @@
 
 umask 077
 export HOME=/home/ann
+export ORLOP_KILL_WAIT=30
 export SLURM_MPI_TYPE=pmix
 export PATH=/usr/bin:/bin
 python=/usr/bin/python3

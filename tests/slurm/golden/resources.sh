@@ -14,6 +14,7 @@
 
 umask 077
 export HOME=/home/ann
+export ORLOP_KILL_WAIT=30
 export PATH=/usr/bin:/bin
 python=/usr/bin/python3
 [ -x "$python" ] || python=python3  # where nodes differ from the host Orlop runs on

@@ -15,6 +15,7 @@
 [ -r /etc/profile ] && . /etc/profile  # defines `module`, where there is one
 umask 077
 export HOME=/home/ann
+export ORLOP_KILL_WAIT=30
 export PATH='/opt/my tools/bin:/usr/bin'
 
 # The site's prologue.

@@ -22,6 +22,7 @@ from .admission import Admission
 from .authentication import User
 from .conversion import bucket_of
 from .failures import not_found
+from .tokens import Tokens
 
 MAX_MANAGER = 128  # bytes of the name of a field manager
 
@@ -61,6 +62,7 @@ class Registry:
     kinds: Kinds
     schema: Schema
     admission: Admission
+    tokens: Tokens | None = None  # of service accounts; None where there is no key to sign with
     now: Callable[[], float] = time.time
     new_uid: Callable[[], str] = lambda: str(uuid.uuid4())
     rng: random.Random = field(default_factory=random.SystemRandom)

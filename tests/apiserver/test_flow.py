@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
-from orlop.api import kinds
 from orlop.apiserver import ApiServer, handler
 from orlop.apiserver.flow import Flow, Limits, Seats
 from orlop.apiserver.http import seconds
@@ -191,31 +189,6 @@ async def test_watches_keep_no_seat(narrow) -> None:
         await asyncio.sleep(0.2)
         assert (await admin("GET", MAPS)).code == 200
         assert (await watch).code == 200
-
-
-async def test_a_flood_of_one_client_slows_others_down_little(site, local, config_map) -> None:
-    for number in range(100):
-        await local.create(kinds.CONFIG_MAP, config_map(f"m{number}"))
-
-    async def flood(client, stop: asyncio.Event) -> None:
-        while not stop.is_set():
-            await client("GET", MAPS)
-
-    stop, took = asyncio.Event(), []
-    async with (
-        site.http("crowd", ("system:masters",)) as crowd,
-        site.http() as admin,
-        asyncio.TaskGroup() as group,
-    ):
-        for _ in range(100):
-            group.create_task(flood(crowd, stop))
-        await asyncio.sleep(0.5)
-        for _ in range(10):
-            before = time.monotonic()
-            assert (await admin("GET", f"{MAPS}/m1")).code == 200
-            took.append(time.monotonic() - before)
-        stop.set()
-    assert sorted(took)[5] < 1.0, took
 
 
 async def test_a_connection_that_never_asks_is_closed(site, monkeypatch) -> None:

@@ -56,3 +56,14 @@ def test_the_newest_words_are_told(health, clock):
     clock.advance(10)
     health.silent(Exception("connection refused"))
     assert (health.last, health.error) == ("connection refused", "connection refused")
+
+
+def test_it_knows_how_long_the_engine_has_been_back(health, clock):
+    assert health.has_answered_for(60)
+    health.silent(SILENCE)
+    assert not health.has_answered_for(0)
+    clock.advance(100)
+    health.answered()
+    assert not health.has_answered_for(60)
+    clock.advance(60)
+    assert health.has_answered_for(60)

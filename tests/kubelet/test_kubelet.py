@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -439,6 +440,43 @@ async def test_the_folder_of_a_pod_that_is_over_goes_with_its_object(site):
     await eventually(lambda: site.kubelet._pods.get(agent.plan["pod"]["uid"]) is None)
     await site.api.delete(POD, Key("default", "web"))
     await eventually(lambda: not folder.exists())
+    assert site.engine.cancelled == []
+
+
+async def test_a_job_that_outlives_its_pod_is_cancelled(site, monkeypatch):
+    from orlop.kubelet import termination
+
+    monkeypatch.setattr(termination, "AFTERLIFE", 0.2)
+    await site.create()
+    agent = await site.agent()
+    site.engine.set("17", JobState.RUNNING)
+    await agent.say(started(), exited(0), finished("Succeeded"))
+    await site.until_phase("Succeeded")
+    await agent.hang_up()
+    await eventually(lambda: site.engine.cancelled == ["17"])
+
+
+async def test_a_job_that_ended_while_the_engine_was_silent_is_not_cancelled(site, monkeypatch):
+    """slurmctld hears of the end some time after it is back; till then it lists the job."""
+    from orlop.kubelet import termination
+
+    monkeypatch.setattr(termination, "AFTERLIFE", 0.5)
+    await site.create()
+    agent = await site.agent()
+    site.engine.set("17", JobState.RUNNING)
+    await agent.say(started(), running())
+    await site.until_phase("Running")
+    site.engine.is_silent = True
+    await eventually(lambda: site.kubelet._health.is_down)
+    await agent.say(exited(3), finished("Failed"))
+    await site.until_phase("Failed")
+    await agent.hang_up()
+    await asyncio.sleep(0.6)
+    site.engine.is_silent = False
+    await eventually(lambda: not site.kubelet._health.is_down)
+    await asyncio.sleep(0.2)
+    site.engine.set("17", JobState.FAILED)
+    await eventually(lambda: site.kubelet._pods.get(agent.plan["pod"]["uid"]) is None)
     assert site.engine.cancelled == []
 
 

@@ -24,11 +24,16 @@ class EngineHealth:
         self._is_told = False
         self._listeners: list[Callable[[], None]] = []
         self.last = ""  # the words of its last silence
+        self._back_since = float("-inf")
 
     @property
     def is_down(self) -> bool:
         """Whether its last answer was none: asking it for more would only wait."""
         return self._silent_since is not None
+
+    def has_answered_for(self, seconds: float) -> bool:
+        """Whether it has been there long enough to have heard what happened before."""
+        return not self.is_down and self._clock.now() - self._back_since >= seconds
 
     @property
     def error(self) -> str:
@@ -44,6 +49,7 @@ class EngineHealth:
             return
         log.info("the engine answers again", after=round(self._clock.now() - self._silent_since, 1))
         self._silent_since, self._is_told = None, False
+        self._back_since = self._clock.now()
         self._tell()
 
     def silent(self, error: Exception) -> None:

@@ -119,7 +119,7 @@ class Kubelet:
             self._pods,
             self._nodes,
             Preparation(api, images, self._nodes, self._events, self._site(), token_key),
-            Termination(api, engine, self._pods, self._writer, self._clock, self),
+            Termination(api, engine, self._pods, self._writer, self._health, self._clock, self),
             self._writer,
             self._events,
             self._health,

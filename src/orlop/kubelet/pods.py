@@ -44,6 +44,7 @@ class PodState:
     has_vanished: bool = False
     is_settled: bool = False  # the pod was over when we met it, and the engine has no job of it
     ended_seen: float = 0.0  # when the engine first said that the job has ended
+    finished_seen: float = 0.0  # when we first acted on the agent's last word
     images: dict[str, ImageUsed] = field(default_factory=dict)  # by container
     # What keeps it from being submitted, and when to try again.
     trouble: Trouble | None = None

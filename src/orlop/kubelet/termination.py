@@ -19,6 +19,7 @@ from ..client.api import Api
 from ..client.clock import Clock
 from ..engine import Engine
 from ..log import logger
+from .health import EngineHealth
 from .pods import Pods, PodState
 from .status_writer import StatusWriter
 
@@ -46,12 +47,20 @@ class Later(Protocol):
 
 class Termination:
     def __init__(
-        self, api: Api, engine: Engine, pods: Pods, writer: StatusWriter, clock: Clock, later: Later
+        self,
+        api: Api,
+        engine: Engine,
+        pods: Pods,
+        writer: StatusWriter,
+        health: EngineHealth,
+        clock: Clock,
+        later: Later,
     ) -> None:
         self._api = api
         self._engine = engine
         self._pods = pods
         self._writer = writer
+        self._health = health
         self._clock = clock
         self._later = later
 
@@ -71,7 +80,7 @@ class Termination:
     async def after_end(self, pod: Obj, state: PodState) -> None:
         """A pod that is over needs no job; its object may be waiting to go."""
         if not state.has_ended:
-            if state.is_requeued or not self._is_leaving(state, AFTERLIFE):
+            if state.is_requeued or self._outlives(state):
                 await self._guarded(state, self._cancel(state))
             self._later.ask_engine()
         elif is_deleting(pod):
@@ -142,9 +151,24 @@ class Termination:
         state.asked_to_end = grace
 
     def _is_leaving(self, state: PodState, patience: float) -> bool:
-        """Whether the agent has said its last word and may still be on its way out."""
-        finished = state.journal.finished
-        return finished is not None and self._clock.now() - finished.time < patience
+        """Whether the agent has said its last word and may still be on its way out.
+
+        Counted from when we first saw it: the node's clock may not agree with ours.
+        """
+        now = self._clock.now()
+        if state.journal.finished is None:
+            state.finished_seen = 0.0
+            return False
+        state.finished_seen = state.finished_seen or now
+        return now - state.finished_seen < patience
+
+    def _outlives(self, state: PodState) -> bool:
+        """Whether the job goes on although its pod is over.
+
+        An engine that has just come back may not have heard yet that the job ended by itself, and
+        would record it as cancelled.
+        """
+        return not self._is_leaving(state, AFTERLIFE) and self._health.has_answered_for(AFTERLIFE)
 
     async def _cancel(self, state: PodState) -> None:
         """Once, and again should it not have helped for long."""

@@ -150,6 +150,15 @@ def test_names_that_lead_out_are_refused(laid, tmp_path, name):
     assert not (tmp_path / "evil").exists()
 
 
+@pytest.mark.parametrize("name", [".wh...", ".wh..", ".wh.", "a/.wh...", "a/.wh."])
+def test_whiteouts_that_lead_out_are_refused(laid, tmp_path, name):
+    (tmp_path / "neighbour").touch()
+    with pytest.raises(UnpackError, match="leads out"):
+        laid(LayerBuilder().file("a/b", "B"), tar((member(name), b"")))
+    assert (tmp_path / "neighbour").exists()
+    assert (tmp_path / "root/a/b").exists()
+
+
 @pytest.mark.parametrize("link", ["../outside", "/../outside"])
 def test_hard_links_that_lead_out_are_refused(laid, link):
     with pytest.raises(UnpackError, match="leads out"):

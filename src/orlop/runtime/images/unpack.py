@@ -70,7 +70,7 @@ class Root:
         target = os.path.join(self._folder(folder), base)
         if base.startswith(_WHITEOUT):
             if not base.startswith(_WHITEOUT * 2):
-                self._remove(os.path.join(self._folder(folder), base[len(_WHITEOUT) :]))
+                self._white_out(self._folder(folder), base[len(_WHITEOUT) :])
             return
         self._of_this_layer.add(target)
         if member.isdir():
@@ -78,6 +78,11 @@ class Root:
         else:
             self._remove(target)
             self._make(archive, member, target)
+
+    def _white_out(self, folder: str, base: str) -> None:
+        if base in ("", ".", ".."):
+            raise UnpackError(f"a whiteout of {base!r} leads out of its folder")
+        self._remove(os.path.join(folder, base))
 
     def _make(self, archive: tarfile.TarFile, member: tarfile.TarInfo, target: str) -> None:
         if member.isfile():

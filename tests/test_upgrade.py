@@ -52,3 +52,7 @@ async def test_a_request_that_asks_for_nothing_else_is_http(port) -> None:
     said, _, writer = await answer(port, "GET / HTTP/1.1\r\nUpgrade: x/1\r\n")
     assert said.startswith(b"HTTP/1.1 200")
     writer.close()
+
+
+async def test_what_was_taken_over_counts_as_switched() -> None:
+    assert Taken().status == 101

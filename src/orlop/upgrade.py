@@ -50,7 +50,10 @@ class _Streams(asyncio.StreamReaderProtocol):
 
 
 class Taken(web.Response):
-    """The answer to a request whose connection was taken over: nothing is sent."""
+    """The answer to a request whose connection was taken over: nothing is sent, 101 is counted."""
+
+    def __init__(self) -> None:
+        super().__init__(status=101)
 
     async def prepare(self, request: web.BaseRequest) -> None:
         return None

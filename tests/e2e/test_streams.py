@@ -198,8 +198,10 @@ def test_what_is_not_there_is_said_in_upstreams_words(site: Site) -> None:
         assert words in ended.stderr, (args, ended.stderr)
 
 
-def test_exec_is_as_quick_as_a_step(site: Site, record_property: Any) -> None:
-    """Beside `srun --overlap`, which is what a user of Slurm has for this."""
+def test_exec_takes_a_moment_and_is_measured_beside_a_step(
+    site: Site, record_property: Any
+) -> None:
+    """`srun --overlap`, which a user of Slurm has for this, is quicker: kubectl asks twice."""
     name = start(site)
     job = site.pod(name)["metadata"]["annotations"]["slurm.orlop.dev/job-id"]
     ways = {

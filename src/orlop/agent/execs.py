@@ -8,15 +8,14 @@ byte of a command's input or output.
 from __future__ import annotations
 
 import os
-import socket
 
-from .entering import FAILED, Command, launch
 from .lean import signal
 from .process import exit_of, session_of, spawn
 from .run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
 HANG_UP_TIME = 1.0  # from HUP to KILL
@@ -63,6 +62,10 @@ class Execs:
                 os.close(fd)
 
     def _launch(self, command: Exec, run: Run) -> None:
+        import socket  # slow to import, and not needed for a pod that nobody looks into
+
+        from .entering import Command, launch
+
         ours, theirs = socket.socketpair()
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -97,6 +100,10 @@ class Execs:
         return False
 
     def _on_report(self, command: Exec, report: socket.socket) -> None:
+        import socket
+
+        from .entering import FAILED
+
         report.setblocking(False)
         try:
             words, terminals, _, _ = socket.recv_fds(report, 8192, 1)

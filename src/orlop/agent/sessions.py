@@ -15,7 +15,6 @@ import termios
 import time
 
 from .execs import Exec, Execs
-from .forwarding import Forward
 from .streams import Stream
 
 TYPE_CHECKING = False
@@ -31,6 +30,10 @@ if TYPE_CHECKING:
         number: int
 
         def streams(self) -> list[Stream]: ...
+
+        def register(self, poll: select.poll) -> None:
+            """Ask for what the streams do not ask for."""
+            ...
 
         def turn(self) -> bool:
             """Do what is due; False when the session is over and all is said."""
@@ -83,6 +86,8 @@ class Sessions:
 
     def _open(self, link: Link, kind: str, number: int, message: dict[str, Any]) -> None:
         if kind == "forward":
+            from .forwarding import Forward  # sockets are slow to import
+
             self._sessions[number] = Forward(link, number, int(message["port"]))
         elif kind == "exec":
             self._sessions[number] = Command(self, link, number, message)
@@ -101,8 +106,7 @@ class Sessions:
             for fd in stream.register(poll, has_room):
                 self._asked[fd] = stream
         for session in self._sessions.values():
-            if isinstance(session, Forward):
-                session.register(poll)
+            session.register(poll)
 
     def timeout(self, longest: float) -> float:
         due = [s.deadline() for s in self._sessions.values()]
@@ -192,6 +196,9 @@ class _Streaming:
 
     def deadline(self) -> float | None:
         return None
+
+    def register(self, poll: select.poll) -> None:
+        pass
 
     def _begin(
         self, main: tuple[int, int], errors: int, close_input: Callable[[int], None] = os.close

@@ -57,9 +57,16 @@ def applied(write: Write, live: Obj | None, config: Obj, *, force: bool) -> Obj:
 
 def is_same(new: Obj, old: Obj) -> bool:
     """Whether nothing changed but perhaps the times of managed fields."""
-    mine, former = meta(new).get("managedFields"), meta(old).get("managedFields")
-    if mine == former:
-        return new == old
-    if entries.without_times(mine) != entries.without_times(former):
+    if len(new) != len(old) or _differs(new, old, "metadata"):
         return False
-    return {**new, "metadata": {**meta(new), "managedFields": former}} == old
+    mine, former = meta(new), meta(old)
+    if _differs(mine, former, "managedFields") or _differs(former, mine, "managedFields"):
+        return False
+    managed, before = mine.get("managedFields"), former.get("managedFields")
+    return managed == before or entries.without_times(managed) == entries.without_times(before)
+
+
+def _differs(one: Obj, other: Obj, but_for: str) -> bool:
+    return any(
+        name not in other or value != other[name] for name, value in one.items() if name != but_for
+    )

@@ -79,6 +79,24 @@ def test_patch_takes_field_validation_so_that_kubectl_leaves_it_to_the_server(do
                 assert item["patch"]["x-kubernetes-action"] == "patch"
 
 
+def test_clients_are_told_that_they_may_apply(documents, swagger) -> None:
+    path = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
+    for under in ("", "/status", "/scale"):
+        three = documents["apps", "v1"]["paths"][path + under]["patch"]
+        two = swagger["paths"][path + under]["patch"]
+        assert "application/apply-patch+yaml" in three["requestBody"]["content"]
+        assert "application/apply-patch+yaml" in two["consumes"]
+        for patch in (two, three):
+            assert {"force", "fieldManager"} <= {one["name"] for one in patch["parameters"]}
+
+
+def test_keys_that_elements_may_leave_out_have_their_default(documents, swagger) -> None:
+    name = "io.k8s.api.core.v1.ContainerPort"
+    port = documents["", "v1"]["components"]["schemas"][name]["properties"]["protocol"]
+    assert port["default"] == "TCP"
+    assert "default" not in swagger["definitions"][name]["properties"]["protocol"]
+
+
 def test_no_reference_points_nowhere(documents, swagger) -> None:
     for document in documents.values():
         known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}

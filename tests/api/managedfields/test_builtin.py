@@ -121,6 +121,7 @@ def test_a_selector_is_one_thing(shapes: Shapes) -> None:
     [
         (kinds.POD, "", ["f:metadata", "f:spec"]),
         (kinds.POD, "status", ["f:metadata", "f:status"]),
+        (kinds.CERTIFICATE_SIGNING_REQUEST, "approval", ["f:metadata", "f:status"]),
         (kinds.CONFIG_MAP, "", ["f:data", "f:metadata"]),
     ],
     ids=str,
@@ -131,7 +132,7 @@ def test_each_endpoint_owns_what_it_writes(shapes: Shapes, kind, subresource, ch
         "kind": "X",
         "metadata": {"name": "a", "uid": "b", "resourceVersion": "1", "labels": {"a": "b"}},
         "spec": {"nodeName": "a"},
-        "status": {"phase": "x"},
+        "status": {"phase": "x", "certificate": "eA=="},
         "data": {"a": "b"},
     }
     found = compare({}, new, shapes.of(kind, subresource)).changed

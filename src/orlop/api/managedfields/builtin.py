@@ -93,7 +93,7 @@ class Shapes:
         full = self._full(kind)
         fields = {**full.fields, "apiVersion": IGNORED, "kind": IGNORED}
         rest, reset = full.rest, tuple[str, ...]()
-        if subresource == "status":
+        if subresource in ("approval", "status"):
             fields = {
                 name: shape if name in ("metadata", "status") else IGNORED
                 for name, shape in fields.items()

@@ -16,6 +16,7 @@ from ..api import kinds
 from ..api.kinds import Kind
 from ..api.objects import Obj
 from ..store import Record
+from .customresources import versions
 
 Convert = Callable[[Obj], Obj]
 
@@ -56,22 +57,28 @@ def stored_kind(kind: Kind) -> Kind:
 
 def decode(kind: Kind, record: Record) -> Obj:
     """A stored object as `kind` shows it; a fresh copy."""
+    if kind.custom is not None:
+        return versions.read(kind, kind.custom, record)
     view = _view(kind)
     return record.decode() if view is None else view.from_stored(record.decode())
 
 
 def stored(kind: Kind, obj: Obj) -> Obj:
     """An object of `kind` as it is kept."""
+    if kind.custom is not None:
+        return versions.write(kind, kind.custom, obj)
     view = _view(kind)
     return obj if view is None else view.to_stored(obj)
 
 
 def is_view(kind: Kind) -> bool:
     """Whether the stored bytes are not what clients of this kind must see."""
-    return _view(kind) is not None
+    return kind.custom is not None or _view(kind) is not None
 
 
 def _view(kind: Kind) -> View | None:
+    if kind.custom is not None:
+        return None
     return _VIEWS.get((kind.group, kind.version, kind.kind))
 
 

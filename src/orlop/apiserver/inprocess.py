@@ -41,18 +41,24 @@ class InProcessApi:
         self._user = user
 
     def _call(self, kind: Kind, key: Key, subresource: str = "") -> Call:
-        namespace = key.namespace if kind.namespaced else ""
+        # A component names a custom resource by its names alone; what is served has its schema.
+        served = self._registry.kinds.by_resource(kind.group, kind.version, kind.plural)
+        if served is None:
+            raise no_such_path()
+        kind, namespace = served, key.namespace if served.namespaced else ""
         return Call(self._user, kind, namespace, key.name, subresource, field_validation="Ignore")
 
     async def get(self, kind: Kind, key: Key) -> Obj:
-        return decode(kind, get(self._registry, self._call(kind, key)))
+        call = self._call(kind, key)
+        return decode(call.kind, get(self._registry, call))
 
     async def list(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> ObjList:
-        options = ListOptions(selection=select(kind, labels, fields))
-        page = list_(self._registry, self._call(kind, Key(namespace, "")), options)
-        return ObjList([decode(kind, record) for record in page.records], str(page.revision))
+        call = self._call(kind, Key(namespace, ""))
+        options = ListOptions(selection=select(call.kind, labels, fields))
+        page = list_(self._registry, call, options)
+        return ObjList([decode(call.kind, record) for record in page.records], str(page.revision))
 
     async def watch(
         self,
@@ -63,18 +69,19 @@ class InProcessApi:
         labels: str = "",
         fields: str = "",
     ) -> AsyncIterator[WatchEvent]:
-        options = WatchOptions(select(kind, labels, fields), resource_version)
-        batches = watch(self._registry, self._call(kind, Key(namespace, "")), options)
+        call = self._call(kind, Key(namespace, ""))
+        options = WatchOptions(select(call.kind, labels, fields), resource_version)
+        batches = watch(self._registry, call, options)
         async with aclosing(batches):
             async for batch in batches:
                 for seen in batch:
                     assert seen.record is not None, "no bookmarks were asked for"
-                    yield WatchEvent(seen.type, decode(kind, seen.record))
+                    yield WatchEvent(seen.type, decode(call.kind, seen.record))
 
     async def create(self, kind: Kind, obj: Obj, *, namespace: str = "") -> Obj:
         place = namespace or (obj.get("metadata") or {}).get("namespace") or ""
-        record = await create(self._registry, self._call(kind, Key(place, "")), _copy(obj))
-        return decode(kind, record)
+        call = self._call(kind, Key(place, ""))
+        return decode(call.kind, await create(self._registry, call, _copy(obj)))
 
     async def update(self, kind: Kind, obj: Obj, *, subresource: str = "") -> Obj:
         call = self._call(kind, key_of(obj), subresource)
@@ -82,7 +89,7 @@ class InProcessApi:
             return await update_scale(self._registry, call, _copy(obj))
         if subresource == "finalize":
             return (await finalize(self._registry, call, _copy(obj))).decode()
-        return decode(kind, await update(self._registry, call, _copy(obj)))
+        return decode(call.kind, await update(self._registry, call, _copy(obj)))
 
     async def patch(
         self,
@@ -96,7 +103,7 @@ class InProcessApi:
         call, media_type = self._call(kind, key, subresource), MEDIA_TYPES[patch_type]
         if subresource == "scale":
             return await patch_scale(self._registry, call, media_type, patch)
-        return decode(kind, await _patch(self._registry, call, media_type, patch))
+        return decode(call.kind, await _patch(self._registry, call, media_type, patch))
 
     async def delete(
         self,
@@ -112,7 +119,7 @@ class InProcessApi:
         options = DeleteOptions(grace, uid, resource_version, propagation)
         deleted = await delete(self._registry, call, options)
         if returns_object(call, deleted):
-            return decode(kind, deleted.record)
+            return decode(call.kind, deleted.record)
         return status_of(call, deleted)
 
     async def create_subresource(self, kind: Kind, key: Key, subresource: str, body: Obj) -> Obj:

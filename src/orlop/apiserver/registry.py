@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..api.kinds import Kind, Kinds
+from ..api.kinds import Kind
 from ..api.objects import Key
 from ..api.schema import Schema
 from ..api.times import rfc3339
@@ -20,6 +20,7 @@ from ..store import Record, Store, Watch
 from .admission import Admission
 from .authentication import User
 from .conversion import bucket_of
+from .customresources.served import ServedKinds
 from .failures import not_found
 
 
@@ -46,7 +47,7 @@ class Call:
 @dataclass(slots=True)
 class Registry:
     store: Store
-    kinds: Kinds
+    kinds: ServedKinds
     schema: Schema
     admission: Admission
     now: Callable[[], float] = time.time

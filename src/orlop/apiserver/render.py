@@ -92,7 +92,8 @@ class Renderer:
 
     def _row(self, record: Record) -> Obj:
         # Printers know the stored view of a kind; a client that wants the object wants its own.
-        obj = decode(self.kind, record) if self._include == "Object" else record.decode()
+        is_own = self._include == "Object" or self.kind.custom is not None
+        obj = decode(self.kind, record) if is_own else record.decode()
         return tables.row(self.kind, obj, self._now, self._include)
 
     def event(self, seen: Seen, *, is_first: bool) -> bytes:

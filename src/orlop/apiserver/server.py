@@ -16,7 +16,6 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
-from ..api.kinds import TOKEN_REVIEW, Kinds
 from ..api.schema import Schema, load
 from ..log import logger
 from ..store import Store
@@ -24,6 +23,8 @@ from . import bootstrap
 from .admission import standard
 from .authentication import user as user_of
 from .authorization import Authorizer
+from .customresources.controller import DefinitionController
+from .customresources.served import ServedKinds
 from .dispatch import Dispatcher
 from .handler import Handler
 from .health import Checks
@@ -51,8 +52,9 @@ class ApiServer:
     ) -> None:
         """`tls` asks for client certificates (CERT_OPTIONAL); None serves nobody over HTTP."""
         self.registry = Registry(
-            store, served_kinds(), schema or load_schema(store.path), standard(store)
+            store, ServedKinds(store), schema or load_schema(store.path), standard(store)
         )
+        self._definitions: asyncio.Task[None] | None = None
         self._tls = tls
         self._rbac = Rbac(store)
         self._kubelet = KubeletClient(kubelet_tls)
@@ -87,8 +89,12 @@ class ApiServer:
         return bound
 
     async def prepare(self, port: int = 443) -> None:
-        """Make the objects every cluster has; `start` does it by itself."""
-        await bootstrap.ensure(self.client("system:apiserver", ["system:masters"]), port)
+        """Make the objects every cluster has, and serve its custom resources; part of `start`."""
+        client = self.client("system:apiserver", ["system:masters"])
+        await bootstrap.ensure(client, port)
+        if self._definitions is None:
+            work = DefinitionController(self.registry, client).run()
+            self._definitions = asyncio.create_task(work, name="custom resource definitions")
 
     def _handler(self) -> Handler:
         authorizer = Authorizer(self._rbac)
@@ -108,17 +114,15 @@ class ApiServer:
     async def stop(self) -> None:
         """End watches, give requests a moment, close every connection."""
         self._is_stopping = True
+        if self._definitions is not None:
+            self._definitions.cancel()
+            await asyncio.wait([self._definitions])
+            self._definitions = None
         self.registry.end_watches()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
         await self._kubelet.close()
-
-
-def served_kinds() -> Kinds:
-    kinds = Kinds()
-    kinds.remove(TOKEN_REVIEW)  # there are no tokens to review
-    return kinds
 
 
 def load_schema(state: Path) -> Schema:

@@ -14,6 +14,8 @@ from ...api import selectors, validation
 from ...api.objects import Obj
 from ...api.validation.errors import non_negative
 from ...store import Record
+from ..conversion import decode
+from ..customresources import scale as custom_scale
 from ..failures import bad_request
 from ..registry import Call, Registry
 from ..verbs import patch as patch_verb
@@ -23,14 +25,14 @@ _SHARED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def get_scale(registry: Registry, call: Call) -> Obj:
-    return scale_of(registry.find(call).decode())
+    return _shown(call, decode(call.kind, registry.find(call)))
 
 
 async def update_scale(registry: Registry, call: Call, body: Any) -> Obj:
     def change(workload: Obj) -> Obj:
         return _scaled(call, workload, body)
 
-    return _answer(await modify(registry, call, change))
+    return _answer(call, await modify(registry, call, change))
 
 
 async def patch_scale(registry: Registry, call: Call, media_type: str, body: Any) -> Obj:
@@ -40,10 +42,14 @@ async def patch_scale(registry: Registry, call: Call, media_type: str, body: Any
         patch = msgspec.json.decode(encoded)
         # A Scale has no keyed lists: a strategic merge of it is a plain one.
         kind = patch_verb.MERGE if media_type == patch_verb.STRATEGIC else media_type
-        scale = patch_verb.apply(registry, call.kind, kind, scale_of(workload), patch)
+        scale = patch_verb.apply(registry, call.kind, kind, _shown(call, workload), patch)
         return _scaled(call, workload, scale)
 
-    return _answer(await modify(registry, call, change))
+    return _answer(call, await modify(registry, call, change))
+
+
+def _shown(call: Call, workload: Obj) -> Obj:
+    return scale_of(workload) if call.kind.custom is None else custom_scale.of(call.kind, workload)
 
 
 def scale_of(workload: Obj) -> Obj:
@@ -83,9 +89,11 @@ def _scaled(call: Call, workload: Obj, scale: Any) -> Obj:
     for name in ("uid", "resourceVersion"):
         if metadata.get(name):
             workload["metadata"][name] = metadata[name]
+    if call.kind.custom is not None:
+        return custom_scale.changed(call.kind, workload, replicas)
     workload.setdefault("spec", {})["replicas"] = replicas
     return workload
 
 
-def _answer(record: Record) -> Obj:
-    return scale_of(record.decode())
+def _answer(call: Call, record: Record) -> Obj:
+    return _shown(call, decode(call.kind, record))

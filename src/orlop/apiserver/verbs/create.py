@@ -15,7 +15,7 @@ from ...store import Record, RevisionConflict
 from ...store.record import unsaved
 from ..admission import Attributes
 from ..conversion import bucket_of, stored
-from ..failures import already_exists
+from ..failures import already_exists, definition_terminating
 from ..fieldcheck import checked
 from ..intake import identify, name_new
 from ..registry import Call, Registry
@@ -32,6 +32,8 @@ async def create(registry: Registry, call: Call, body: Any) -> Record:
     4. Valid, and not refused.
     5. Kept; a generated name that is taken is generated again.
     """
+    if call.kind.custom is not None and call.kind.custom.is_terminating:
+        raise definition_terminating(call.kind)
     obj = checked(registry, call, identify(call, body))  # 1
     defaults.apply_defaults(call.kind, obj)  # 2
     await registry.admission.admit(_attributes(call, obj))

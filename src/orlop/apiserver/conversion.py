@@ -7,7 +7,7 @@ v1 can. All other kinds are kept as they are served.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -63,10 +63,16 @@ def decode(kind: Kind, record: Record) -> Obj:
     return record.decode() if view is None else view.from_stored(record.decode())
 
 
-def stored(kind: Kind, obj: Obj) -> Obj:
+async def ready(kind: Kind, records: Iterable[Record]) -> None:
+    """Await what `decode` of these needs; nothing, but for conversion webhooks."""
+    if kind.custom is not None:
+        await versions.ready(kind, kind.custom, records)
+
+
+async def stored(kind: Kind, obj: Obj) -> Obj:
     """An object of `kind` as it is kept."""
     if kind.custom is not None:
-        return versions.write(kind, kind.custom, obj)
+        return await versions.write(kind, kind.custom, obj)
     view = _view(kind)
     return obj if view is None else view.to_stored(obj)
 

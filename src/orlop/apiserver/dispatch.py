@@ -16,6 +16,7 @@ from ..errors import UnsupportedMediaType
 from . import options
 from .authentication import User
 from .body import decode_json, media_type_of
+from .conversion import bucket_of, ready
 from .discovery import SERVED_SUBRESOURCES
 from .failures import method_not_supported, no_such_path, unsupported_media_type
 from .http import answer, answer_pieces, read, read_object
@@ -89,6 +90,8 @@ class Dispatcher:
             field_manager=query.get("fieldManager", ""),
             field_validation=options.field_validation(query),
         )
+        if kind.custom is not None and kind.custom.warning:
+            call.warnings.append(kind.custom.warning)
         return await serve(request, call)
 
     def _method(self, info: RequestInfo, kind: Kind) -> Callable[[web.BaseRequest, Call], _Answer]:
@@ -118,12 +121,15 @@ class Dispatcher:
         renderer = self._renderer(request, call)
         version = request.query.get("resourceVersion", "")
         record = get(self._registry, call, resource_version=version)
-        return answer(renderer.one(record), renderer.form.media_type)
+        data = await renderer.ready(record)
+        return answer(data, renderer.form.media_type, warnings=call.warnings)
 
     async def _list(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)
+        await self._ready(call)
         page = list_(self._registry, call, options.list_options(call.kind, request.query))
-        return await answer_pieces(request, await renderer.page(page), renderer.form.media_type)
+        pieces, media_type = await renderer.page(page), renderer.form.media_type
+        return await answer_pieces(request, pieces, media_type, warnings=call.warnings)
 
     async def _watch(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)
@@ -142,19 +148,25 @@ class Dispatcher:
         body = await self._object(request, call)
         record = await create(self._registry, call, body)
         form = renderer.form
-        return answer(renderer.one(record), form.media_type, code=201, warnings=call.warnings)
+        return answer(
+            await renderer.ready(record), form.media_type, code=201, warnings=call.warnings
+        )
 
     async def _update(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)
         body = await self._object(request, call)
         record = await update(self._registry, call, body)
-        return answer(renderer.one(record), renderer.form.media_type, warnings=call.warnings)
+        return answer(
+            await renderer.ready(record), renderer.form.media_type, warnings=call.warnings
+        )
 
     async def _patch(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)
         media_type, body = await self._patch_body(request)
         record = await patch(self._registry, call, media_type, body)
-        return answer(renderer.one(record), renderer.form.media_type, warnings=call.warnings)
+        return answer(
+            await renderer.ready(record), renderer.form.media_type, warnings=call.warnings
+        )
 
     async def _delete(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)
@@ -162,7 +174,7 @@ class Dispatcher:
         call.dry_run = call.dry_run or wanted.dry_run
         deleted = await delete(self._registry, call, options.delete_options(wanted, request.query))
         if returns_object(call, deleted):
-            return answer(renderer.one(deleted.record), renderer.form.media_type)
+            return answer(await renderer.ready(deleted.record), renderer.form.media_type)
         return self._plain(request, status_of(call, deleted))
 
     async def _deletecollection(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
@@ -170,6 +182,7 @@ class Dispatcher:
         wanted = options_from(await self._optional(request))
         call.dry_run = call.dry_run or wanted.dry_run
         which = options.list_options(call.kind, request.query)
+        await self._ready(call)
         wanted = options.delete_options(wanted, request.query)
         page = await deletecollection(self._registry, call, wanted, which)
         return await answer_pieces(request, await renderer.page(page), renderer.form.media_type)
@@ -181,7 +194,7 @@ class Dispatcher:
     # Subresources
 
     async def _get_scale(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
-        return self._plain(request, get_scale(self._registry, call))
+        return self._plain(request, await get_scale(self._registry, call))
 
     async def _update_scale(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         body = await read_object(request)
@@ -202,13 +215,19 @@ class Dispatcher:
     async def _finalize(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)
         record = await finalize(self._registry, call, await read_object(request))
-        return answer(renderer.one(record), renderer.form.media_type)
+        return answer(await renderer.ready(record), renderer.form.media_type)
 
     async def _log(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         async with open_log(self._registry, call, self._kubelet, request.query) as source:
             return await copy_log(request, source)
 
     # What they share
+
+    async def _ready(self, call: Call) -> None:
+        """Have a collection converted: selectors, too, see the version asked for."""
+        if call.kind.custom is not None:
+            bucket = bucket_of(call.kind)
+            await ready(call.kind, self._registry.store.list(bucket, call.namespace).records)
 
     def _renderer(self, request: web.BaseRequest, call: Call) -> Renderer:
         form = form_of(request.headers.get("Accept", ""))

@@ -15,8 +15,9 @@ import msgspec
 from ..api.kinds import Kind
 from ..api.objects import Key, Obj, key_of
 from ..client.api import ObjList, PatchType, Propagation, WatchEvent
+from ..store import Record
 from .authentication import User
-from .conversion import decode
+from .conversion import decode, ready
 from .failures import no_such_path
 from .registry import Call, Registry
 from .selection import select
@@ -50,7 +51,7 @@ class InProcessApi:
 
     async def get(self, kind: Kind, key: Key) -> Obj:
         call = self._call(kind, key)
-        return decode(call.kind, get(self._registry, call))
+        return await _shown(call, get(self._registry, call))
 
     async def list(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
@@ -58,6 +59,7 @@ class InProcessApi:
         call = self._call(kind, Key(namespace, ""))
         options = ListOptions(selection=select(call.kind, labels, fields))
         page = list_(self._registry, call, options)
+        await ready(call.kind, page.records)
         return ObjList([decode(call.kind, record) for record in page.records], str(page.revision))
 
     async def watch(
@@ -81,7 +83,7 @@ class InProcessApi:
     async def create(self, kind: Kind, obj: Obj, *, namespace: str = "") -> Obj:
         place = namespace or (obj.get("metadata") or {}).get("namespace") or ""
         call = self._call(kind, Key(place, ""))
-        return decode(call.kind, await create(self._registry, call, _copy(obj)))
+        return await _shown(call, await create(self._registry, call, _copy(obj)))
 
     async def update(self, kind: Kind, obj: Obj, *, subresource: str = "") -> Obj:
         call = self._call(kind, key_of(obj), subresource)
@@ -89,7 +91,7 @@ class InProcessApi:
             return await update_scale(self._registry, call, _copy(obj))
         if subresource == "finalize":
             return (await finalize(self._registry, call, _copy(obj))).decode()
-        return decode(call.kind, await update(self._registry, call, _copy(obj)))
+        return await _shown(call, await update(self._registry, call, _copy(obj)))
 
     async def patch(
         self,
@@ -103,7 +105,7 @@ class InProcessApi:
         call, media_type = self._call(kind, key, subresource), MEDIA_TYPES[patch_type]
         if subresource == "scale":
             return await patch_scale(self._registry, call, media_type, patch)
-        return decode(call.kind, await _patch(self._registry, call, media_type, patch))
+        return await _shown(call, await _patch(self._registry, call, media_type, patch))
 
     async def delete(
         self,
@@ -119,7 +121,7 @@ class InProcessApi:
         options = DeleteOptions(grace, uid, resource_version, propagation)
         deleted = await delete(self._registry, call, options)
         if returns_object(call, deleted):
-            return decode(call.kind, deleted.record)
+            return await _shown(call, deleted.record)
         return status_of(call, deleted)
 
     async def create_subresource(self, kind: Kind, key: Key, subresource: str, body: Obj) -> Obj:
@@ -130,6 +132,11 @@ class InProcessApi:
 
 
 _patch = patch  # the method of that name hides the verb
+
+
+async def _shown(call: Call, record: Record) -> Obj:
+    await ready(call.kind, [record])
+    return decode(call.kind, record)
 
 
 def _copy(obj: Obj) -> Obj:

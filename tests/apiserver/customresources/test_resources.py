@@ -214,6 +214,20 @@ async def test_two_versions_without_conversion_are_two_names_of_one_object(http:
     assert [one["version"] for one in groups["versions"]] == ["v1", "v1beta1"]
 
 
+async def test_a_deprecated_version_says_so_to_readers_and_writers(http: Http) -> None:
+    old = version("v1alpha1", storage=False, deprecated=True)
+    older = version("v0", storage=False, deprecated=True, deprecationWarning="use v1")
+    await serve(http, definition(version(), old, older))
+    await http("POST", THINGS, thing())
+    alpha = THINGS.replace("/v1/", "/v1alpha1/")
+    expected = '299 - "example.com/v1alpha1 Thing is deprecated"'
+    for path in (alpha, f"{alpha}/a"):
+        assert (await http("GET", path)).headers["Warning"] == expected
+    reply = await http("PATCH", f"{THINGS.replace('/v1/', '/v0/')}/a", {}, Content_Type=MERGE)
+    assert reply.headers["Warning"] == '299 - "use v1"'
+    assert "Warning" not in (await http("GET", THINGS)).headers
+
+
 async def test_another_storage_version_is_remembered(http: Http) -> None:
     await serve(http, definition(version(), version("v2", storage=False)))
     await http("POST", THINGS, thing())

@@ -14,7 +14,7 @@ from ...api import selectors, validation
 from ...api.objects import Obj
 from ...api.validation.errors import non_negative
 from ...store import Record
-from ..conversion import decode
+from ..conversion import decode, ready
 from ..customresources import scale as custom_scale
 from ..failures import bad_request
 from ..registry import Call, Registry
@@ -24,15 +24,15 @@ from ..verbs.update import modify
 _SHARED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def get_scale(registry: Registry, call: Call) -> Obj:
-    return _shown(call, decode(call.kind, registry.find(call)))
+async def get_scale(registry: Registry, call: Call) -> Obj:
+    return await _answer(call, registry.find(call))
 
 
 async def update_scale(registry: Registry, call: Call, body: Any) -> Obj:
     def change(workload: Obj) -> Obj:
         return _scaled(call, workload, body)
 
-    return _answer(call, await modify(registry, call, change))
+    return await _answer(call, await modify(registry, call, change))
 
 
 async def patch_scale(registry: Registry, call: Call, media_type: str, body: Any) -> Obj:
@@ -45,7 +45,7 @@ async def patch_scale(registry: Registry, call: Call, media_type: str, body: Any
         scale = patch_verb.apply(registry, call.kind, kind, _shown(call, workload), patch)
         return _scaled(call, workload, scale)
 
-    return _answer(call, await modify(registry, call, change))
+    return await _answer(call, await modify(registry, call, change))
 
 
 def _shown(call: Call, workload: Obj) -> Obj:
@@ -95,5 +95,6 @@ def _scaled(call: Call, workload: Obj, scale: Any) -> Obj:
     return workload
 
 
-def _answer(call: Call, record: Record) -> Obj:
+async def _answer(call: Call, record: Record) -> Obj:
+    await ready(call.kind, [record])
     return _shown(call, decode(call.kind, record))

@@ -65,9 +65,10 @@ async def _keep(registry: Registry, call: Call, obj: Obj) -> Record:
     was_generated = bool(metadata.get("generateName"))
     for left in reversed(range(_GENERATED_TRIES if was_generated else 1)):
         try:
+            kept = await stored(call.kind, obj)
             if call.dry_run:
-                return _pretend(registry, call, obj)
-            return await registry.store.create(bucket, call.key, stored(call.kind, obj))
+                return _pretend(registry, call, kept)
+            return await registry.store.create(bucket, call.key, kept)
         except RevisionConflict as taken:
             if not left:
                 raise already_exists(call.kind, call.name) from taken
@@ -75,12 +76,12 @@ async def _keep(registry: Registry, call: Call, obj: Obj) -> Record:
     raise AssertionError("the last try returns or raises")
 
 
-def _pretend(registry: Registry, call: Call, obj: Obj) -> Record:
+def _pretend(registry: Registry, call: Call, kept: Obj) -> Record:
     """What a dry run answers: the object without a revision."""
     taken = registry.store.newest(bucket_of(call.kind), call.key)
     if taken is not None:
         raise RevisionConflict(taken)
-    return unsaved(stored(call.kind, obj), call.key)
+    return unsaved(kept, call.key)
 
 
 def _another_name(registry: Registry, metadata: Obj) -> str:

@@ -19,7 +19,7 @@ from ...errors import Conflict
 from ...store import Record, RevisionConflict
 from ...store.record import unsaved
 from ..admission import Attributes
-from ..conversion import bucket_of, decode, stored
+from ..conversion import bucket_of, decode, ready, stored
 from ..failures import conflict, not_found
 from ..fieldcheck import checked
 from ..intake import check_base, identify
@@ -62,6 +62,7 @@ async def modify(registry: Registry, call: Call, change: Change) -> Record:
     """
     for _ in range(_TRIES):
         current = registry.find_newest(call)
+        await ready(call.kind, [current])
         try:
             return await _replace(registry, call, change(decode(call.kind, current)), current)
         except RevisionConflict:
@@ -90,9 +91,9 @@ async def _replace(registry: Registry, call: Call, obj: Obj, current: Record) ->
     if obj == old:  # 3
         await registry.store.settled()
         return current
+    bucket, kept = bucket_of(call.kind), await stored(call.kind, obj)  # 4
     if call.dry_run:
-        return unsaved(stored(call.kind, obj), call.key)
-    bucket, kept = bucket_of(call.kind), stored(call.kind, obj)  # 4
+        return unsaved(kept, call.key)
     if _is_free_to_go(obj):
         return await registry.store.delete(bucket, call.key, kept, expected=current.revision)
     return await registry.store.update(bucket, call.key, kept, expected=current.revision)

@@ -1,7 +1,8 @@
 # `make` alone lists the targets. Everything a target needs it sets up itself (tools/setup).
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-PYTEST := $(BIN)/pytest
+# Most tests wait for Slurm rather than for a core: twice as many workers as the cores of CI.
+PYTEST := $(BIN)/pytest -n 4 --dist worksteal
 
 .PHONY: help setup lint format types test test-fast demo demo-down bench build clean
 

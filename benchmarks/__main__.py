@@ -1,7 +1,7 @@
 """`python -m benchmarks [NAME…]`: each benchmark on a Slurm of its own, one table after another.
 
-Run by `make bench`. A benchmark is a module here with `measure(stage) -> Samples`; add its name to
-BENCHMARKS and it is run with the others.
+Run by `make bench`. A benchmark is a module here with `measure(stage) -> list[Samples]` and the
+CONFIG it wants of Orlop; add its name to BENCHMARKS and it is run with the others.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ def main(names: list[str]) -> int:
     stage = find_stage("bench")
     print(f"{stage.start()}; {os.cpu_count()} CPUs, Linux {platform.release()}\n", flush=True)
     try:
-        up = orlop_up(stage)
-        if up.returncode:
-            print(up.stdout + up.stderr)
-            return 1
         for name in names or BENCHMARKS:
-            print(f"{importlib.import_module(f'benchmarks.{name}').measure(stage)}\n", flush=True)
+            benchmark = importlib.import_module(f"benchmarks.{name}")
+            up = orlop_up(stage, benchmark.CONFIG)
+            if up.returncode:
+                print(up.stdout + up.stderr)
+                return 1
+            for samples in benchmark.measure(stage):
+                print(f"{samples}\n", flush=True)
+            stage.run(["orlop", "down"])
     finally:
         stage.run(["orlop", "down", "--purge", "--yes"])
         stage.stop()

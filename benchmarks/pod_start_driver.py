@@ -1,7 +1,7 @@
 """The part of `pod_start` that runs on the head node as the user: standard library only.
 
-Sent to `python3 -` there, because the user may not be able to read the clone. Prints a JSON object
-of seconds by way; leaves nothing behind.
+Sent to `python3 -` there, because the user may not be able to read the clone. Prints a JSON
+object of seconds by way for each part of a turn; leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 HOME = Path(os.environ.get("ORLOP_HOME") or Path.home() / ".orlop")
 FOLDER = Path(tempfile.mkdtemp(prefix="bench-", dir=Path.home()))
 PATIENCE = 60.0
+STARTED = "started-at"  # in a pod's folder: written by the prologue that the benchmark configures
 
 
 class Api:
@@ -89,31 +91,46 @@ def written(path: Path) -> float:
     raise RuntimeError(f"{path} was not written within {PATIENCE:.0f} s")
 
 
-def by_srun() -> float:
+class Turn(NamedTuple):
+    """From the request to the first act; and the same without what Slurm took to start the job."""
+
+    whole: float
+    own: float
+
+
+def by_srun() -> Turn:
     path = FOLDER / f"srun-{time.monotonic_ns()}"
     began = time.time()
     subprocess.run(["srun", "-n1", "touch", str(path)], check=True, capture_output=True)
-    return written(path) - began
+    whole = written(path) - began
+    return Turn(whole, whole)
 
 
-def by_sbatch(script: Path) -> float:
+def by_sbatch(script: Path) -> Turn:
     path = FOLDER / f"sbatch-{time.monotonic_ns()}"
     began = time.time()
     words = ["sbatch", "--output=/dev/null", str(script), str(path)]
     subprocess.run(words, check=True, capture_output=True)
-    return written(path) - began
+    submitted = time.time()
+    acted = written(path)
+    started = float(Path(f"{path}.started").read_text())
+    return Turn(acted - began, submitted - began + acted - started)
 
 
-def by_pod(api: Api, image: str, runtime: str) -> float:
+def by_pod(api: Api, image: str, runtime: str) -> Turn:
     name = f"bench-{runtime}-{time.monotonic_ns()}"
     path = FOLDER / name
     manifest = pod(name, image, runtime, ["touch", str(path)])
     began = time.time()
-    api.call("POST", "pods", manifest)
-    took = written(path) - began
+    metadata = api.call("POST", "pods", manifest)["metadata"]
+    acted = written(path)
+    assert isinstance(metadata, dict)
+    folder = HOME / "pods" / f"default_{name}_{metadata['uid']}"
+    submitted = (folder / "submit").stat().st_mtime_ns / 1e9
+    started = float((folder / STARTED).read_text())
     until_ended(api, name)
     api.call("DELETE", f"pods/{name}")
-    return took
+    return Turn(acted - began, submitted - began + acted - started)
 
 
 def until_ended(api: Api, name: str) -> None:
@@ -129,7 +146,7 @@ def until_ended(api: Api, name: str) -> None:
 
 def job_script(name: str, line: str) -> Path:
     path = FOLDER / f"{name}.sh"
-    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.write_text(f'#!/bin/sh\ndate +%s.%N > "$1.started"\n{line}\n')
     return path
 
 
@@ -140,7 +157,7 @@ def main(rounds: int) -> None:
     root = next((HOME / "images").glob("*/rootfs/bin/busybox")).parents[1]
     options = f"--containall --bind {FOLDER} {root}"
     apptainer = job_script("apptainer", f'apptainer --silent exec {options} touch "$1"')
-    ways: dict[str, Callable[[], float]] = {
+    ways: dict[str, Callable[[], Turn]] = {
         "srun": by_srun,
         "sbatch": lambda: by_sbatch(plain),
         "sbatch, apptainer": lambda: by_sbatch(apptainer),
@@ -150,13 +167,14 @@ def main(rounds: int) -> None:
     }
     for way in ways.values():
         way()  # caches are warm
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    turns: dict[str, list[Turn]] = {name: [] for name in ways}
     for number in range(rounds):
         print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
         for name, way in ways.items():
             time.sleep(random.uniform(0.2, 1.2))
-            seconds[name].append(way())
-    print(json.dumps(seconds))
+            turns[name].append(way())
+    for part in Turn._fields:
+        print(json.dumps({name: [getattr(turn, part) for turn in turns[name]] for name in ways}))
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ PACKAGES = (
     "fuse3",
     "skopeo",
     "squashfs-tools",
+    "qemu-user-static",  # the aarch64 form of what apptainer starts
     "squashfuse",
     "uidmap",
     # tools

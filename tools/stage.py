@@ -87,8 +87,9 @@ class OwnCluster:
         return self.cluster.run(HEAD, argv, user=user, input=text, timeout=timeout, check=False)
 
     def shell(self) -> str:
+        sudo = "sudo " if "SUDO_USER" in os.environ else ""
         python = os.path.relpath(sys.executable)
-        return f"{python} -m tests.cluster --root {self._root} shell"
+        return f"{sudo}{python} -m tests.cluster --root {self._root} shell"
 
     def stop(self) -> None:
         if self._cluster is not None:
@@ -156,12 +157,13 @@ def _answers() -> bool:
         return False
 
 
-def orlop_up(stage: Stage) -> Completed:
-    """Orlop on the stage, with the registry it has; the user's own config.yaml is respected."""
+def orlop_up(stage: Stage, settings: Mapping[str, object] | None = None) -> Completed:
+    """Orlop on the stage, with its registry and those `settings`; config.yaml is written anew."""
     home = stage.run(["sh", "-c", 'echo "${ORLOP_HOME:-$HOME/.orlop}"']).stdout.strip()
-    if stage.config:
+    config = {**stage.config, **(settings or {})}
+    if config:
         script = f"mkdir -p -m 700 {home} && cat > {home}/config.yaml"
-        stage.run(["sh", "-c", script], text=yaml.safe_dump(dict(stage.config)))
+        stage.run(["sh", "-c", script], text=yaml.safe_dump(config))
     return stage.run(["orlop", "up"])
 
 

@@ -60,6 +60,7 @@ PID_FILE = "run/orlop.json"  # host, pid, start time and address of the control 
 
 # Environment.
 HOME_ENV = "ORLOP_HOME"
+KILL_WAIT_ENV = "ORLOP_KILL_WAIT"  # of the job: seconds from the engine's TERM to its KILL
 SLURM_ENV_PASSED = (
     "SLURM_JOB_ID",
     "SLURM_JOB_PARTITION",
@@ -82,3 +83,5 @@ AGENT_PROTOCOL = "orlop-agent/1"  # the Upgrade token
 AGENT_SERVER_NAME = "orlop-kubelet"  # a name in the kubelet's certificate, whatever its address
 FRAME_HEADER = ">II"  # length of the payload, stream number; stream 0 carries JSON messages
 MAX_FRAME = 1 << 20
+STREAM_WINDOW = 256 << 10  # bytes of a stream on their way before its reader asks for more
+STREAMS_VERSION = 1  # in the agent's hello: it runs commands, attaches and forwards ports

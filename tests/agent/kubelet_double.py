@@ -44,6 +44,9 @@ class Connection:
     def tell(self, **message: Any) -> None:
         self._sock.sendall(frame(0, json.dumps(message).encode()))
 
+    def send(self, stream: int, data: bytes) -> None:
+        self._sock.sendall(frame(stream, data))
+
     def hear(self, kind: str, timeout: float = 10.0) -> dict[str, Any]:
         """The next message of a kind; others are passed over."""
         until = time.monotonic() + timeout

@@ -149,6 +149,7 @@ class Pod:
         self.process = subprocess.Popen(
             command,
             env=env,
+            cwd="/",  # apptainer goes there, and the tests' own folder may be closed to the user
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -81,8 +81,11 @@ def test_scancel_ends_the_pod_gracefully(submit, cluster, runtime):
 def test_what_does_not_stop_is_killed_and_recorded_before_slurm_kills_all(submit, cluster):
     wait = float(cluster.run("head", ["scontrol", "show", "config"]).stdout
                  .split("KillWait")[1].split()[1])  # fmt: skip
-    pod = submit(container(script="echo ready; exec sleep 300"), plan={"killWait": wait},
-                 spec={"terminationGracePeriodSeconds": 300})  # fmt: skip
+    pod = submit(
+        container(script="echo ready; exec sleep 300"),
+        flags=[f"--export=ALL,ORLOP_KILL_WAIT={wait}"],
+        spec={"terminationGracePeriodSeconds": 300},
+    )
     pod.wait_for_line("ready")
     before = time.monotonic()
     cluster.run("head", ["scancel", pod.job], user=cluster.user)

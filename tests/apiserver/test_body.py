@@ -6,7 +6,13 @@ import itertools
 
 import pytest
 
-from orlop.apiserver.body import check_size, decode_object, decode_yaml, media_type_of
+from orlop.apiserver.body import (
+    apply_body,
+    check_size,
+    decode_object,
+    decode_yaml,
+    media_type_of,
+)
 from orlop.errors import BadRequest, UnsupportedMediaType
 
 # v1 ConfigMap {metadata: {name: "a"}, data: {"k": "v"}}, as client-go writes it: the magic number,
@@ -94,3 +100,21 @@ async def test_protobuf_is_taken_over_http(http) -> None:
     path = "/api/v1/namespaces/default/configmaps"
     reply = await http("POST", path, PROTOBUF, Content_Type="application/vnd.kubernetes.protobuf")
     assert (reply.code, reply.json["data"]) == (201, {"k": "v"})
+
+
+def test_keys_of_yaml_become_texts() -> None:
+    assert decode_yaml(b"{on: {1: [{2.5: x}]}, a: b}") == {"true": {"1": [{"2.5": "x"}]}, "a": "b"}
+    with pytest.raises(BadRequest, match="a key must be a text"):
+        decode_yaml(b"{null: 1}")
+
+
+@pytest.mark.parametrize(
+    ("text", "repeated"),
+    [
+        (b'{"a": {"b": 1, "b": 2}}', ["a.b"]),
+        (b"a: {b: 1, b: 2}\nc: [{d: 1, d: 1}]\n", ["a.b", "c[0].d"]),
+        (b"a: 1", []),
+    ],
+)
+def test_an_applied_body_tells_what_it_says_twice(text: bytes, repeated: list[str]) -> None:
+    assert apply_body(text)[1] == repeated

@@ -12,6 +12,7 @@ from orlop.api import kinds
 from orlop.api.schema import Schema, StructType
 from orlop.apiserver.authentication import user
 from orlop.apiserver.registry import Call
+from orlop.apiserver.verbs.apply import apply
 from orlop.apiserver.verbs.create import create
 from orlop.apiserver.verbs.patch import JSON, MERGE, STRATEGIC, patch
 from orlop.apiserver.verbs.update import update
@@ -93,7 +94,7 @@ class Maker:
         ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(5))
 async def test_no_body_is_an_error_of_ours(site, schema, seed) -> None:
     maker, registry = Maker(schema, seed), site.server.registry
     kept, answers = 0, list[ApiError]()
@@ -102,7 +103,8 @@ async def test_no_body_is_an_error_of_ours(site, schema, seed) -> None:
         body = json.loads(json.dumps(maker.body(kind)))
         namespace = "default" if kind.namespaced else ""
         call = Call(user("x"), kind, namespace, field_validation="Ignore")
-        verb = maker.rng.choice(["create", "create", "update", "merge", "strategic", "json"])
+        verbs = ["create", "create", "update", "merge", "strategic", "json", "apply", "status"]
+        verb = maker.rng.choice(verbs)
         if verb != "create":
             call.name = body["metadata"]["name"]
         try:
@@ -110,6 +112,10 @@ async def test_no_body_is_an_error_of_ours(site, schema, seed) -> None:
                 await create(registry, call, body)
             elif verb == "update":
                 await update(registry, call, body)
+            elif verb in ("apply", "status"):
+                call.subresource = "status" if verb == "status" and kind.has_status else ""
+                call.field_manager = maker.rng.choice("xyz")
+                await apply(registry, call, body, force=maker.rng.random() < 0.7)
             elif verb == "json":
                 await patch(registry, call, JSON, maker.operations())
             else:

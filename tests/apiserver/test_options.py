@@ -81,3 +81,22 @@ def test_what_cannot_be_read_is_refused(read, query) -> None:
     with pytest.raises(ApiError) as refused:
         read(query)
     assert refused.value.status_code in (400, 422)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        5,
+        ["All"],
+        {"gracePeriodSeconds": "abc"},
+        {"gracePeriodSeconds": 1.5},
+        {"preconditions": "x"},
+        {"preconditions": {"uid": 5}},
+        {"orphanDependents": "yes"},
+        {"dryRun": "All"},
+        {"dryRun": ["Bogus"]},
+    ],
+)
+def test_what_are_no_options_of_a_delete_is_a_bad_request(body):
+    with pytest.raises(BadRequest):
+        options_from(body)

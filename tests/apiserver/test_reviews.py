@@ -55,3 +55,8 @@ async def test_the_rules_of_a_user_are_listed(site, http) -> None:
 async def test_a_question_about_nothing_is_refused(http, spec) -> None:
     reply = await http("POST", f"{AUTHORIZATION}/selfsubjectaccessreviews", {"spec": spec})
     assert reply.code == 400
+
+
+async def test_a_review_whose_spec_is_none_is_a_bad_request(http) -> None:
+    reply = await http("POST", f"{AUTHORIZATION}/selfsubjectaccessreviews", {"spec": 5})
+    assert reply.code == 400

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -126,3 +127,11 @@ def test_one_that_will_not_end_is_told_with_the_remedy(paths, runner, monkeypatc
         child.send_signal(signal.SIGKILL)
     assert said.exit_code == 1
     assert f"kill -9 {child.pid}" in said.output
+
+
+def test_a_folder_that_cannot_go_is_emptied(paths, monkeypatch, capsys):
+    """A mount point, or a home in a folder of the site's; here one that is called `.`."""
+    monkeypatch.chdir(paths.home)
+    down.remove(Paths(Path()))
+    assert os.listdir(paths.home) == []
+    assert "the folder itself stays" in capsys.readouterr().out

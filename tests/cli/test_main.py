@@ -3,7 +3,6 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
-import time
 
 import click
 import pytest
@@ -35,24 +34,6 @@ def test_help_loads_nothing_heavy(argv):
 
 def test_status_loads_no_http_framework():
     assert "aiohttp" not in loaded_by("status", "--help")
-
-
-def test_help_answers_at_once():
-    best = min(timed("--help") for _ in range(5))
-    bare = min(timed_python() for _ in range(5))
-    assert best - bare < 0.2
-
-
-def timed(*argv: str) -> float:
-    began = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "orlop.cli", *argv], capture_output=True, check=True)
-    return time.perf_counter() - began
-
-
-def timed_python() -> float:
-    began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "pass"], check=True)
-    return time.perf_counter() - began
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -143,6 +143,17 @@ def test_the_control_plane_as_a_job_survives_its_requeue(user):
     eventually(lambda: not user.jobs(), "its job has ended")
 
 
+def test_a_control_plane_that_waits_is_submitted_once_and_taken_out_by_down(user):
+    hold = ("--in-job", "--flags", "--hold")
+    for _ in range(2):  # the user loses patience, and tries again
+        user.run("timeout", "--signal=INT", "4", "orlop", "up", *hold)
+    assert len(user.jobs()) == 1
+    said = user.run("orlop", "down")
+    assert "out of the queue" in said.stdout, said.stderr
+    eventually(lambda: not user.jobs(), "its job has left the queue")
+    assert "not running" in user.run("orlop", "down").stdout
+
+
 def test_a_job_that_slurm_refuses_is_an_error_with_slurms_words(user):
     said = user.run("orlop", "up", "--in-job", "--flags", "--partition=nosuch")
     assert said.returncode == 1

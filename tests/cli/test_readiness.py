@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from orlop.cli import record
 from orlop.cli.readiness import Readiness, awaited
+from orlop.errors import HomeInUse
 
 
 def test_who_waits_hears_that_it_is_up():
@@ -19,6 +22,13 @@ def test_who_waits_hears_why_not():
     ready.failed("no room")
     ready.failed("said once")
     assert awaited(read) == (None, "no room")
+
+
+def test_that_another_was_quicker_is_an_error_of_its_own():
+    read, write = os.pipe()
+    Readiness(write).failed("taken", is_in_use=True)
+    with pytest.raises(HomeInUse, match="taken"):
+        awaited(read)
 
 
 def test_who_waits_for_the_dead_waits_no_longer():

@@ -101,6 +101,25 @@ def test_a_beat_changes_the_time_and_nothing_else(paths):
 
 def test_another_tenants_record_is_not_touched_on_leaving(paths):
     other = Record("another-host", 1, "boot/1")
-    with Tenancy(paths):
+    with Tenancy(paths) as tenancy:
+        tenancy.declare(record.mine())
         record.write(paths, other)
     assert record.read(paths) == other
+
+
+def test_one_that_was_taken_for_dead_notices_that_it_is(paths):
+    with Tenancy(paths) as tenancy:
+        tenancy.declare(record.mine())
+        record.write(paths, Record("another-host", os.getpid(), "boot/1"))
+        beat_ago(paths, 30)
+        with pytest.raises(HomeInUse, match="another-host"):
+            tenancy.beat()
+        assert silence(paths) > 20  # the other one's heartbeat is its own
+
+
+def test_a_home_that_has_gone_is_noticed(paths):
+    with Tenancy(paths) as tenancy:
+        tenancy.declare(record.mine())
+        paths.pid.unlink()
+        with pytest.raises(FileNotFoundError):
+            tenancy.beat()

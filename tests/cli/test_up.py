@@ -120,6 +120,25 @@ def test_it_says_what_it_found_and_how_to_go_on(person):
     assert lines[-1] == f"export KUBECONFIG={person.paths.kubeconfig}"
 
 
+def test_what_it_says_can_be_pasted_into_a_shell(person):
+    """Spaces and dollars in the name of a home are nobody's fault."""
+    home = person.home / "my $orlop"
+    said = person.run("env", f"ORLOP_HOME={home}", "orlop", "up", "--engine", "local")
+    ask = 'kubectl get namespaces -o name; ORLOP_HOME="$1" orlop down'
+    done = person.run("sh", "-c", f"{said.stdout.splitlines()[-1]}; {ask}", "sh", str(home))
+    assert "namespace/default" in done.stdout, said.stderr + done.stderr
+
+
+def test_several_at_once_start_one_and_all_succeed(person):
+    tries = [person.popen("orlop", "up", "--engine", "local") for _ in range(3)]
+    said = [child.communicate(timeout=60) for child in tries]
+    assert [child.returncode for child in tries] == [0, 0, 0], said
+    assert {out.splitlines()[-1] for out, _ in said} == {
+        f"export KUBECONFIG={person.paths.kubeconfig}"
+    }
+    assert sum("ready after" in out for out, _ in said) == 1
+
+
 def test_the_cluster_answers_kubectl_at_once(host):
     assert host.kubectl("get", "namespaces").returncode == 0
 

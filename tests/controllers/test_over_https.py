@@ -94,24 +94,27 @@ async def test_a_server_that_restarts_in_the_middle_is_followed_again(
         server = ApiServer(store, tls=tls, schema=schema)
         return store, server, await server.start("127.0.0.1", port)
 
-    store, server, port = await serve(0)
+    served = [await serve(0)]
+    store, server, port = served[0]
     tls = authority.client_context(authority.admin)
     async with HttpsApi(f"https://127.0.0.1:{port}", tls=tls, timeout=5) as api:
         remote = World(store, server, api, Quota())
         await add_node(remote)
-        async with remote.running(*parts(remote)):
-            await remote.create(JOB, job("work", completions=40, parallelism=4))
-            await asyncio.sleep(0.3)
-            await server.stop()
-            await store.close()
-            store, server, _ = await serve(port)
-            remote.store, remote.server = store, server
+        try:
+            async with remote.running(*parts(remote)):
+                await remote.create(JOB, job("work", completions=40, parallelism=4))
+                await asyncio.sleep(0.3)
+                await server.stop()
+                await store.close()
+                served[0] = await serve(port)
+                remote.store = served[0][0]
 
-            async def is_complete():
-                return condition_of(await remote.get(JOB, "work"), "Complete") is not None
+                async def is_complete():
+                    return condition_of(await remote.get(JOB, "work"), "Complete") is not None
 
-            await eventually(is_complete, within=40)
-            assert (await remote.get(JOB, "work"))["status"]["succeeded"] == 40
-            assert len(await remote.list(POD)) == 40
-    await server.stop()
-    await store.close()
+                await eventually(is_complete, within=60)
+                assert (await remote.get(JOB, "work"))["status"]["succeeded"] == 40
+                assert len(await remote.list(POD)) == 40
+        finally:
+            await served[0][1].stop()
+            await served[0][0].close()

@@ -178,6 +178,40 @@ async def test_after_a_refusal_the_cache_still_knows_what_was_made(cluster, owne
     assert {"SuccessfulCreate", "FailedCreate"} == set(reasons)
 
 
+class Mute:
+    """An API that does what it is asked for, and once does not say so."""
+
+    def __init__(self, api) -> None:
+        self._api = api
+        self.is_mute = True
+
+    def __getattr__(self, name: str):
+        return getattr(self._api, name)
+
+    async def create(self, kind, obj, *, namespace=""):
+        made = await self._api.create(kind, obj, namespace=namespace)
+        if kind == POD and self.is_mute:
+            self.is_mute = False
+            raise errors.Unavailable("the connection was lost")
+        return made
+
+
+async def test_after_a_lost_answer_nothing_is_made_twice(cluster, owner):
+    async with cluster.running() as informers:
+        pods = informers.informer(POD)
+        await pods.synced()
+        control = PodControl(Mute(cluster.api), pods, Recorder(cluster.api, "test"))
+        template = owner["spec"]["template"]
+        wanted = [pod_from_template(template, owner)]
+        with pytest.raises(errors.Unavailable):
+            await control.create(owner, wanted)
+        with pytest.raises(errors.Conflict, match="counted anew"):
+            await control.create(owner, wanted)
+        assert len(pods) == 1
+        await control.create(owner, wanted)
+        assert len(pods) == 2
+
+
 async def test_deleting_what_is_gone_is_no_failure(cluster, owner):
     made = await cluster.create(POD, pod("a", nodeName="n1"))
     stale = {**made, "metadata": {**meta(made), "uid": "of-an-earlier-pod"}}

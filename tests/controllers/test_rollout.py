@@ -63,6 +63,12 @@ def test_the_new_one_grows_within_the_surge(new, old, expected):
     assert rollout.new_size(deployment(), fresh, stale) == expected
 
 
+def test_pods_that_old_ones_still_have_leave_no_room():
+    told = replica_set("a", 8)
+    told["status"]["replicas"] = 10
+    assert rollout.new_size(deployment(), replica_set("b", 3), [told]) == 3
+
+
 def test_the_new_one_of_a_recreated_deployment_is_whole_at_once():
     assert rollout.new_size(deployment(kind="Recreate"), None, [replica_set("a", 10)]) == 10
 
@@ -84,6 +90,12 @@ def test_the_new_one_of_a_recreated_deployment_is_whole_at_once():
 )  # fmt: skip
 def test_old_ones_shrink_only_as_far_as_enough_stay_available(new, old, expected):
     assert sizes(rollout.shrink_old(deployment(), new, old)) == expected
+
+
+def test_a_status_of_before_the_last_step_frees_nobody():
+    """The old one was told 9 of 10 and has not acted yet: its tenth pod does not count."""
+    new, old = replica_set("b", 1, 1), replica_set("a", 9, 10)
+    assert sizes(rollout.shrink_old(deployment(10, 1, 0), new, [old])) == {}
 
 
 def test_a_rollout_never_breaks_its_limits_and_ends():

@@ -196,6 +196,8 @@ class Kubelet:
                 await self._live(key)
             except (errors.NotFound, errors.Conflict):
                 pass
+            except errors.ApiError:
+                self._queue.add_rate_limited(key)
             finally:
                 self._queue.done(key)
 

@@ -210,12 +210,9 @@ async def bare_site(tmp_path, authority, schema, settings, quick):
 @pytest.fixture
 async def site(bare_site):
     await bare_site.start()
-    await eventually(lambda: _has_node(bare_site), "the node is registered")
+    await eventually(lambda: _has_nodes(bare_site), "the nodes are registered")
     return bare_site
 
 
-async def _has_node(site):
-    try:
-        return await site.node()
-    except NotFound:
-        return None
+async def _has_nodes(site):
+    return len((await site.api.list(NODE)).items) == 2

@@ -9,7 +9,7 @@ import pytest
 from orlop.api.kinds import CONFIG_MAP, POD
 from orlop.api.objects import Key
 from orlop.engine import JobState
-from orlop.errors import SubmitDeferred, SubmitRejected
+from orlop.errors import EngineError, SubmitDeferred, SubmitRejected
 
 from .conftest import condition, eventually, waiting
 from .objects import a_container, exited, finished, running, started
@@ -165,6 +165,26 @@ async def test_a_requeued_pod_is_pending_again(site):
 # Trouble before the start
 
 
+async def test_a_manifest_copied_from_another_pod_gets_a_job_of_its_own(site):
+    """`kubectl get -o yaml`, another name, `kubectl apply`: the old annotations come along."""
+    await site.create("first")
+    theirs = (await site.submitted("first"))["metadata"]["annotations"][JOB]
+    await site.create("second", metadata={"annotations": {JOB: theirs, NODES: "n9"}})
+    pod = await site.until(lambda pod: pod["metadata"]["annotations"].get(JOB) != theirs, "second")
+    assert len(site.engine.submissions) == 2
+    assert NODES not in pod["metadata"]["annotations"]
+    await site.api.delete(POD, Key("default", "second"), grace=0)
+    await eventually(lambda: site.engine.cancelled)
+    assert theirs not in site.engine.cancelled
+
+
+async def test_a_copied_manifest_that_is_refused_has_no_job(site):
+    site.engine.refusal = SubmitRejected("no")
+    await site.create(metadata={"annotations": {JOB: "99"}})
+    pod = await site.until(lambda pod: waiting(pod).get("reason") == "SubmitRejected")
+    assert JOB not in pod["metadata"].get("annotations", {})
+
+
 async def test_a_rejected_pod_says_why_and_is_tried_again_when_its_annotations_change(site):
     site.engine.refusal = SubmitRejected("sbatch: error: Invalid account; use one of: a, b")
     await site.create()
@@ -184,14 +204,23 @@ async def test_a_rejected_pod_says_why_and_is_tried_again_when_its_annotations_c
     )
 
 
-async def test_a_deferred_pod_is_tried_again_by_itself(site, monkeypatch):
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        SubmitDeferred("QOSMaxSubmitJobPerUserLimit"),
+        EngineError("scontrol ended with 1: Access/permission denied"),
+    ],
+    ids=["by sbatch", "by another command"],
+)
+async def test_a_deferred_pod_is_tried_again_by_itself(site, monkeypatch, refusal):
     from orlop.client.workqueue import Backoff
     from orlop.kubelet import worker
 
     monkeypatch.setattr(worker, "_DEFERRED_RETRY", Backoff(0.2, 0.2))
-    site.engine.refusal = SubmitDeferred("QOSMaxSubmitJobPerUserLimit")
+    site.engine.refusal = refusal
     await site.create()
-    await site.until(lambda pod: waiting(pod).get("reason") == "SubmitDeferred")
+    pod = await site.until(lambda pod: waiting(pod).get("reason") == "SubmitDeferred")
+    assert waiting(pod)["message"] == str(refusal)
     site.engine.refusal = None
     pod = await site.submitted()
     assert "containerStatuses" not in pod["status"]

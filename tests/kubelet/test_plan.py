@@ -78,6 +78,7 @@ def test_the_whole_of_a_plain_container():
         "memoryLimit": None,
         "cpuLimit": None,
         "stdin": False,
+        "stdinOnce": False,
         "tty": False,
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",
@@ -187,6 +188,12 @@ def test_a_pod_may_choose_its_runtime(annotation, expected):
     pod = a_pod(metadata={"annotations": annotation})
     assert plan(pod)["runtimes"] == expected
     assert runs_on_host(pod, "busybox") == (annotation.get("orlop.dev/runtime") == "host")
+
+
+def test_a_runtime_that_nobody_knows_is_refused():
+    pod = a_pod(metadata={"annotations": {"orlop.dev/runtime": "aptainer"}})
+    with pytest.raises(Refusal, match="found 'aptainer'"):
+        plan(pod)
 
 
 @pytest.mark.parametrize(

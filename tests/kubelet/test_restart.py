@@ -61,9 +61,9 @@ async def test_an_agent_dials_again_and_goes_on_where_it_was(site):
 async def test_a_job_whose_number_was_never_written_down_is_found_by_its_pod(site):
     """Killed after sbatch, before the status was written."""
     await site.create()
-    pod = await site.submitted()
+    await site.submitted()
     await site.stop()
-    metadata = {"annotations": {JOB: None}, "resourceVersion": pod["metadata"]["resourceVersion"]}
+    metadata = {"annotations": {JOB: None}}
     await site.api.patch(POD, Key("default", "web"), {"metadata": metadata})
     site.images.missing["busybox"] = "ErrImagePull"  # must not matter any more
     await site.start()

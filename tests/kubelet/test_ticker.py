@@ -15,7 +15,7 @@ from orlop.kubelet.health import EngineHealth
 from orlop.kubelet.pods import Pods
 from orlop.kubelet.status import Trouble
 from orlop.kubelet.ticker import Ticker
-from orlop.settings import Paths
+from orlop.settings import Paths, Settings, SlurmSettings
 
 from .fakes import FakeEngine
 from .objects import a_job
@@ -224,6 +224,19 @@ async def test_many_who_ask_get_one_answer(bare_site):
         site.kubelet.ask_engine()
     await asyncio.sleep(0.1)
     assert site.engine.calls - before <= 5
+
+
+async def test_a_burst_of_submissions_is_one_question_a_tick(bare_site):
+    site = bare_site
+    site.settings = Settings(listen="127.0.0.1", slurm=SlurmSettings(busy_tick=0.5, idle_tick=5))
+    await site.start()
+    before, began = site.engine.calls, asyncio.get_running_loop().time()
+    for n in range(40):
+        await site.create(f"p{n}")
+        await site.submitted(f"p{n}")
+    await asyncio.sleep(0.3)
+    seconds = asyncio.get_running_loop().time() - began
+    assert site.engine.calls - before <= seconds / 0.5 + 2
 
 
 async def test_without_pods_the_engine_is_never_asked(bare_site, monkeypatch):

@@ -17,14 +17,14 @@ import pytest
 
 from tools.devroot import TEST_USER
 
-BIN = Path(__file__).parents[2] / ".venv/bin"
 IS_ROOT = os.geteuid() == 0
 
 
 class Home:
     """An Orlop home of the test user, driven by commands as that user drives it."""
 
-    def __init__(self):
+    def __init__(self, programs: Path):
+        self.programs = programs
         self.path = Path(tempfile.mkdtemp(prefix="orlop-kubelet-test-", dir="/tmp"))
         self.results = self.path / "results"
         self.results.mkdir()
@@ -36,7 +36,7 @@ class Home:
     def run(self, *argv, check=True, **options):
         env = {
             "HOME": str(self.path),
-            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "PATH": f"{self.programs}:{os.environ['PATH']}",
             "ORLOP_HOME": str(self.home),
             "KUBECONFIG": str(self.home / "kubeconfig"),
         }
@@ -81,8 +81,8 @@ class Home:
 
 
 @pytest.fixture
-def home():
-    home = Home()
+def home(installed_orlop):
+    home = Home(installed_orlop)
     yield home
     home.run("orlop", "down", check=False)
     shutil.rmtree(home.path, ignore_errors=True)
@@ -116,8 +116,8 @@ def runs(home):
 @pytest.mark.timeout(180)
 def test_killed_again_and_again_while_pods_are_submitted_run_and_end(home):
     home.up()
-    names = [f"p{n}" for n in range(16)]
-    cpu = {"resources": {"requests": {"cpu": "300m"}}}
+    names = [f"p{n}" for n in range(8)]
+    cpu = {"resources": {"requests": {"cpu": "500m"}}}
     home.apply(
         *(
             a_pod(home, name, f"for i in 1 2 3; do echo {name} $i; sleep 0.3; done; exit {n}",
@@ -125,12 +125,12 @@ def test_killed_again_and_again_while_pods_are_submitted_run_and_end(home):
             for n, name in enumerate(names)
         )
     )  # fmt: skip
-    for pause in (0.0, 0.15, 0.6, 1.2):
+    for pause in (0.0, 0.2, 0.7):
         time.sleep(pause)
         home.kill()
         home.up()
     pods = {pod["metadata"]["name"]: pod for pod in home.until(home.all_over)}
-    assert {name: exit_code(pod) for name, pod in pods.items()} == {f"p{n}": n for n in range(16)}
+    assert {name: exit_code(pod) for name, pod in pods.items()} == {f"p{n}": n for n in range(8)}
     assert runs(home) == dict.fromkeys(names, 1), "each pod ran once"
     for name in names:
         assert home.kubectl("logs", name) == f"{name} 1\n{name} 2\n{name} 3\n"

@@ -126,3 +126,22 @@ def test_what_no_host_can_hold_names_the_largest():
         "0/1 nodes are available: 1 Insufficient cpu on the largest host. "
         "The largest hosts: debug 32 CPUs and 64000Mi."
     )
+
+
+@pytest.mark.parametrize(
+    "taint", ["slurm.orlop.dev/closed", "node.kubernetes.io/not-ready"], ids=["closed", "not ready"]
+)
+def test_a_closed_partition_speaks_for_itself(taint):
+    node = a_node("debug", taints=[{"key": taint, "effect": "NoSchedule"}])
+    node["status"]["conditions"][0]["message"] = "partition debug is down: no job starts there"
+    assert told(a_pod(), node) == (
+        f"0/1 nodes are available: 1 node(s) had untolerated taint {{{taint}: }}. "
+        "debug: partition debug is down: no job starts there."
+    )
+
+
+def test_of_many_closed_partitions_only_some_speak():
+    nodes = [a_node(f"n{number}", ready="False") for number in range(20)]
+    for node in nodes:
+        node["status"]["conditions"][0]["message"] = "down"
+    assert told(a_pod(), *nodes).count("down.") == 5

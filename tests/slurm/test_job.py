@@ -225,6 +225,15 @@ def test_the_agent_is_told_in_time_where_slurm_alone_would_not_wait(
     assert spec_of(asked, site(**facts)).value("signal") == signal
 
 
+@pytest.mark.parametrize(
+    ("grace", "told"), [(5, "30"), (30, "30"), (60, None)], ids=["short", "default", "early signal"]
+)
+def test_the_agent_knows_how_long_slurm_waits_unless_it_is_signalled_early(grace, told):
+    asked = pod(container(), annotations=annotated(time="60"), terminationGracePeriodSeconds=grace)
+    environment = dict(spec_of(asked, site(kill_wait=30.0)).environment)
+    assert environment.get("ORLOP_KILL_WAIT") == told
+
+
 # Precedence
 
 

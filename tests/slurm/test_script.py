@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orlop.settings import SlurmSettings
-from orlop.slurm.script import directive, script, signal_lead
+from orlop.slurm.script import directive, script, signal_lead, start
 
 from .pods import SLURM, container, pod, site, spec_of
 
@@ -76,8 +76,20 @@ def test_bash_can_read_it(name):
 def test_the_agent_takes_the_shells_place_as_the_last_thing():
     last = script(spec_of(*CASES["site"])).splitlines()[-1]
     assert shlex.split(last) == [
-        "exec", "/usr/bin/python3", "-I", "/home/ann/.orlop/run/agent.pyz", "/home/ann/pod",
+        "exec", "$python", "-I", "/home/ann/.orlop/run/agent.pyz", "/home/ann/pod",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("python", "taken"), [("/bin/echo", "/bin/echo"), ("/no/such/python", "python3")]
+)
+def test_a_node_without_our_interpreter_takes_its_own(tmp_path, python, taken):
+    (tmp_path / "python3").write_text("#!/bin/sh\necho python3 $*\n")
+    (tmp_path / "python3").chmod(0o755)
+    lines = "\n".join(start((python, "the agent")))
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    said = subprocess.run(["bash"], input=lines, env=env, text=True, capture_output=True).stdout
+    assert said == ("the agent\n" if taken == python else "python3 the agent\n")
 
 
 def test_nothing_a_script_makes_is_readable_by_others():

@@ -9,7 +9,6 @@ import fcntl
 import os
 import resource
 import subprocess
-import sys
 import textwrap
 import time
 from pathlib import Path
@@ -131,27 +130,27 @@ asyncio.run(engine.submit(submission))
 """
 
 
-def control_plane(site: Site, submission, commands: Commands) -> subprocess.Popen[bytes]:
+def control_plane(
+    python: Path, site: Site, submission, commands: Commands
+) -> subprocess.Popen[bytes]:
     import json
 
     facts = [str(site.home), site.cluster_uid, str(submission.folder)]
     argument = json.dumps([*facts, dict(commands.environ), submission.pod])
-    source = Path(__file__).parents[2] / "src"
-    env = {**commands.environ, "PYTHONPATH": str(source)}
     code = textwrap.dedent(CONTROL_PLANE)
-    return subprocess.Popen([sys.executable, "-c", code, argument], env=env)
+    return subprocess.Popen([python, "-c", code, argument], env=dict(commands.environ), cwd="/")
 
 
 @pytest.mark.slurm
 @pytest.mark.parametrize(("before", "after"), [(1.5, 0.0), (0.0, 1.5)])
 async def test_a_control_plane_killed_in_the_middle_of_sbatch_submits_once(
-    rootless: Site, before, after
+    rootless: Site, installed_orlop: Path, before, after
 ):
     bin_folder = rootless.home / f"slow-{before}-{after}"
     rootless.home.mkdir(parents=True, exist_ok=True)
     commands = slow_sbatch(rootless, bin_folder, before, after)
     submission = rootless.submission()
-    killed = control_plane(rootless, submission, commands)
+    killed = control_plane(installed_orlop / "python", rootless, submission, commands)
     async with asyncio.timeout(20):
         while not starts(bin_folder):  # noqa: ASYNC110  what another process does
             await asyncio.sleep(0.02)
@@ -252,3 +251,24 @@ async def test_a_folder_that_cannot_be_written_is_told_with_the_remedy(rootless:
     submission.folder.rmdir()
     with pytest.raises(EngineUnavailable, match="No such file or directory; check space, quota"):
         await rootless.engine.submit(submission)
+
+
+@pytest.mark.slurm
+async def test_a_job_whose_number_found_no_room_is_found_again_and_not_submitted_twice(
+    rootless: Site,
+):
+    """A full disk or quota: sbatch succeeds, and what it prints is lost."""
+    folder = rootless.home / "full"
+    folder.mkdir(parents=True)
+    program = folder / "sbatch"
+    program.write_text('#!/bin/sh\n/usr/bin/sbatch "$@" > /dev/full\nexit 0\n')
+    program.chmod(0o755)
+    path = f"{folder}:{rootless.commands.environ['PATH']}"
+    environ = {**rootless.commands.environ, "PATH": path}
+    submission = rootless.submission()
+    broken = rootless.another_engine(commands=Commands(environ, timeout=20.0))
+    with pytest.raises(EngineUnavailable, match="check space and quota"):
+        await broken.submit(submission)
+    job = await broken.submit(submission)
+    assert await rootless.jobs_in_slurm() == [job]
+    await rootless.engine.cancel(job)

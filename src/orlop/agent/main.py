@@ -46,6 +46,7 @@ class Job:
         self.id = environ.get("ORLOP_JOB_ID") or environ.get("SLURM_JOB_ID") or str(os.getpid())
         self.restart = int(environ.get("SLURM_RESTART_COUNT") or 0)
         self.node = environ.get("SLURMD_NODENAME") or os.uname().nodename
+        self.kill_wait = float(environ.get(wellknown.KILL_WAIT_ENV) or 0)
 
 
 @value
@@ -67,6 +68,7 @@ def main(argv: list[str]) -> int:
         print("usage: python -I agent.pyz <pod folder>", file=sys.stderr)
         return USAGE
     folder = os.path.abspath(argv[1])
+    os.chdir("/")  # where the job was submitted may not exist, or not be for us, on this node
     close_on_exec()
     try:
         the_plan = plan.read(os.path.join(folder, wellknown.PLAN_FILE))
@@ -133,7 +135,7 @@ def _supervise(course: Course) -> int:
         return _give_up(course, str(error))
     machine = _life(course)
     supervisor = Supervisor(course.plan, machine, course.journal, workshop, course.folder)
-    supervisor.watch_signals()
+    supervisor.watch_signals(course.job.kill_wait)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     supervisor.begin(lambda: _started(course, workshop.version()))
     for condition in _conditions(course):
@@ -142,9 +144,12 @@ def _supervise(course: Course) -> int:
 
 
 def _run_with_uplink(course: Course, supervisor: Supervisor) -> int:
+    from .execs import Execs
+    from .sessions import Sessions
     from .uplink import Identity, Uplink
 
     job = course.job
+    supervisor.execs = Execs(supervisor.run_of, supervisor.now)
     uplink = Uplink(
         course.plan,
         Identity(job.id, job.restart, job.node),
@@ -152,6 +157,7 @@ def _run_with_uplink(course: Course, supervisor: Supervisor) -> int:
         course.journal,
         supervisor.post,
         supervisor.is_log_open,
+        Sessions(supervisor, supervisor.execs),
     )
     supervisor.on_records, supervisor.on_log = uplink.on_records, uplink.on_log
     uplink.start()

@@ -45,6 +45,7 @@ class Container:
     memory_limit: int
     cpu_limit: int  # thousandths of a core
     stdin: bool
+    stdin_once: bool
     tty: bool
     message_path: str
     message_policy: str
@@ -74,7 +75,6 @@ class Plan:
     pass_env: list[str]
     volumes: list[dict[str, Any]]
     containers: list[Container]  # init containers first, in order
-    kill_wait: float  # seconds from TERM to KILL when the engine ends the job; 0: not known
 
 
 def read(path: str) -> Plan:
@@ -101,7 +101,6 @@ def _plan(raw: dict[str, Any]) -> Plan:
         volumes=raw.get("volumes") or [],
         containers=[_container(c, True) for c in raw.get("initContainers") or []]
         + [_container(c, False) for c in raw["containers"]],
-        kill_wait=float(raw.get("killWait") or 0),
     )
 
 
@@ -135,6 +134,7 @@ def _container(raw: dict[str, Any], init: bool) -> Container:
         memory_limit=int(raw.get("memoryLimit") or 0),
         cpu_limit=int(raw.get("cpuLimit") or 0),
         stdin=bool(raw.get("stdin")),
+        stdin_once=bool(raw.get("stdinOnce")),
         tty=bool(raw.get("tty")),
         message_path=raw.get("terminationMessagePath") or "/dev/termination-log",
         message_policy=raw.get("terminationMessagePolicy") or "File",

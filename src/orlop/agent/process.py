@@ -16,6 +16,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+# Handled by the agent, or ignored by whoever started it (a shell's background does that to INT
+# and QUIT): a container's programs start with none of it.
+_RESET = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGCHLD,
+    signal.SIGPIPE,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGXFSZ,
+)
+
 
 def spawn(
     body: Callable[[], object],
@@ -32,7 +46,7 @@ def spawn(
         return pid
     try:
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGPIPE):
+        for number in _RESET:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.setsid()
@@ -102,16 +116,26 @@ def run_quickly(argv: list[str]) -> tuple[int, str]:
 
 def children(pid: int) -> list[int]:
     """The processes whose parent is `pid`, as far as /proc shows them."""
+    return _whose(1, pid)
+
+
+def session_of(leader: int) -> list[int]:
+    """The processes of the session that `leader` began, whether it still lives or not."""
+    return _whose(3, leader)
+
+
+def _whose(field: int, value: int) -> list[int]:
+    """The processes with a number in a field of their stat: state, parent, group, session."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:
-                    # After the name, which may hold anything: state, parent.
-                    parent = file.read().rpartition(b")")[2].split()[1]
+                    # After the name, which may hold anything.
+                    fields = file.read().rpartition(b")")[2].split()
             except OSError:
                 continue
-            if int(parent) == pid:
+            if int(fields[field]) == value:
                 found.append(int(name))
     return found
 

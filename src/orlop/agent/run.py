@@ -14,6 +14,10 @@ from .logs import LogFile, tail
 from .process import exit_of, first_child, spawn
 from .workshop import Prepared
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+
 READ_SIZE = 65536
 DRAIN_TIME = 2.0  # for what may hold pipes open after the container's end: escaped processes
 
@@ -34,6 +38,8 @@ class Run:
         self.refusal: str | None = None  # why it does not run
         self.is_told = False  # Life knows that it runs
         self.stdin = -1
+        self._console: socket.socket | None = None
+        self._taps: list[tuple[str, int]] = []  # of those who are attached: stream, descriptor
         self.launcher = self._start()
 
     @property
@@ -56,7 +62,12 @@ class Run:
 
     def _start(self) -> int:
         """Fork the launcher with the container's standard streams."""
-        if self.box.container.tty:
+        kept: dict[int, str] = {}
+        if self.launch.console:
+            self._listen()
+            null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            given = (null, null, null)
+        elif self.box.container.tty:
             ours, theirs = os.openpty()
             given, kept = (theirs, theirs, theirs), {ours: "stdout"}
             self.stdin = os.dup(ours)
@@ -66,8 +77,7 @@ class Run:
             in_read = self._make_stdin()
             given, kept = (in_read, out_write, err_write), {out_read: "stdout", err_read: "stderr"}
         for fd, stream in kept.items():
-            self._watch(fd)
-            self._streams[fd] = stream
+            self._add_stream(fd, stream)
         if self.launch.status:
             flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
             self._status_fd = os.open(self.launch.status, flags)
@@ -78,6 +88,33 @@ class Run:
             for fd in set(given):
                 os.close(fd)
 
+    def _add_stream(self, fd: int, stream: str) -> None:
+        self._watch(fd)
+        self._streams[fd] = stream
+
+    def _listen(self) -> None:
+        import socket  # not before a container wants a terminal
+
+        self._console = socket.socket(socket.AF_UNIX)
+        self._console.bind(self.launch.console)
+        self._console.listen(1)
+
+    def _take_console(self) -> None:
+        """The terminal that the launcher has left for us before it ended."""
+        import socket
+
+        if self._console is None:
+            return
+        with self._console:
+            self._console.settimeout(1.0)
+            with self._console.accept()[0] as connection:
+                fds = socket.recv_fds(connection, 1024, 1)[1]
+        self._console = None
+        for fd in fds:
+            os.set_inheritable(fd, False)
+            self.stdin = os.dup(fd)
+            self._add_stream(fd, "stdout")
+
     def _make_stdin(self) -> int:
         """The container's end of its standard input, which is empty unless it asks for one."""
         if not self.box.container.stdin:
@@ -85,7 +122,7 @@ class Run:
         read_end, self.stdin = os.pipe()
         return read_end
 
-    def _close_stdin(self) -> None:
+    def close_stdin(self) -> None:
         if self.stdin >= 0:
             os.close(self.stdin)
             self.stdin = -1
@@ -118,8 +155,27 @@ class Run:
     def _take(self, stream: str, data: bytes) -> None:
         if self.pid:
             self.log.feed(stream, data)
+            self._show(stream, data)
         else:
             self._early.append((stream, data))
+
+    def tap(self, stream: str, fd: int) -> None:
+        """Write what the container prints from now on to a descriptor as well; owns it."""
+        os.set_blocking(fd, False)
+        self._taps.append((stream, fd))
+
+    def _show(self, stream: str, data: bytes) -> None:
+        for tap in [tap for tap in self._taps if tap[0] == stream]:
+            try:
+                is_whole = os.write(tap[1], data) == len(data)
+            except OSError:  # full: who is too slow is let go, the container never waits
+                is_whole = False
+            if not is_whole:
+                self._untap(tap)
+
+    def _untap(self, tap: tuple[str, int]) -> None:
+        self._taps.remove(tap)
+        os.close(tap[1])
 
     def _look_for_start(self) -> None:
         """A container may be quicker than the news that it runs."""
@@ -166,6 +222,7 @@ class Run:
                 self.on_exit(status, now)
                 return
         elif status == 0:
+            self._take_console()
             if not self.pid:
                 self._runs_as(_number_in(self.launch.pid_file))
             return
@@ -206,8 +263,12 @@ class Run:
 
     def close(self) -> None:
         self.stop_draining()
+        for tap in list(self._taps):
+            self._untap(tap)
         self._close_status()
-        self._close_stdin()
+        if self._console is not None:
+            self._console.close()
+        self.close_stdin()
         self.log.close()
         self._runtime.remove(self.box)
         self.cgroup.remove()

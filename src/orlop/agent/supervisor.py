@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from .execs import Execs
 
 JOURNAL_RETRY = 1.0  # seconds between attempts to write to a full disk
 JOURNAL_RETRIES = 5  # at the end of the pod, when all else is done
@@ -55,7 +56,10 @@ class Supervisor:
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._poll.register(self._wake_read, select.POLLIN)
         self._inbox: list[life.Event] = []
+        self._grace = plan.pod.grace  # what a signal of the engine's leaves of it
         self._exit_code: int | None = None
+        self._calls: list[Callable[[], None]] = []
+        self.execs: Execs | None = None  # until the line home is there, nobody can ask for one
         self.on_records: Callable[[], None] = lambda: None
         self.on_log: Callable[[], None] = lambda: None
 
@@ -64,27 +68,39 @@ class Supervisor:
     def post(self, event: life.Event) -> None:
         """Hand over an event from another thread."""
         self._inbox.append(event)
+        self._wake()
+
+    def call(self, what: Callable[[], None]) -> None:
+        """Have something done in this thread; asked from another."""
+        self._calls.append(what)
+        self._wake()
+
+    def _wake(self) -> None:
         try:
             os.write(self._wake_write, b"\0")
         except BlockingIOError:
             pass  # it will wake anyway
+
+    def run_of(self, name: str) -> Run | None:
+        """The present run of a container, if it has one."""
+        return self._runs.get(name)
 
     def is_log_open(self, name: str, restart: int) -> bool:
         """Whether more lines may come (asked by the uplink)."""
         run = self._runs.get(name)
         return run is not None and run.box.restart == restart
 
-    def watch_signals(self) -> None:
+    def watch_signals(self, kill_wait: float) -> None:
+        """`kill_wait`: seconds from the engine's TERM to its KILL; 0 where it is not known."""
+        grace = self._plan.pod.grace
+        self._grace = min(grace, max(kill_wait - 2, 1)) if kill_wait else grace
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_terminate)
 
     def _on_terminate(self, *_: object) -> None:
-        grace, kill_wait = self._plan.pod.grace, self._plan.kill_wait
-        if kill_wait:  # the engine's KILL comes then, whatever the pod asked for
-            grace = min(grace, max(kill_wait - 2, 1))
-        self._inbox.append(life.Terminate("signal", grace))
+        self._inbox.append(life.Terminate("signal", self._grace))
 
     def record(self, fields: dict[str, Any]) -> None:
         """Add to the journal; durable with the next turn."""
@@ -110,6 +126,7 @@ class Supervisor:
             for fd, _ in self._poll.poll(self._timeout()):
                 self._on_readable(fd)
             self._turn()
+        self._let_go()
         for _ in range(JOURNAL_RETRIES):
             if self._journal.is_behind:
                 time.sleep(JOURNAL_RETRY)
@@ -125,18 +142,31 @@ class Supervisor:
             self._settle(run)
         while self._inbox:
             self._observe(self._inbox.pop(0))
+        while self._calls:
+            self._calls.pop(0)()
+        if self.execs is not None:
+            self.execs.tick()
         deadline = self._life.next_deadline()
         if deadline is not None and self.now() >= deadline:
             self._observe(life.Tick())
         self._flush()
 
+    def _let_go(self) -> None:
+        """Tell those who ran commands in containers that these have ended."""
+        while self._calls:
+            self._calls.pop(0)()
+        if self.execs is not None:
+            self.execs.abandon()
+
     def _timeout(self) -> int | None:
         """Milliseconds until something is due."""
         times = [run.drain_until for run in self._runs.values()]
+        if self.execs is not None:
+            times.append(self.execs.next_deadline())
         due = [when for when in (*times, self._life.next_deadline()) if when is not None]
         if self._journal.is_behind:
             due.append(self.now() + JOURNAL_RETRY)
-        if self._inbox:
+        if self._inbox or self._calls:
             return 0
         return max(0, int((min(due) - self.now()) * 1000) + 1) if due else None
 
@@ -200,6 +230,8 @@ class Supervisor:
             self._on_exit(pid, status)
 
     def _on_exit(self, pid: int, status: int) -> None:
+        if self.execs is not None and self.execs.on_exit(pid, status):
+            return
         for run in self._runs.values():
             if pid == run.launcher:
                 run.on_launcher_exit(status, self.now())
@@ -244,4 +276,6 @@ class Supervisor:
             for pid in strays:
                 os.kill(pid, signal.SIGKILL)
             for pid in strays:
-                os.waitpid(pid, 0)
+                _, status = os.waitpid(pid, 0)
+                if self.execs is not None:
+                    self.execs.on_exit(pid, status)

@@ -54,6 +54,11 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(flags))
 
 
+def setns(fd: int) -> None:
+    """Enter the namespace of an open file of /proc/<pid>/ns."""
+    _check(_libc.setns(fd, 0))
+
+
 def sethostname(name: str) -> None:
     raw = name.encode()
     _check(_libc.sethostname(raw, len(raw)))

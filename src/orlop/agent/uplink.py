@@ -1,8 +1,8 @@
-"""The agent's line home: dials the kubelet for ever, tells it the journal, streams logs.
+"""The agent's line home: dials the kubelet for ever, tells it the journal, streams logs and more.
 
-A thread of its own, started after the first containers; it reads the journal and the log files
-and hands wishes of the kubelet to the supervisor, so that nothing that happens to the line can
-hold up the pod. It writes no file.
+A thread of its own, started after the first containers; it reads the journal and the log files,
+carries sessions (commands, attachments, ports) and hands wishes of the kubelet to the supervisor,
+so that nothing that happens to the line can hold up the pod. It writes no file.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from .lean import loads, value
 from .life import Terminate
 from .logs import LogReader
 from .plan import Plan
+from .sessions import Sessions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,12 +52,15 @@ class Uplink:
         journal: Journal,
         post: Callable[[Terminate], None],
         is_log_open: Callable[[str, int], bool],
+        sessions: Sessions,
     ) -> None:
         self._plan, self._identity, self._folder = plan, identity, folder
         self._journal, self._post, self._is_log_open = journal, post, is_log_open
         self._names = {container.name for container in plan.containers}
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._readers: dict[int, LogReader] = {}
+        self._sessions = sessions
+        sessions.wake = self._wake
         self._told = self._acked = 0
         self._complaints: set[str] = set()
         self._is_welcome = False
@@ -139,7 +143,8 @@ class Uplink:
         identity = self._identity
         hello = {"job": identity.job, "restart": identity.restart, "node": identity.node}
         try:
-            link.tell({"type": "hello", **hello, "seq": self._journal.seq})
+            can = {"streams": wellknown.STREAMS_VERSION}
+            link.tell({"type": "hello", **hello, "seq": self._journal.seq, **can})
             self._converse(link)
         except Broken:
             pass  # gone: dial again
@@ -149,29 +154,38 @@ class Uplink:
             for reader in self._readers.values():
                 reader.close()
             self._readers.clear()
+            self._sessions.close()
             link.close()
 
     def _converse(self, link: Link) -> None:
         heard, has_more = time.monotonic(), False
-        poll = select.poll()
-        poll.register(self._wake_read, select.POLLIN)
         while not self._done.is_set():
-            wants_write = select.POLLOUT if link.backlog else 0
-            poll.register(link.fileno(), select.POLLIN | wants_write)
             can_go_on = has_more and link.backlog < BACKLOG
-            for fd, _ in poll.poll(0 if can_go_on else int(SILENCE * 1000)):
-                if fd == self._wake_read:
-                    self._drain_wakeups()
+            self._wait(link, 0.0 if can_go_on else self._sessions.timeout(SILENCE))
             for stream, payload in link.receive():
                 heard = time.monotonic()
                 if stream == 0:
                     self._on_message(link, loads(payload))
+                else:
+                    self._sessions.on_data(stream, payload)
             if time.monotonic() - heard > SILENCE:
                 raise Broken("silence")
             self._tell_records(link)
             has_more = self._pump_logs(link)
+            self._sessions.turn()
             link.flush()
             self._check_done(link)
+
+    def _wait(self, link: Link, timeout: float) -> None:
+        """Until something can be done; then all that can be done for sessions."""
+        poll = select.poll()
+        poll.register(self._wake_read, select.POLLIN)
+        poll.register(link.fileno(), select.POLLIN | (select.POLLOUT if link.backlog else 0))
+        self._sessions.register(poll, link.backlog < BACKLOG)
+        ready = [fd for fd, _ in poll.poll(int(timeout * 1000 + 0.999))]
+        if self._wake_read in ready:
+            self._drain_wakeups()
+        self._sessions.on_ready(ready, lambda: link.backlog < BACKLOG)
 
     def _drain_wakeups(self) -> None:
         try:
@@ -197,6 +211,10 @@ class Uplink:
             reader = self._readers.pop(int(message["stream"]), None)
             if reader is not None:
                 reader.close()
+            else:
+                self._sessions.on_message(link, message)
+        else:
+            self._sessions.on_message(link, message)
 
     def _tell_records(self, link: Link) -> None:
         if self._is_welcome:
@@ -236,5 +254,6 @@ class Uplink:
 
     def _check_done(self, link: Link) -> None:
         told_all = self._is_welcome and self._acked >= self._journal.seq
-        if self._is_ending and told_all and not self._readers and not link.backlog:
+        is_idle = not self._readers and not self._sessions and not link.backlog
+        if self._is_ending and told_all and is_idle:
             self._done.set()

@@ -77,6 +77,16 @@ async def stored(kind: Kind, obj: Obj) -> Obj:
     return obj if view is None else view.to_stored(obj)
 
 
+def converted(kind: Kind, obj: Obj, wanted: Kind) -> Obj:
+    """An object of one kind as another kind of the same bucket shows it."""
+    if wanted.custom is not None:
+        copy: Obj = msgspec.json.decode(msgspec.json.encode(obj))
+        return wanted.custom.read({**copy, "apiVersion": wanted.api_version})
+    former, view = _view(kind), _view(wanted)
+    kept = obj if former is None else former.to_stored(obj)
+    return kept if view is None else view.from_stored(kept)
+
+
 def is_view(kind: Kind) -> bool:
     """Whether the stored bytes are not what clients of this kind must see."""
     return kind.custom is not None or _view(kind) is not None

@@ -16,7 +16,8 @@ from ..api.kinds import Kind, Kinds, Subresource, subresource
 from ..api.objects import Obj
 from .negotiation import clauses
 
-SERVED_SUBRESOURCES = ("status", "scale", "binding", "eviction", "finalize", "log")
+CONNECT = ("exec", "attach", "portforward")
+SERVED_SUBRESOURCES = ("status", "scale", "binding", "eviction", "finalize", "log", *CONNECT)
 _GROUP = "apidiscovery.k8s.io"
 _AGGREGATED = "APIGroupDiscoveryList"
 

@@ -7,31 +7,34 @@ none of them knows who may call it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from aiohttp import web
 
 from ..api.kinds import Kind, subresource
 from ..api.schema.strict import duplicate_fields
-from ..errors import UnsupportedMediaType
 from . import options
 from .authentication import User
-from .body import decode_json, media_type_of
+from .authorization import Authorizer
+from .body import apply_body, decode_json, media_type_of
 from .conversion import bucket_of, ready
-from .discovery import SERVED_SUBRESOURCES
+from .discovery import CONNECT, SERVED_SUBRESOURCES
 from .failures import method_not_supported, no_such_path, unsupported_media_type
 from .http import answer, answer_pieces, read, read_object
 from .kubelet import KubeletClient
 from .negotiation import PLAIN, Form, form_of
 from .registry import Call, Registry
 from .render import Renderer, value
-from .requestinfo import RequestInfo
+from .requestinfo import RequestInfo, flag
 from .reviews import Reviews
 from .streams import copy_log, watch_over_http, watch_over_websocket
 from .subresources.binding import bind
+from .subresources.connect import connect
 from .subresources.eviction import evict
 from .subresources.finalize import finalize
 from .subresources.log import open_log
-from .subresources.scale import get_scale, patch_scale, update_scale
+from .subresources.scale import apply_scale, get_scale, patch_scale, update_scale
+from .verbs.apply import apply
 from .verbs.create import create
 from .verbs.delete import delete, options_from, returns_object, status_of
 from .verbs.deletecollection import deletecollection
@@ -47,8 +50,15 @@ _Answer = Awaitable[web.StreamResponse]
 
 
 class Dispatcher:
-    def __init__(self, registry: Registry, reviews: Reviews, kubelet: KubeletClient) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        authorizer: Authorizer,
+        reviews: Reviews,
+        kubelet: KubeletClient,
+    ) -> None:
         self._registry = registry
+        self._authorizer = authorizer
         self._reviews = reviews
         self._kubelet = kubelet
         self._verbs: dict[str, Callable[[web.BaseRequest, Call], _Answer]] = {
@@ -72,6 +82,7 @@ class Dispatcher:
             ("eviction", "create"): self._evict,
             ("finalize", "update"): self._finalize,
             ("log", "get"): self._log,
+            **{(name, verb): self._connect for name in CONNECT for verb in ("get", "create")},
         }
 
     async def serve(
@@ -87,8 +98,12 @@ class Dispatcher:
             name=info.name,
             subresource=info.subresource,
             dry_run=options.dry_run(query),
-            field_manager=query.get("fieldManager", ""),
+            field_manager=options.field_manager(query, info.verb, is_apply=_is_apply(request)),
+            user_agent=request.headers.get("User-Agent", ""),
             field_validation=options.field_validation(query),
+            authorize_create=lambda: self._authorizer.check(
+                user, replace(info, verb="create"), kind
+            ),
         )
         if kind.custom is not None and kind.custom.warning:
             call.warnings.append(kind.custom.warning)
@@ -161,12 +176,23 @@ class Dispatcher:
         )
 
     async def _patch(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        if _is_apply(request):
+            return await self._apply(request, call)
         renderer = self._renderer(request, call)
         media_type, body = await self._patch_body(request)
         record = await patch(self._registry, call, media_type, body)
         return answer(
             await renderer.ready(record), renderer.form.media_type, warnings=call.warnings
         )
+
+    async def _apply(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        renderer = self._renderer(request, call)
+        config = await self._configuration(request, call)
+        done = await apply(self._registry, call, config, force=flag(request.query, "force"))
+        code = 201 if done.is_new else 200
+        media_type = renderer.form.media_type
+        body = await renderer.ready(done.record)
+        return answer(body, media_type, code=code, warnings=call.warnings)
 
     async def _delete(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)
@@ -201,6 +227,10 @@ class Dispatcher:
         return self._plain(request, await update_scale(self._registry, call, body))
 
     async def _patch_scale(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        if _is_apply(request):
+            config, force = await self._configuration(request, call), flag(request.query, "force")
+            scale = await apply_scale(self._registry, call, config, force=force)
+            return self._plain(request, scale)
         media_type, body = await self._patch_body(request)
         return self._plain(request, await patch_scale(self._registry, call, media_type, body))
 
@@ -220,6 +250,9 @@ class Dispatcher:
     async def _log(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         async with open_log(self._registry, call, self._kubelet, request.query) as source:
             return await copy_log(request, source)
+
+    async def _connect(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        return await connect(self._registry, call, self._kubelet, request)
 
     # What they share
 
@@ -248,15 +281,22 @@ class Dispatcher:
 
     async def _patch_body(self, request: web.BaseRequest) -> tuple[str, object]:
         media_type = media_type_of(request.headers.get("Content-Type", ""))
-        if media_type == APPLY:
-            raise UnsupportedMediaType(
-                "server-side apply is not served yet; apply without --server-side, or patch with "
-                f"one of {', '.join(MEDIA_TYPES.values())}"
-            )
         if media_type not in MEDIA_TYPES.values():
-            raise unsupported_media_type(list(MEDIA_TYPES.values()))
+            raise unsupported_media_type([*MEDIA_TYPES.values(), APPLY])
         return media_type, decode_json(await read(request))
+
+    async def _configuration(self, request: web.BaseRequest, call: Call) -> object:
+        """The body of an apply patch: YAML, which JSON is too."""
+        config, duplicates = apply_body(await read(request))
+        call.duplicates = duplicates
+        return config
 
     async def _optional(self, request: web.BaseRequest) -> object:
         data = await read(request)
         return await read_object(request) if data.strip() else None
+
+
+def _is_apply(request: web.BaseRequest) -> bool:
+    if request.method != "PATCH":
+        return False
+    return media_type_of(request.headers.get("Content-Type", "")) == APPLY

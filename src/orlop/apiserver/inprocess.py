@@ -40,6 +40,7 @@ class InProcessApi:
     def __init__(self, registry: Registry, user: User) -> None:
         self._registry = registry
         self._user = user
+        self._manager = user.name.removeprefix("system:")  # kubelet, kube-scheduler, ...
 
     def _call(self, kind: Kind, key: Key, subresource: str = "") -> Call:
         # A component names a custom resource by its names alone; what is served has its schema.
@@ -47,7 +48,15 @@ class InProcessApi:
         if served is None:
             raise no_such_path()
         kind, namespace = served, key.namespace if served.namespaced else ""
-        return Call(self._user, kind, namespace, key.name, subresource, field_validation="Ignore")
+        return Call(
+            self._user,
+            kind,
+            namespace,
+            key.name,
+            subresource,
+            field_manager=self._manager,
+            field_validation="Ignore",
+        )
 
     async def get(self, kind: Kind, key: Key) -> Obj:
         call = self._call(kind, key)

@@ -6,17 +6,33 @@ whole answer; when our client goes, the kubelet's answer is dropped.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
 
 import aiohttp
+from yarl import URL
 
 from .. import wellknown
 from ..api.objects import Obj
 from ..errors import InternalError
 
 _CONNECT_TIMEOUT = 5.0
+_ANSWER_TIMEOUT = 30.0  # for an upgrade: it may have to wait for an agent
+_MAX_HEAD = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Upgraded:
+    """A connection to a kubelet after the head of its answer to an upgrade."""
+
+    code: int
+    head: bytes  # as it came, with the empty line
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
 
 
 class KubeletClient:
@@ -41,9 +57,46 @@ class KubeletClient:
             async with response:
                 yield response
             return
-        name = node["metadata"]["name"]
-        tried = "; ".join(failures) or "the node has no InternalIP or no kubelet port"
-        raise InternalError(f"the kubelet of node {name} cannot be reached: {tried}")
+        raise _unreachable(node, failures)
+
+    @asynccontextmanager
+    async def upgrade(
+        self, node: Obj, method: str, path: URL, headers: Mapping[str, str]
+    ) -> AsyncIterator[Upgraded]:
+        """Ask the node's kubelet for another protocol; what follows its answer is not looked at."""
+        failures: list[str] = []
+        for url in urls_of(node):
+            try:
+                upgraded = await self._dial(URL(url), method, path, headers)
+            except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
+                failures.append(f"{url}: {error or type(error).__name__}")
+                continue
+            try:
+                yield upgraded
+            finally:
+                upgraded.writer.close()
+            return
+        raise _unreachable(node, failures)
+
+    async def _dial(self, url: URL, method: str, path: URL, headers: Mapping[str, str]) -> Upgraded:
+        async with asyncio.timeout(_CONNECT_TIMEOUT):
+            reader, writer = await asyncio.open_connection(
+                url.host,
+                url.port,
+                ssl=self._tls or True,
+                server_hostname=wellknown.AGENT_SERVER_NAME,
+                limit=_MAX_HEAD,
+            )
+        try:
+            lines = [f"{method} {path.raw_path_qs} HTTP/1.1", f"Host: {url.host}:{url.port}"]
+            lines += [f"{name}: {text}" for name, text in headers.items()]
+            writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+            async with asyncio.timeout(_ANSWER_TIMEOUT):
+                head = await reader.readuntil(b"\r\n\r\n")
+            return Upgraded(HTTPStatus(int(head.split(b" ", 2)[1])), head, reader, writer)
+        except BaseException:
+            writer.close()
+            raise
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -56,6 +109,12 @@ class KubeletClient:
         if self._session is not None:
             await self._session.close()
             self._session = None
+
+
+def _unreachable(node: Obj, failures: list[str]) -> InternalError:
+    name = node["metadata"]["name"]
+    tried = "; ".join(failures) or "the node has no InternalIP or no kubelet port"
+    return InternalError(f"the kubelet of node {name} cannot be reached: {tried}")
 
 
 def urls_of(node: Obj) -> list[str]:

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..api.kinds import Kind
+from ..api.validation.errors import bad_value, forbidden, invalid, required, too_long
 from ..errors import Invalid
 from .failures import bad_request
 from .fieldcheck import LEVELS
+from .registry import MAX_MANAGER
 from .requestinfo import flag
 from .selection import select
 from .verbs.delete import DeleteOptions
@@ -40,6 +42,24 @@ def field_validation(query: Query) -> str:
             '"", "Ignore", "Strict", "Warn"'
         )
     return value
+
+
+def field_manager(query: Query, verb: str, *, is_apply: bool = False) -> str:
+    """The name a client gives itself; an apply must have one. As ValidatePatchOptions."""
+    name = query.get("fieldManager", "")
+    problems = []
+    if is_apply and not name:
+        problems.append(required("fieldManager", "is required for apply patch"))
+    if len(name.encode()) > MAX_MANAGER:
+        problems.append(too_long("fieldManager", MAX_MANAGER))
+    if not name.isprintable():
+        problems.append(bad_value("fieldManager", name, "should only contain printable characters"))
+    if verb == "patch" and "force" in query and not is_apply:
+        problems.append(forbidden("force", "may not be specified for non-apply patch"))
+    if problems:
+        options = f"{verb.capitalize()}Options"
+        raise invalid(Kind("meta.k8s.io", "v1", options, "", namespaced=False), "", problems)
+    return name
 
 
 def list_options(kind: Kind, query: Query) -> ListOptions:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..api.kinds import Kind
+from ..api.managedfields.builtin import Shapes
 from ..api.objects import Key
 from ..api.schema import Schema
 from ..api.times import rfc3339
@@ -22,6 +23,8 @@ from .authentication import User
 from .conversion import bucket_of
 from .customresources.served import ServedKinds
 from .failures import not_found
+
+MAX_MANAGER = 128  # bytes of the name of a field manager
 
 
 @dataclass(slots=True)
@@ -35,9 +38,18 @@ class Call:
     subresource: str = ""
     dry_run: bool = False
     field_manager: str = ""
+    user_agent: str = ""
     field_validation: str = "Warn"
     warnings: list[str] = field(default_factory=list)
     duplicates: list[str] = field(default_factory=list)  # fields that the body names twice
+
+    # Raises Forbidden where a write that would create the object needs a right of its own.
+    authorize_create: Callable[[], None] = lambda: None
+
+    @property
+    def manager(self) -> str:
+        """Whose write it is, where the caller does not say: by what program it came."""
+        return self.field_manager or manager_of(self.user_agent)
 
     @property
     def key(self) -> Key:
@@ -54,6 +66,11 @@ class Registry:
     new_uid: Callable[[], str] = lambda: str(uuid.uuid4())
     rng: random.Random = field(default_factory=random.SystemRandom)
     watches: set[Watch] = field(default_factory=set)  # those that clients read now
+    shapes: Shapes = field(init=False)  # what merges, and how, of each kind
+
+    def __post_init__(self) -> None:
+        self.shapes = Shapes(self.schema)
+        self.kinds.shapes = self.shapes
 
     def end_watches(self) -> None:
         """Let every watch end as if its time were over, so that the server can stop."""
@@ -76,3 +93,9 @@ class Registry:
         if record is None:
             raise not_found(call.kind, call.name)
         return record
+
+
+def manager_of(user_agent: str) -> str:
+    """`kubectl` of `kubectl/v1.32.0 (linux/amd64)`. As handlers/create.go: prefixFromUserAgent."""
+    printable = "".join(one for one in user_agent.partition("/")[0] if one.isprintable())
+    return printable.encode()[:MAX_MANAGER].decode(errors="ignore")

@@ -26,6 +26,8 @@ class Reviews:
         if not isinstance(body, dict):
             raise bad_request("the body of the request must be a review")
         spec = body.get("spec") or {}
+        if not isinstance(spec, dict):
+            raise bad_request(f"spec: expected the object of a {call.kind.kind}, found {spec!r}")
         status = self._status(call, spec)
         return {
             "kind": call.kind.kind,

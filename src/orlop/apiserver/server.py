@@ -99,7 +99,7 @@ class ApiServer:
     def _handler(self) -> Handler:
         authorizer = Authorizer(self._rbac)
         reviews = Reviews(authorizer, self._rbac)
-        dispatcher = Dispatcher(self.registry, reviews, self._kubelet)
+        dispatcher = Dispatcher(self.registry, authorizer, reviews, self._kubelet)
         store = self.registry.store
         health = Checks(
             {"ping": lambda: True, "store": lambda: store.is_writable},
@@ -108,7 +108,7 @@ class ApiServer:
         return Handler(self.registry, authorizer, dispatcher, health)
 
     def client(self, user: str, groups: Sequence[str] = ()) -> InProcessApi:
-        """The API for our own components."""
+        """The API for our own components; the user's name is that of the manager of its fields."""
         return InProcessApi(self.registry, user_of(user, groups))
 
     async def stop(self) -> None:

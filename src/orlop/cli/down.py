@@ -63,12 +63,17 @@ def command(purge: bool, yes: bool) -> None:
 def stop(paths: Paths, settings: Settings) -> None:
     running = resident(paths)
     if running is None:
-        click.echo("Orlop is not running")
+        waiting = in_job.cancel_all(paths, settings)
+        if waiting:
+            click.echo(f"took the control plane's job out of the queue: {', '.join(waiting)}")
+        else:
+            click.echo("Orlop is not running")
         return
     if not end(running, settings, paths):
         text = f"the control plane on {running} did not end within {GRACE:.0f} s"
         raise HomeInUse(f"{text}; see {paths.log_file}, or end it with `kill -9 {running.pid}`")
     click.echo(f"stopped the control plane on {running}")
+    in_job.cancel_all(paths, settings)
 
 
 def end(running: Record, settings: Settings, paths: Paths) -> bool:
@@ -112,7 +117,11 @@ def remove(paths: Paths) -> None:
     if left:
         click.echo(f"left {paths.home}: it also holds {', '.join(left[:5])}")
         return
-    paths.home.rmdir()
+    try:
+        paths.home.rmdir()
+    except OSError as error:  # a mount point, or in a folder that is not ours
+        click.echo(f"emptied {paths.home}; the folder itself stays: {error.strerror}")
+        return
     click.echo(f"removed {paths.home}")
 
 

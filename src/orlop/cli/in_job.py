@@ -1,7 +1,8 @@
 """The control plane as a Slurm job of its own, where login nodes kill what stays.
 
 Called by `up --in-job` and `down`. The job runs `serve` on a compute node, in the same home; it
-may be requeued, and then goes on where it was. Its log is the control plane's log.
+may be requeued, and then goes on where it was. Its log is the control plane's log. A home has one
+such job at a time, known by its comment while it waits in the queue and has no record yet.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import time
+from pathlib import Path
 
 import click
 
@@ -31,20 +33,27 @@ CPUS, MEMORY = 1, "1G"
 def start(
     paths: Paths, settings: Settings, engine: str, arguments: list[str], flags: str
 ) -> Record:
-    """Submits the job and returns when its control plane answers; an interrupt leaves it queued."""
+    """Submits the job, unless one waits already, and returns when its control plane answers; an
+    interrupt leaves it queued.
+    """
     if engine != SLURM:
         raise ConfigError("--in-job needs Slurm, which was not found here; see `orlop doctor`")
     commands = Commands.of_process(settings.slurm.command_timeout)
     paths.log.mkdir(mode=0o700, exist_ok=True)
-    job = asyncio.run(_submit(paths, settings, commands, arguments, flags))
-    click.echo(f"  {'job':<11} {job} submitted; Ctrl-C leaves it in the queue")
+    waiting = asyncio.run(_living(paths, commands))
+    job = waiting[0] if waiting else ""
+    how = f"{job} of an earlier `orlop up --in-job` waits already"
+    if not job:
+        job = asyncio.run(_submit(paths, settings, commands, arguments, flags))
+        how = f"{job} submitted"
+    click.echo(f"  {'job':<11} {how}; Ctrl-C leaves it in the queue")
     return asyncio.run(_until_up(paths, commands, job))
 
 
 async def _submit(
     paths: Paths, settings: Settings, commands: Commands, arguments: list[str], flags: str
 ) -> str:
-    path = paths.run / "control-plane.sh"
+    path = _script_file(paths)
     write_private(path, script(_job(paths, settings, arguments)), mode=0o700)
     more = [*settings.slurm.flags, *shlex.split(flags)]
     answer = await commands.run("sbatch", "--parsable", *more, str(path))
@@ -60,10 +69,10 @@ def _job(paths: Paths, settings: Settings, arguments: list[str]) -> JobSpec:
     options: list[Option] = [
         ("job-name", settings.name),
         # Not the comment of a pod's job, by which the kubelet knows its own.
-        ("comment", f"orlop-control-plane:{ensure_cluster_uid(paths)}"),
+        ("comment", _comment(ensure_cluster_uid(paths))),
         ("cpus-per-task", str(CPUS)),
         ("mem", MEMORY),
-        ("output", str(paths.log_file)),
+        ("output", str(paths.log_file).replace("%", "%%")),  # sbatch replaces %j and the like
         ("open-mode", "append"),
         ("requeue", None),
         # A minute before its time is over it stops in order; pods run on without it.
@@ -79,6 +88,34 @@ def _job(paths: Paths, settings: Settings, arguments: list[str]) -> JobSpec:
         prologue=settings.slurm.prologue,
         title="the control plane",
     )
+
+
+def _script_file(paths: Paths) -> Path:
+    return paths.run / "control-plane.sh"
+
+
+def _comment(uid: str) -> str:
+    return f"orlop-control-plane:{uid}"
+
+
+async def _living(paths: Paths, commands: Commands) -> list[str]:
+    """Jobs of this home's control plane that run or wait, the oldest first."""
+    text = await commands.run("squeue", "--me", "--local", "-h", "-S", "i", "-o", "%A|%k")
+    comment = _comment(ensure_cluster_uid(paths))
+    rows = (line.strip().partition("|") for line in text.splitlines())
+    return [job for job, _, words in rows if words == comment]
+
+
+def cancel_all(paths: Paths, settings: Settings) -> list[str]:
+    """Takes every such job out of the queue, so that none starts after `down`; which they were."""
+    if not _script_file(paths).exists():  # none was ever submitted, and there may be no Slurm
+        return []
+    commands = Commands.of_process(settings.slurm.command_timeout)
+    jobs = asyncio.run(_living(paths, commands))
+    if jobs:
+        asyncio.run(commands.run("scancel", *jobs))
+    _script_file(paths).unlink()
+    return jobs
 
 
 async def _until_up(paths: Paths, commands: Commands, job: str) -> Record:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ..errors import Error
+from ..errors import Error, HomeInUse
 from ..settings import Paths
 from .readiness import awaited
 from .record import Record, birth_of
@@ -27,7 +27,10 @@ class StartFailed(Error):
 
 
 def start(paths: Paths, flags: list[str]) -> Record:
-    """Returns when the API server answers; raises when the process ends before."""
+    """Returns when the API server answers; raises when the process ends before.
+
+    HomeInUse where another `up`, here or on another host, was quicker.
+    """
     paths.log.mkdir(mode=0o700, parents=True, exist_ok=True)
     _rotate(paths.log_file)
     read, write = os.pipe()
@@ -44,7 +47,11 @@ def start(paths: Paths, flags: list[str]) -> Record:
             env={**os.environ, "ORLOP_HOME": str(paths.home)},
         )
     os.close(write)
-    record, why = awaited(read)
+    try:
+        record, why = awaited(read)
+    except HomeInUse:
+        child.wait()
+        raise
     if record is None:
         child.wait()
         raise StartFailed(_explained(paths.log_file, where, why))

@@ -10,6 +10,7 @@ import json
 import os
 from dataclasses import asdict
 
+from ..errors import HomeInUse
 from .record import Record
 
 
@@ -20,8 +21,9 @@ class Readiness:
     def up(self, record: Record) -> None:
         self._tell({"up": asdict(record)})
 
-    def failed(self, why: str) -> None:
-        self._tell({"failed": why})
+    def failed(self, why: str, *, is_in_use: bool = False) -> None:
+        """`is_in_use`: another control plane was quicker to move into the home."""
+        self._tell({"failed": why, "in_use": is_in_use})
 
     def _tell(self, message: dict[str, object]) -> None:
         if self._descriptor < 0:
@@ -35,7 +37,10 @@ class Readiness:
 
 
 def awaited(descriptor: int) -> tuple[Record | None, str]:
-    """Blocks until the other side has spoken or died: its record, or why there is none."""
+    """Blocks until the other side has spoken or died: its record, or why there is none.
+
+    HomeInUse where that is because the home has a control plane, or is just getting one.
+    """
     with os.fdopen(descriptor, "rb") as pipe:
         line = pipe.readline()
     if not line:
@@ -43,4 +48,6 @@ def awaited(descriptor: int) -> tuple[Record | None, str]:
     message = json.loads(line)
     if "up" in message:
         return Record(**message["up"]), ""
+    if message["in_use"]:
+        raise HomeInUse(str(message["failed"]))
     return None, str(message["failed"])

@@ -21,6 +21,7 @@ import click
 from .. import __version__, errors, log, pki
 from ..agent.build import build as build_agent
 from ..apiserver import ApiServer
+from ..client.api import Api
 from ..client.informer import Informers
 from ..controllers.manager import ControllerManager
 from ..files import write_private
@@ -64,7 +65,7 @@ def run(paths: Paths, settings: Settings, engine: str, ready: Readiness, *, job:
             plane = ControlPlane(paths, settings, engine, tenancy)
             asyncio.run(plane.run(ready, job))
     except BaseException as error:
-        ready.failed(_first(error))
+        ready.failed(_first(error), is_in_use=isinstance(error, errors.HomeInUse))
         logger.error("the control plane ended", error=_first(error), exc_info=True)
         sys.exit(1)
 
@@ -107,11 +108,10 @@ class ControlPlane:
             port = await self._listen(server)
             stack.push_async_callback(server.stop)
 
-            api = server.client(user="system:orlop", groups=["system:masters"])
-            informers = Informers(api)
+            informers = Informers(_client(server, "system:orlop"))
             kubelet_tls = self.pki.server_context(self.pki.kubelet)
             kubelet = Kubelet(
-                api,
+                _client(server, "system:kubelet"),
                 informers,
                 engine=self.engine,
                 images=Images(self.paths.images, self.settings.images),
@@ -122,7 +122,9 @@ class ControlPlane:
                 agent_file=agent_file(self.paths.run),
                 addresses=addresses.addresses(),
             )
-            manager = ControllerManager(api, informers, root_ca=self.pki.ca.read_text())
+            controller_api = _client(server, "system:kube-controller-manager")
+            manager = ControllerManager(controller_api, informers, root_ca=self.pki.ca.read_text())
+            scheduler = Scheduler(_client(server, "system:kube-scheduler"), informers)
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}
 
             mine = record.mine(url=self._url(port), port=port, engine=self.engine.name, job=job)
@@ -137,7 +139,7 @@ class ControlPlane:
                 {
                     "informers": informers.run(),
                     "controllers": manager.run(),
-                    "scheduler": Scheduler(api, informers).run(),
+                    "scheduler": scheduler.run(),
                     "kubelet": kubelet.run(),
                     "heartbeat": self._beat(),
                     "certificates": self._renew(contexts, mine.url),
@@ -178,9 +180,15 @@ class ControlPlane:
         write_private(self.paths.kubeconfig, kubeconfig_file.dumped(document))
 
     async def _beat(self) -> None:
+        """Ends the process when the home has gone or has another tenant; a hiccup does not."""
         while True:
             await asyncio.sleep(BEAT)
-            self.tenancy.beat()
+            try:
+                self.tenancy.beat()
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                logger.warning("no heartbeat", file=self.paths.pid, error=error)
 
     async def _renew(self, contexts: dict[pki.Pair, ssl.SSLContext], url: str) -> None:
         """Certificates outlive no control plane that runs for years; connections are untouched."""
@@ -192,6 +200,11 @@ class ControlPlane:
                 for pair, context in contexts.items():
                     context.load_cert_chain(pair.crt, pair.key)
                 self._write_kubeconfig(url)
+
+
+def _client(server: ApiServer, user: str) -> Api:
+    """The API for one component: managedFields and events name its writes by upstream's name."""
+    return server.client(user, ["system:masters"])
 
 
 def agent_file(folder: Path) -> Path:

@@ -51,10 +51,11 @@ class Tenancy:
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
         self._lock = -1
+        self._mine: Record | None = None
 
     def __enter__(self) -> Self:
         other = resident(self._paths)
-        if other is not None and other.pid != os.getpid():
+        if other is not None:
             raise in_use(self._paths.home, other)
         self._lock = os.open(self._paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -65,9 +66,14 @@ class Tenancy:
         return self
 
     def declare(self, mine: Record) -> None:
+        self._mine = mine
         record.write(self._paths, mine)
 
     def beat(self) -> None:
+        """Raises HomeInUse if another one took us for dead and moved in: then we are the guest."""
+        known = record.read(self._paths)
+        if known is not None and known != self._mine:
+            raise in_use(self._paths.home, known)
         os.utime(self._paths.pid)
 
     def __exit__(
@@ -76,9 +82,8 @@ class Tenancy:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        known = record.read(self._paths)
-        if known is not None and known.pid == os.getpid() and known.is_of_this_host:
-            record.write(self._paths, known.stopped())
+        if self._mine is not None and record.read(self._paths) == self._mine:
+            record.write(self._paths, self._mine.stopped())
         os.close(self._lock)
 
 

@@ -7,6 +7,7 @@ nothing. It starts the control plane and then ends; it never runs one itself but
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 import time
 
@@ -20,6 +21,10 @@ from .engines import LOCAL, SLURM, chosen_engine
 from .kubeapi import KubeApi
 from .record import Record
 from .tenancy import LEASE, in_use, resident, silence
+
+START_TIME = (
+    30.0  # seconds in which a control plane that starts elsewhere must have declared itself
+)
 
 
 @click.command("up")
@@ -52,7 +57,11 @@ def command(
     if as_job:
         record = in_job.start(paths, settings, chosen, arguments, flags)
     else:
-        record = launch.start(paths, arguments)
+        try:
+            record = launch.start(paths, arguments)
+        except HomeInUse:
+            greet_running(paths, quicker_one(paths), engine, wants_own=False)
+            return
     took = time.monotonic() - began
     line("API server", f"{record.url} on {record}, ready after {took:.1f} s")
     how_to_go_on(paths, record)
@@ -88,6 +97,16 @@ def wait_for_verdict(paths: Paths) -> Record | None:
     return None
 
 
+def quicker_one(paths: Paths) -> Record:
+    """The control plane of another `up` that was a moment earlier, once it has started."""
+    deadline = time.monotonic() + START_TIME
+    while (running := resident(paths)) is None:
+        if time.monotonic() > deadline:
+            raise in_use(paths.home, None)
+        time.sleep(0.2)  # it may be on another host, with but files in common
+    return running
+
+
 def answers(paths: Paths) -> bool:
     try:
         KubeApi.at(paths.kubeconfig).get("/readyz", timeout=3)
@@ -118,7 +137,8 @@ def run_here(paths: Paths, settings: Settings, engine: str) -> None:
     from .readiness import Readiness
     from .serve import run
 
-    click.echo(f"Ctrl-C ends it. Elsewhere: export KUBECONFIG={paths.kubeconfig}", err=True)
+    where = shlex.quote(str(paths.kubeconfig))
+    click.echo(f"Ctrl-C ends it. Elsewhere: export KUBECONFIG={where}", err=True)
     sys.stdout.flush()
     run(paths, settings, engine, Readiness())
 
@@ -130,7 +150,7 @@ def how_to_go_on(paths: Paths, record: Record) -> None:
         click.echo(f"  ssh -N -L {port}:{record.host}:{port} <login node of this cluster>")
         click.echo(f"  kubectl --kubeconfig <the copy> --server https://127.0.0.1:{port} get pods")
         click.echo("\nOn this cluster:")
-    click.echo(f"\nexport KUBECONFIG={paths.kubeconfig}")
+    click.echo(f"\nexport KUBECONFIG={shlex.quote(str(paths.kubeconfig))}")
 
 
 def line(subject: str, words: str) -> None:

@@ -22,6 +22,7 @@ from .daemonset import DaemonSets
 from .deployment import Deployments
 from .endpoints import EndpointsController
 from .endpointslice import EndpointSlices
+from .event_ttl import EventTtl
 from .garbage_collector import GarbageCollector
 from .job import Jobs
 from .namespace import Namespaces
@@ -72,6 +73,7 @@ class ControllerManager:
                 EndpointSlices,
                 EndpointsController,
                 PodGc,
+                EventTtl,
             )
         ]
         controllers.append(Namespaces(api, informers, clock=self._clock, kinds=every))

@@ -17,12 +17,23 @@ from .. import errors
 from ..api import times
 from ..api.kinds import POD
 from ..api.names import SUBDOMAIN_MAX
-from ..api.objects import Obj, condition_of, is_ready, key_of, meta, owner_reference, uid_of
+from ..api.objects import (
+    Obj,
+    condition_of,
+    is_controlled_by,
+    is_ready,
+    key_of,
+    meta,
+    owner_reference,
+    uid_of,
+)
 from ..client.api import Api
 from ..client.informer import Informer, revision_of
 from ..client.recorder import Recorder
 
 T = TypeVar("T")
+# The API server may have done what it was asked for, and the answer was lost on the way.
+_NO_ANSWER = (errors.Unavailable, errors.Timeout, errors.InternalError)
 BURST = 500  # pods made or deleted in one reconcile, as upstream's BurstReplicas
 
 
@@ -127,12 +138,17 @@ class PodControl:
         self._api = api
         self._pods = pods
         self._recorder = recorder
+        self._uncertain: set[str] = set()  # owners whose last creations may or may not have been
 
     async def create(self, owner: Obj, pods: Sequence[Obj]) -> None:
         """Make all these pods; raises the API's first refusal."""
+        if uid_of(owner) in self._uncertain:
+            await self._make_certain(owner)
         try:
             made = await slow_start(pods, lambda pod: self._create(owner, pod))
         except BatchFailed as failed:
+            if isinstance(failed.error, _NO_ANSWER):
+                self._uncertain.add(uid_of(owner))
             await self._seen(failed.succeeded)
             raise failed.error from None
         await self._seen(made)
@@ -177,6 +193,16 @@ class PodControl:
             )
             raise
         await self._recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {name}")
+
+    async def _make_certain(self, owner: Obj) -> None:
+        """After a creation without an answer: wait for the cache to know all that there is.
+
+        Always raises, because what was to be made was reckoned from before.
+        """
+        listed = await self._api.list(POD, meta(owner)["namespace"])
+        await self._seen([pod for pod in listed.items if is_controlled_by(pod, owner)])
+        self._uncertain.discard(uid_of(owner))
+        raise errors.Conflict(f"the pods of {key_of(owner)} had to be counted anew")
 
     async def _seen(self, pods: Sequence[Obj]) -> None:
         if pods:

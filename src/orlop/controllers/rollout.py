@@ -21,7 +21,13 @@ def replicas_of(obj: Obj) -> int:
 
 
 def available_of(replica_set: Obj) -> int:
-    return int((replica_set.get("status") or {}).get("availableReplicas", 0))
+    """At most as many as it is told to have: its status may be of before it was told."""
+    seen = int((replica_set.get("status") or {}).get("availableReplicas", 0))
+    return min(seen, replicas_of(replica_set))
+
+
+def _pods_of(replica_set: Obj) -> int:
+    return int((replica_set.get("status") or {}).get("replicas", 0))
 
 
 def total(replica_sets: Sequence[Obj]) -> int:
@@ -68,7 +74,9 @@ def new_size(deployment: Obj, new: Obj | None, old: Sequence[Obj]) -> int:
     size = replicas_of(new) if new is not None else 0
     if size >= wanted or not is_rolling(deployment):
         return wanted
-    room = max_replicas(deployment) - total(old) - size
+    # Upstream counts what old ones are told to have; pods that they still have take a machine.
+    still = sum(max(replicas_of(one), _pods_of(one)) for one in old)
+    room = max_replicas(deployment) - still - size
     return size + min(max(room, 0), wanted - size)
 
 

@@ -1,4 +1,4 @@
-"""The kubelet's end of an agent's connection: frames, messages, and log streams over them.
+"""The kubelet's end of an agent's connection: frames, messages, logs and sessions over them.
 
 The server hands over an upgraded connection; `serve` speaks on it until it breaks. What agents
 report goes to `Hears`, at once and in order. A log stream that its reader does not empty is closed
@@ -16,6 +16,7 @@ import msgspec
 
 from ..log import Logger, logger
 from ..wellknown import FRAME_HEADER, MAX_FRAME
+from .agent_streams import AgentSession
 from .journal import Record, record_of
 from .pods import PodState
 
@@ -39,6 +40,18 @@ class Hears(Protocol):
 
     def on_silence(self, state: PodState) -> None:
         """Its connection has ended, for whatever reason, and there is no other."""
+        ...
+
+
+class Receiver(Protocol):
+    """What is behind a stream's number."""
+
+    def feed(self, data: bytes) -> None: ...
+
+    def on_message(self, message: dict[str, Any]) -> None: ...
+
+    def lost(self) -> None:
+        """The connection has ended."""
         ...
 
 
@@ -94,7 +107,15 @@ class LogStream:
     def renumbered(self, number: int) -> None:
         self._number = number
 
-    def end(self, *, is_complete: bool = False) -> None:
+    def on_message(self, message: dict[str, Any]) -> None:
+        if message["type"] == "closed":
+            self._connection.drop(self._number, tell=False)
+            self._end(is_complete=not message.get("error"))
+
+    def lost(self) -> None:
+        self._end(is_complete=False)
+
+    def _end(self, *, is_complete: bool) -> None:
         self.is_complete = is_complete
         self._is_over = True
         self._is_filled.set()
@@ -109,8 +130,10 @@ class AgentConnection:
         self._state = state
         self._reader = reader
         self._writer = writer
-        self._streams: dict[int, LogStream] = {}
+        self._streams: dict[int, Receiver] = {}
         self._last_stream = 0
+        self._heard_hello = asyncio.Event()
+        self._streams_version = 0
         self._log: Logger = log.bind(pod=str(state.key))
 
     # What the kubelet does with it
@@ -129,10 +152,29 @@ class AgentConnection:
         self._streams[self._last_stream] = stream
         return stream
 
+    async def can_open(self) -> bool:
+        """Whether its agent knows sessions: those of earlier versions do not."""
+        await self._heard_hello.wait()
+        return self._streams_version > 0
+
+    def open(self, kind: str, **fields: Any) -> AgentSession:
+        """Ask for a command, an attachment or a port; two numbers are its streams."""
+        number = self._next_number()
+        session = AgentSession(self, number)
+        self._streams[number] = session
+        self._streams[self._next_number()] = session.errors
+        self.tell({"type": kind, "stream": number, **fields})
+        return session
+
     def close(self) -> None:
         self._writer.close()
 
     # For its streams
+
+    async def send(self, number: int, data: bytes) -> None:
+        if not self._writer.is_closing():
+            self._writer.write(_HEADER.pack(len(data), number) + data)
+            await self._writer.drain()
 
     def _next_number(self) -> int:
         self._last_stream += 1
@@ -163,7 +205,9 @@ class AgentConnection:
             self._log.warning("an agent spoke nonsense", error=garbled.exceptions[0])
         finally:
             for stream in list(self._streams.values()):
-                stream.end()
+                stream.lost()
+            self._streams.clear()
+            self._heard_hello.set()
             self._writer.close()
 
     async def _ping(self) -> None:
@@ -187,14 +231,16 @@ class AgentConnection:
     def _on_message(self, hears: Hears, message: dict[str, Any]) -> None:
         match message["type"]:
             case "hello":
+                self._streams_version = int(message.get("streams") or 0)
+                self._heard_hello.set()
                 hears.on_hello(self._state, message)
                 self.tell({"type": "welcome", "acked": self._state.journal.seq})
             case "record":
                 self._on_record(hears, message["record"])
-            case "closed":
-                stream = self._streams.pop(int(message["stream"]), None)
+            case "opened" | "closed" | "eof" | "credit":
+                stream = self._streams.get(int(message["stream"]))
                 if stream is not None:
-                    stream.end(is_complete=not message.get("error"))
+                    stream.on_message(message)
 
     def _on_record(self, hears: Hears, raw: Any) -> None:
         record = record_of(raw)

@@ -283,6 +283,9 @@ class Kubelet:
     def ask_engine(self) -> None:
         self._ticker.ask()
 
+    def expect_engine(self) -> None:
+        self._ticker.expect()
+
 
 def _node_names(pod: Obj) -> tuple[str, ...]:
     name = pod["spec"].get("nodeName")

@@ -114,7 +114,6 @@ def runs_on_host(pod: Obj, image: str) -> bool:
 def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
     """The plan.json of the pod."""
     spec = pod["spec"]
-    runtime = annotations_of(pod).get(RUNTIME_ANNOTATION, "")
     return {
         "version": VERSION,
         "cluster": site.cluster,
@@ -124,13 +123,23 @@ def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
             "ca": str(site.ca),
             "serverName": AGENT_SERVER_NAME,
         },
-        "runtimes": [runtime] if runtime and runtime != HOST_IMAGE else list(site.runtimes),
+        "runtimes": _runtimes(pod, site),
         "scratch": site.scratch,
         "passEnv": list(SLURM_ENV_PASSED),
         "volumes": planned_volumes(pod, inputs.sources, inputs.allocatable),
         "initContainers": [_container(pod, c, inputs) for c in spec.get("initContainers") or []],
         "containers": [_launched(_container(pod, c, inputs), inputs) for c in spec["containers"]],
     }
+
+
+def _runtimes(pod: Obj, site: Site) -> list[str]:
+    """In order of preference; a word that is none would be as if the node had no runtime."""
+    asked = annotations_of(pod).get(RUNTIME_ANNOTATION, "")
+    known = dict.fromkeys([*RUNTIMES, *site.runtimes])
+    if asked and asked not in (*known, HOST_IMAGE):
+        expected = f"expected one of {', '.join(known)}, {HOST_IMAGE}"
+        raise Refusal(f"{RUNTIME_ANNOTATION}: {expected}, found {asked!r}")
+    return [asked] if asked in known else list(site.runtimes)
 
 
 def _launched(container: Obj, inputs: Inputs) -> Obj:
@@ -207,6 +216,7 @@ def _planned(pod: Obj, container: Obj, inputs: Inputs) -> Obj:
         "memoryLimit": to_bytes(limits["memory"]) if "memory" in limits else None,
         "cpuLimit": to_millis(limits["cpu"]) if "cpu" in limits else None,
         "stdin": bool(container.get("stdin")),
+        "stdinOnce": bool(container.get("stdinOnce")),
         "tty": bool(container.get("tty")),
         "terminationMessagePath": container.get("terminationMessagePath") or "/dev/termination-log",
         "terminationMessagePolicy": container.get("terminationMessagePolicy") or "File",

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..api.objects import Key, Obj, annotations_of, is_terminal, key_of, uid_of
+from ..api.objects import Key, Obj, annotations_of, condition_of, is_terminal, key_of, uid_of
 from ..engine import Job, JobId
 from ..settings import Paths
-from ..wellknown import JOB_ID
+from ..wellknown import ALLOCATED, JOB_ID
 from .container_status import ImageUsed
 from .endings import is_requeued
 from .folder import PodFolder, existing
@@ -129,8 +129,7 @@ class Pods:
         if known is not None:
             return known
         state = self._found(uid_of(pod), key_of(pod), self.folder_of(pod))
-        job = annotations_of(pod).get(JOB_ID)
-        state.job_id = JobId(job) if job else None
+        state.job_id = _job_of(pod, state.folder)
         state.is_settled = is_terminal(pod)
         state.images = {} if state.is_settled else state.folder.images()
         return state
@@ -155,3 +154,14 @@ class Pods:
 
     def forget(self, uid: str) -> None:
         self._states.pop(uid, None)
+
+
+def _job_of(pod: Obj, folder: PodFolder) -> JobId | None:
+    """The job that the kubelet has written on the pod.
+
+    A manifest copied from another pod carries that one's job, which is not ours to follow or end;
+    what only a kubelet writes, a condition or a folder of this very pod, tells the two apart.
+    """
+    job = annotations_of(pod).get(JOB_ID)
+    is_ours = is_terminal(pod) or condition_of(pod, ALLOCATED) is not None or folder.was_submitted
+    return JobId(job) if job and is_ours else None

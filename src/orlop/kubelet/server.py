@@ -1,8 +1,8 @@
-"""The kubelet's HTTPS listener: logs for the API server, connections of agents, health.
+"""The kubelet's HTTPS listener: logs, commands and ports for the API server, agents, health.
 
-One for all nodes of this kubelet. Logs need a client certificate of the cluster's CA in the group
-system:masters; an agent needs the token of its own pod and reaches nothing else. Paths are
-upstream's. It decides nothing about pods.
+One for all nodes of this kubelet. What is in pods needs a client certificate of the cluster's CA
+in the group system:masters; an agent needs the token of its own pod and reaches nothing else. Paths
+are upstream's. It decides nothing about pods.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import hmac
 import ssl
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -20,7 +21,9 @@ from .. import errors
 from ..api.objects import Key, Obj, is_terminal, uid_of
 from ..client.informer import Informer
 from ..log import logger
+from ..upgrade import Taken, take_over
 from ..wellknown import AGENT_PATH, AGENT_PROTOCOL
+from . import port_forward, remote_command
 from .agents import AgentConnection, Hears, LogStream
 from .folder import agent_token
 from .logs import LogOptions, read_log, which_run
@@ -29,6 +32,9 @@ from .status_writer import StatusWriter
 
 MASTERS = "system:masters"
 SHUTDOWN = 1.0
+REACH_TIME, REACH_POLL = 3.0, 0.05  # seconds for an agent that has not dialled yet
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 log = logger(__name__)
 
@@ -57,6 +63,9 @@ class KubeletServer:
             [
                 web.get("/healthz", self._healthz),
                 web.get("/containerLogs/{namespace}/{pod}/{container}", self._logs),
+                *_both("/exec/{namespace}/{pod}/{container}", self._exec),
+                *_both("/attach/{namespace}/{pod}/{container}", self._attach),
+                *_both("/portForward/{namespace}/{pod}", self._port_forward),
                 web.get(AGENT_PATH + "/{namespace}/{pod}/{uid}", self._agent),
             ]
         )
@@ -115,6 +124,67 @@ class KubeletServer:
             return pod.get("status") or {}
         return self._writer.status_of(pod, state)
 
+    # Commands and ports
+
+    async def _exec(self, request: web.Request) -> web.StreamResponse:
+        async def serve() -> web.StreamResponse:
+            wanted = remote_command.wanted_of(request)
+            argv = request.query.getall("command", [])
+            if not argv:
+                raise errors.BadRequest("you must specify at least 1 command for the container")
+            container, connection = await self._running(request)
+            ask = {"container": container, "argv": argv, "stdin": wanted.stdin, "tty": wanted.tty}
+            return await remote_command.serve(
+                request, wanted, lambda: connection.open("exec", **ask)
+            )
+
+        return await _guarded(request, serve)
+
+    async def _attach(self, request: web.Request) -> web.StreamResponse:
+        async def serve() -> web.StreamResponse:
+            wanted = remote_command.wanted_of(request)
+            container, connection = await self._running(request)
+            ask = {"container": container, "stdin": wanted.stdin}
+            return await remote_command.serve(
+                request, wanted, lambda: connection.open("attach", **ask)
+            )
+
+        return await _guarded(request, serve)
+
+    async def _port_forward(self, request: web.Request) -> web.StreamResponse:
+        async def serve() -> web.StreamResponse:
+            pod, state = self._pod(request)
+            if (pod.get("status") or {}).get("phase") != "Running":
+                phase = (pod.get("status") or {}).get("phase", "Pending")
+                words = f"unable to forward port because pod is not running. Current status={phase}"
+                raise errors.BadRequest(words)
+            connection = await reach(state)
+            name = str(state.key)
+            return await port_forward.serve(
+                request, name, lambda port: connection.open("forward", port=port)
+            )
+
+        return await _guarded(request, serve)
+
+    def _pod(self, request: web.Request) -> tuple[Obj, PodState]:
+        pod = self._cached.get(Key(request.match_info["namespace"], request.match_info["pod"]))
+        state = self._pods.get(uid_of(pod)) if pod is not None else None
+        if pod is None or state is None:
+            raise errors.NotFound("pod does not exist")
+        return pod, state
+
+    async def _running(self, request: web.Request) -> tuple[str, AgentConnection]:
+        """The container that is meant, if it runs, and the way to it."""
+        pod, state = self._pod(request)
+        name = request.match_info["container"]
+        status = self._status(pod, state)
+        lists = ("containerStatuses", "initContainerStatuses")
+        each = [item for key in lists for item in status.get(key) or []]
+        if not any(c["name"] == name and "running" in (c.get("state") or {}) for c in each):
+            # As pkg/kubelet/kubelet.go: GetExec.
+            raise errors.InternalError(f'container not found ("{name}")')
+        return name, await reach(state)
+
     # Agents
 
     async def _agent(self, request: web.Request) -> web.StreamResponse:
@@ -127,7 +197,7 @@ class KubeletServer:
         state = self._known(Key(match["namespace"], match["pod"]), match["uid"])
         if state is None:
             return web.Response(status=404, text="no such pod\n")
-        reader, writer = _take_over(request)
+        reader, writer = take_over(request)
         head = (
             f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {AGENT_PROTOCOL}"
         )
@@ -142,7 +212,7 @@ class KubeletServer:
             if state.connection is connection:
                 state.connection = None
                 self._hears.on_silence(state)
-        return _Taken()
+        return Taken()
 
     def _is_agent(self, request: web.Request, uid: str) -> bool:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -154,6 +224,45 @@ class KubeletServer:
         if pod is not None and uid_of(pod) == uid:
             return self._pods.of(pod)
         return self._pods.get(uid)
+
+
+def _both(path: str, handler: Handler) -> list[web.RouteDef]:
+    """GET for WebSocket, POST for SPDY."""
+    return [web.get(path, handler, allow_head=False), web.post(path, handler)]
+
+
+async def _guarded(
+    request: web.Request, serve: Callable[[], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """For masters alone; refusals are plain words, as upstream's kubelet has them."""
+    if not _is_master(request):
+        return web.Response(status=401, text="Unauthorized")
+    try:
+        return await serve()
+    except errors.ApiError as error:
+        return web.Response(status=error.status_code, text=error.message)
+
+
+async def reach(state: PodState) -> AgentConnection:
+    """The connection of a pod's agent, which may be dialling at this moment."""
+    try:
+        async with asyncio.timeout(REACH_TIME):
+            while state.connection is None:  # noqa: ASYNC110 (rare, and not worth an event each)
+                await asyncio.sleep(REACH_POLL)
+            connection = state.connection
+            can_open = await connection.can_open()
+    except TimeoutError:
+        job = f" (job {state.job_id})" if state.job_id else ""
+        raise errors.Unavailable(
+            f"the agent of pod {state.key}{job} is not connected; it dials every few seconds, so "
+            f"try again. If it stays away, {state.folder.path}/slurm.out says why"
+        ) from None
+    if not can_open:
+        raise errors.Unavailable(
+            f"the agent of pod {state.key} was started by an earlier version, which cannot do "
+            "this; delete the pod and create it again"
+        )
+    return connection
 
 
 class _Feed:
@@ -190,46 +299,3 @@ def _is_master(request: web.Request) -> bool:
     ) or {}
     subject = [pair for part in certificate.get("subject", ()) for pair in part]
     return ("organizationName", MASTERS) in subject
-
-
-def _take_over(request: web.Request) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """The connection under the request, as streams.
-
-    aiohttp upgrades to WebSocket alone. The agent sends nothing before our answer, so that the
-    transport can change its protocol here and not a byte is lost.
-    """
-    transport = request.transport
-    assert transport is not None, "a request that is being handled has a transport"
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=1 << 20, loop=loop)
-    protocol = _Streams(reader, request.protocol, loop)
-    transport.set_protocol(protocol)
-    protocol.connection_made(transport)
-    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
-
-
-class _Streams(asyncio.StreamReaderProtocol):
-    """Streams that tell aiohttp, too, when the connection is lost."""
-
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        http: asyncio.BaseProtocol,
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
-        super().__init__(reader, loop=loop)
-        self._http = http
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._http.connection_lost(exc)
-
-
-class _Taken(web.Response):
-    """The answer to a request whose connection was taken over: nothing is sent."""
-
-    async def prepare(self, request: web.BaseRequest) -> None:
-        return None
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        return None

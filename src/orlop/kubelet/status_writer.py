@@ -87,12 +87,17 @@ class StatusWriter:
             self._events.tell(pod, "Normal", "Queued", job.message)
 
 
-def _annotations(pod: Obj, state: PodState) -> dict[str, str]:
-    """The pod's job and its compute nodes, where the object does not have them yet."""
+def _annotations(pod: Obj, state: PodState) -> dict[str, str | None]:
+    """The pod's job and its compute nodes, where the object does not have them yet.
+
+    Those of another pod, from which the manifest was copied, are removed.
+    """
     nodes = state.job.nodes if state.job is not None else ()
     started = state.journal.started
     if not nodes and started is not None and started.node:
         nodes = (started.node,)
     wanted = {JOB_ID: state.job_id or "", NODE_LIST: ",".join(nodes)}
     present = annotations_of(pod)
-    return {key: text for key, text in wanted.items() if text and present.get(key) != text}
+    if present.get(JOB_ID, "") == wanted[JOB_ID]:
+        wanted = {key: text for key, text in wanted.items() if text}
+    return {key: text or None for key, text in wanted.items() if present.get(key, "") != text}

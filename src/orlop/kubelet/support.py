@@ -129,7 +129,7 @@ _RESOURCES: Table = {
 
 _CONTAINER: Table = {
     **_all_met("name", "image", "imagePullPolicy", "command", "args", "envFrom", "workingDir"),
-    **_all_met("terminationMessagePath", "terminationMessagePolicy", "stdin", "tty"),
+    **_all_met("terminationMessagePath", "terminationMessagePolicy", "stdin", "stdinOnce", "tty"),
     "env": _ENV,
     "ports": Nested(
         {
@@ -155,7 +155,6 @@ _CONTAINER: Table = {
     ),
     "restartPolicyRules": _refuse("restart rules of single containers are not supported yet"),
     "securityContext": Nested(_SECURITY),
-    "stdinOnce": _warn("nobody can attach to the container yet"),
     "volumeDevices": _refuse("block devices cannot be had without a volume of that kind"),
     "volumeMounts": Nested(_MOUNT),
 }

@@ -39,6 +39,10 @@ class Later(Protocol):
         """Soon: somebody waits for the answer."""
         ...
 
+    def expect_engine(self) -> None:
+        """In its own time: there will be something to hear."""
+        ...
+
 
 class Termination:
     def __init__(

@@ -51,31 +51,40 @@ class Ticker:
         self._on_listing = on_listing
         self._clock = clock
         self._interval = busy
-        self._is_asked = asyncio.Event()
+        self._last = float("-inf")
+        self._due = clock.now()
+        self._is_moved = asyncio.Event()
         self._last_needed = clock.now()
         self.ticks = 0
 
     def ask(self) -> None:
         """Have the engine asked soon: somebody waits for its answer."""
         self._interval = self._busy
-        self._is_asked.set()
+        self._advance(max(self._clock.now() + SOON, self._last + SPACING))
+
+    def expect(self) -> None:
+        """Have the engine asked at the next busy tick: there will be something to hear."""
+        self._interval = self._busy
+        self._advance(max(self._clock.now(), self._last) + self._busy)
+
+    def _advance(self, due: float) -> None:
+        self._due = min(self._due, due)
+        self._is_moved.set()
 
     async def run(self) -> None:
         while True:
-            began = self._clock.now()
-            if self._is_needed():
+            is_needed = self._is_needed()
+            left = self._due - self._clock.now()
+            if is_needed and left <= 0:
                 await self.tick()
-            if await self._was_asked(self._interval):
-                await asyncio.sleep(max(SOON, SPACING - (self._clock.now() - began)))
-
-    async def _was_asked(self, timeout: float) -> bool:
-        try:
-            async with asyncio.timeout(timeout if self._is_needed() else None):
-                await self._is_asked.wait()
-        except TimeoutError:
-            return False
-        self._is_asked.clear()
-        return True
+                self._due = self._clock.now() + self._interval
+                continue
+            self._is_moved.clear()
+            try:
+                async with asyncio.timeout(left if is_needed else None):
+                    await self._is_moved.wait()
+            except TimeoutError:
+                pass
 
     def _is_needed(self) -> bool:
         """Whether any pod has a job that has not ended, or waits for the engine to answer."""
@@ -86,7 +95,7 @@ class Ticker:
 
     async def tick(self) -> None:
         """One look at everything; slower next time if nothing is new."""
-        began = self._clock.now()
+        began = self._last = self._clock.now()
         self.ticks += 1
         try:
             listed = await self._engine.jobs()

@@ -143,6 +143,8 @@ class PodWorker:
             self._refuse_submit(pod, state, "SubmitDeferred", error, _DEFERRED_RETRY)
         except (errors.SubmitRejected, errors.ConfigError) as error:
             self._refuse_submit(pod, state, "SubmitRejected", error, _REJECTED_RETRY)
+        except errors.EngineError as error:  # an answer, but to a question on the way to sbatch
+            self._refuse_submit(pod, state, "SubmitDeferred", error, _DEFERRED_RETRY)
 
     async def _submit(self, pod: Obj, state: PodState) -> None:
         began = self.clock.now()
@@ -156,7 +158,7 @@ class PodWorker:
         words = f"Submitted job {state.job_id} to {machine}"
         self.events.tell(pod, "Normal", "Submitted", words)
         self.health.answered()
-        self.later.ask_engine()
+        self.later.expect_engine()
 
     async def _prepare(self, pod: Obj, state: PodState) -> bool:
         """Make the folder ready; False where that failed, or the pod is not wanted any more."""

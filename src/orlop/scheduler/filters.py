@@ -21,6 +21,7 @@ from ..slurm.resources import GPU_RESOURCES, demand
 
 _UNSCHEDULABLE_TAINT: Obj = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 _MIB = 1 << 20
+_WORDS = 5  # nodes whose own words are quoted
 # Options that say otherwise than the pod's requests what is asked of a host.
 _OWN_WORDS = ("cpus-per-task", "cpus-per-gpu", "mem", "mem-per-cpu", "mem-per-gpu")
 
@@ -148,7 +149,18 @@ def _hints(wish: Wish, nodes: Sequence[Obj], refusals: Sequence[str]) -> list[st
     if any("largest host" in reason for reason in refusals):
         sizes = ", ".join(_largest(node) for node in nodes if MAX_CPUS_LABEL in labels_of(node))
         hints.append(f"The largest hosts: {sizes}.")
-    return hints
+    return hints + _words(nodes, refusals)
+
+
+def _words(nodes: Sequence[Obj], refusals: Sequence[str]) -> list[str]:
+    """What the kubelet says of nodes that it has closed, or that are not ready."""
+    said: list[str] = []
+    for node, reason in zip(nodes, refusals, strict=True):
+        ready = condition_of(node, "Ready") or {}
+        is_closed = any(mark in reason for mark in (wellknown.DOMAIN, "not-ready", "not ready"))
+        if is_closed and ready.get("message"):
+            said.append(f"{meta(node)['name']}: {str(ready['message']).rstrip('.')}.")
+    return said[:_WORDS]
 
 
 def _largest(node: Obj) -> str:

@@ -119,7 +119,7 @@ def job_spec(
         options=tuple({**ours, **dict(sorted(wanted.items())), **last}.items()),
         command=command,
         path=site.path,
-        environment=tuple(sorted(_environment(pod, site).items())),
+        environment=tuple(sorted(_environment(pod, site, is_early="signal" in signal).items())),
         prologue=_prologue(pod, site.settings),
         title=f"pod {name}",
         warnings=tuple(warnings),
@@ -273,9 +273,11 @@ def _grace(pod: Obj) -> int:
     return DEFAULT_GRACE if grace is None else int(grace)
 
 
-def _environment(pod: Obj, site: Site) -> dict[str, str]:
+def _environment(pod: Obj, site: Site, *, is_early: bool) -> dict[str, str]:
+    """A TERM that comes early leaves the whole grace; any other, only what Slurm waits."""
     mpi = annotations_of(pod).get(_MPI)
-    return {**site.environment, **({"SLURM_MPI_TYPE": mpi} if mpi else {})}
+    wait = {} if is_early else {wellknown.KILL_WAIT_ENV: f"{site.kill_wait:g}"}
+    return {**site.environment, **wait, **({"SLURM_MPI_TYPE": mpi} if mpi else {})}
 
 
 def _prologue(pod: Obj, settings: SlurmSettings) -> str:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn
 
 from .. import wellknown
 from ..api.objects import key_of, uid_of
@@ -157,8 +158,8 @@ class SlurmJobs:
             log.warning("option ignored", pod=str(key_of(submission.pod)), why=warning)
         answer = await self._run_sbatch(folder, str(path))
         job = job_id(answer.output)
-        if answer.status == 0 and job is not None:
-            return job
+        if answer.status == 0:
+            return job or _unheard(folder)
         raise await self._refusal(folder, answer.errors)
 
     async def _run_sbatch(self, folder: Folder, path: str) -> Answer:
@@ -298,6 +299,12 @@ _GONE = ("invalid job id", "already completing or completed", "not pending nor r
 def _only_gone(text: str) -> bool:
     lines = [line for line in text.lower().splitlines() if "error" in line]
     return all(any(word in line for word in _GONE) for line in lines)
+
+
+def _unheard(folder: Folder) -> NoReturn:
+    """Slurm took the job, and its number was lost: the empty file has it looked for next time."""
+    message = f"sbatch succeeded, but its answer is not in {folder.submit_file}"
+    raise EngineUnavailable(f"{message}; check space and quota of the home folder")
 
 
 def _write(path: Path, text: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 
 from .job import JobSpec
 from .options import Option
@@ -35,8 +36,17 @@ def script(spec: JobSpec) -> str:
     ]
     if spec.prologue:
         parts += ["", "# The site's prologue.", spec.prologue, ""]
-    parts.append(f"exec {shlex.join(spec.command)}")
-    return "\n".join(parts) + "\n"
+    return "\n".join([*parts, *start(spec.command)]) + "\n"
+
+
+def start(command: Sequence[str]) -> list[str]:
+    """The agent, by the interpreter of the control plane's host, or by the node's own."""
+    python, *arguments = command
+    return [
+        f"python={shlex.quote(python)}",
+        '[ -x "$python" ] || python=python3  # where nodes differ from the host Orlop runs on',
+        f'exec "$python" {shlex.join(arguments)}',
+    ]
 
 
 def directive(option: Option) -> str:

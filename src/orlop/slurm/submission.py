@@ -111,7 +111,24 @@ class Folder:
         # Not a pipe: were its reader killed, a mere warning of sbatch's would kill sbatch.
         errors = os.memfd_create("sbatch-errors", os.MFD_CLOEXEC)
         try:
-            child = subprocess.Popen(
+            child = self._start(argv, environment, lock, output, errors)
+            status = _wait(child, timeout)
+            return Answer(status, self.submit_file.read_text(), _read(errors))
+        finally:
+            os.close(output)
+            os.close(errors)
+
+    def _start(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        lock: int,
+        output: int,
+        errors: int,
+    ) -> subprocess.Popen[bytes]:
+        """Only what never started may be forgotten: later errors say nothing about the job."""
+        try:
+            return subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -121,14 +138,9 @@ class Folder:
                 pass_fds=[lock],
                 start_new_session=True,  # a Ctrl-C meant for us must not reach it
             )
-            status = _wait(child, timeout)
-            return Answer(status, self.submit_file.read_text(), _read(errors))
         except OSError as error:
             self.forget()
             raise not_startable(argv[0], error) from error
-        finally:
-            os.close(output)
-            os.close(errors)
 
 
 def job_id(output: str) -> JobId | None:

@@ -54,7 +54,7 @@ def run(stage, make_pod):
             command = ["setpriv", f"--reuid={pod.user}", f"--regid={pod.user}", "--clear-groups",
                        *command]  # fmt: skip
         env = {"PATH": f"{APPTAINER}:{os.environ['PATH']}", "TMPDIR": "/tmp"}
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, env=env, cwd="/", capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout), pod
 

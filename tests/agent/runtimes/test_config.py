@@ -7,7 +7,7 @@ import pytest
 from orlop.agent.plan import Container, User
 from orlop.agent.runtimes import Box, Kit, find
 from orlop.agent.runtimes.apptainer import _mount, candidates
-from orlop.agent.runtimes.crun import config
+from orlop.agent.runtimes.crun import config, console_of
 from orlop.agent.sandbox import Sandbox
 from orlop.agent.volumes import Bind
 
@@ -19,7 +19,7 @@ NO_PIDS = Sandbox(1000, 1000, True, False, False)
 def box(sandbox=RANGE, user=None, binds=(), env=(), **changes):
     container = Container.__new__(Container)
     values = {"name": "c", "argv": ["a", "b"], "cwd": "/w", "user": user, "read_only_root": False}
-    container.__dict__.update({**values, **changes})
+    container.__dict__.update({**values, "tty": False, **changes})
     return Box(container, 3, "/run/c-3", "/run/c-3/root", list(binds), list(env), sandbox)
 
 
@@ -32,6 +32,13 @@ def test_the_process_is_the_containers():
     assert (process["args"], process["cwd"]) == (["a", "b"], "/w")
     assert process["env"] == ["A=1\n2", "B=$A"]
     assert process["noNewPrivileges"] is True
+
+
+@pytest.mark.parametrize("is_tty", [True, False])
+def test_a_terminal_is_the_runtimes_to_make_and_ours_to_keep(is_tty):
+    made = box(tty=is_tty)
+    assert config(made)["process"]["terminal"] is is_tty
+    assert console_of(made) == ("/run/c-3/console" if is_tty else "")
 
 
 @pytest.mark.parametrize("is_read_only", [True, False])

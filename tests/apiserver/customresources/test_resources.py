@@ -282,3 +282,52 @@ async def test_objects_in_no_namespace(http: Http) -> None:
     path = "/apis/example.com/v1/things"
     assert (await http("POST", path, thing())).code == 201
     assert "namespace" not in (await http("GET", f"{path}/a")).json["metadata"]
+
+
+APPLY = "application/apply-patch+yaml"
+
+
+async def test_apply_merges_keyed_lists_and_knows_owners(http: Http) -> None:
+    env = {
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
+        "items": {
+            "type": "object",
+            "required": ["name"],
+            "properties": {"name": {"type": "string"}, "value": {"type": "string"}},
+        },
+    }
+    spec = {"type": "object", "properties": {"env": env, "size": {"type": "integer"}}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    await serve(http, definition(version(schema=schema, selectableFields=[], subresources={})))
+
+    async def apply(manager: str, spec: Obj, more: str = "") -> Any:
+        body = json.dumps({**thing(), "spec": spec})
+        path = f"{THINGS}/a?fieldManager={manager}{more}"
+        return await http("PATCH", path, body, Content_Type=APPLY)
+
+    assert (await apply("one", {"size": 1, "env": [{"name": "A", "value": "1"}]})).code == 201
+    both = await apply("two", {"env": [{"name": "B", "value": "2"}]})
+    assert [item["name"] for item in both.json["spec"]["env"]] == ["A", "B"]
+    refused = await apply("two", {"size": 2, "env": [{"name": "B", "value": "2"}]})
+    assert refused.code == 409
+    assert "spec.size" in refused.json["message"]
+    forced = await apply("two", {"size": 2, "env": [{"name": "B", "value": "2"}]}, "&force=true")
+    assert forced.json["spec"]["size"] == 2
+    less = await apply("two", {"size": 2})
+    assert [item["name"] for item in less.json["spec"]["env"]] == ["A"]
+
+
+async def test_managers_are_kept_over_versions(http: Http) -> None:
+    await serve(http, definition(version(), version("v2", storage=False)))
+    await http("POST", f"{THINGS}?fieldManager=one", thing())
+    other = THINGS.replace("/v1/", "/v2/")
+    reply = await http(
+        "PATCH", f"{other}/a?fieldManager=two", {"spec": {"size": 9}}, Content_Type=MERGE
+    )
+    owners = {
+        entry["manager"]: (entry["apiVersion"], "f:size" in entry["fieldsV1"]["f:spec"])
+        for entry in reply.json["metadata"]["managedFields"]
+    }
+    assert owners == {"one": ("example.com/v1", False), "two": ("example.com/v2", True)}

@@ -68,3 +68,10 @@ async def test_bindings_can_be_posted_as_a_resource_of_their_own(http, pod) -> N
     assert reply.code == 201
     found = await http("GET", "/api/v1/namespaces/default/pods/a")
     assert found.json["spec"]["nodeName"] == "n1"
+
+
+@pytest.mark.parametrize("body", [{"target": 5}, {"target": {"name": "n1"}, "metadata": 5}])
+async def test_what_is_no_binding_is_a_bad_request(api, pod, body) -> None:
+    await api.create(kinds.POD, pod("a"))
+    with pytest.raises(errors.BadRequest, match="must be a Binding"):
+        await api.create_subresource(kinds.POD, A, "binding", body)

@@ -73,3 +73,72 @@ async def test_what_is_not_there_or_cannot_be_scaled_is_not_found(http, deployme
     assert (await http("GET", path)).code == 404
     await http("POST", "/api/v1/namespaces/default/pods", pod("a"))
     assert (await http("GET", "/api/v1/namespaces/default/pods/a/scale")).code == 404
+
+
+def owners(found: dict) -> dict:
+    entries = found["metadata"]["managedFields"]
+    return {
+        (one["manager"], one["operation"], one.get("subresource", "")): one["fieldsV1"]
+        for one in entries
+    }
+
+
+REPLICAS = {"f:spec": {"f:replicas": {}}}
+APPLY = "application/apply-patch+yaml"
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+async def test_who_scales_owns_the_replicas(http, deployment, method: str) -> None:
+    scale = (await http("GET", f"{PATH}/scale")).json
+    scale["spec"]["replicas"] = 5
+    headers = {"Content_Type": MERGE} if method == "PATCH" else {}
+    body = {"spec": {"replicas": 5}} if method == "PATCH" else scale
+    await http(method, f"{PATH}/scale?fieldManager=me", body, **headers)
+    found = owners((await http("GET", PATH)).json)
+    assert found["me", "Update", "scale"] == REPLICAS
+    assert "f:replicas" not in found["test", "Update", ""]["f:spec"]
+    await http("PATCH", PATH, {"spec": {"replicas": 6}}, Content_Type=MERGE, User_Agent="x/1")
+    found = owners((await http("GET", PATH)).json)
+    assert ("me", "Update", "scale") not in found
+    assert found["x", "Update", ""] == REPLICAS
+
+
+async def test_scaling_to_what_it_is_changes_nothing(http, deployment) -> None:
+    before = (await http("GET", PATH)).json
+    await http("PATCH", f"{PATH}/scale", {"spec": {"replicas": 2}}, Content_Type=MERGE)
+    assert (await http("GET", PATH)).json == before
+
+
+async def test_a_scale_is_applied(http, deployment) -> None:
+    body = '{"apiVersion":"autoscaling/v1","kind":"Scale","spec":{"replicas":7}}'
+    path = f"{PATH}/scale?fieldManager=me"
+    refused = await http("PATCH", path, body, Content_Type=APPLY)
+    assert refused.code == 409
+    assert refused.json["details"]["causes"][0]["field"] == ".spec.replicas"
+    forced = await http("PATCH", f"{path}&force=true", body, Content_Type=APPLY)
+    assert (forced.code, forced.json["spec"]) == (200, {"replicas": 7})
+    found = (await http("GET", PATH)).json
+    assert owners(found)["me", "Apply", "scale"] == REPLICAS
+    assert (await http("PATCH", path, body, Content_Type=APPLY)).code == 200
+    assert (await http("GET", PATH)).json == found
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('{"apiVersion":"apps/v1","kind":"Deployment"}', "expected: autoscaling/v1, Kind=Scale"),
+        (
+            '{"apiVersion":"autoscaling/v1","kind":"Scale","spec":{"size":1}}',
+            ".spec.size: field not declared in schema",
+        ),
+    ],
+)
+async def test_only_a_scale_is_applied_to_a_scale(http, deployment, body, message) -> None:
+    reply = await http("PATCH", f"{PATH}/scale?fieldManager=me", body, Content_Type=APPLY)
+    assert reply.code == 400
+    assert message in reply.json["message"]
+
+
+@pytest.mark.parametrize("body", [[], {"spec": 1}, {"metadata": 1}, {"spec": {"replicas": "x"}}])
+async def test_a_scale_that_is_none_is_refused(http, deployment, body) -> None:
+    assert (await http("PUT", f"{PATH}/scale", body)).code == 400

@@ -104,12 +104,13 @@ async def test_unknown_dialects_are_named_what_is_known(http, pod) -> None:
     assert STRATEGIC in reply.json["message"]
 
 
-async def test_server_side_apply_is_refused_with_the_way_round(http, pod) -> None:
+@pytest.mark.parametrize("encoding", ["json", "cbor"])
+async def test_an_apply_patch_is_yaml_alone(http, pod, encoding: str) -> None:
     await http("POST", "/api/v1/namespaces/default/pods", pod("a"))
-    path = f"{PATH}?fieldManager=me"
-    reply = await http("PATCH", path, "{}", Content_Type="application/apply-patch+yaml")
+    media_type = f"application/apply-patch+{encoding}"
+    reply = await http("PATCH", f"{PATH}?fieldManager=me", "{}", Content_Type=media_type)
     assert (reply.code, reply.json["reason"]) == (415, "UnsupportedMediaType")
-    assert "without --server-side" in reply.json["message"]
+    assert "application/apply-patch+yaml" in reply.json["message"]
 
 
 async def test_unknown_fields_of_a_patch_are_warned_of(http, pod) -> None:

@@ -432,16 +432,17 @@ async def test_a_python_image_is_here_in_seconds_while_the_loop_goes_on(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_an_ordinary_user_can_do_all_of_it(loopback_registry: Registry, tmp_path: Path):
+def test_an_ordinary_user_can_do_all_of_it(loopback_registry: Registry, installed_orlop: Path):
     entry = pwd.getpwnam(TEST_USER)
     home = Path("/tmp") / f"orlop-images-{os.getpid()}"
     home.mkdir()
     os.chown(home, entry.pw_uid, entry.pw_gid)
     try:
         code = PULL + "\nprint((image.rootfs / 'bin/busybox').stat().st_uid)"
-        argv = [sys.executable, "-c", code, str(home / "images"), loopback_registry.name("busybox")]
+        python = str(installed_orlop / "python")
+        argv = [python, "-c", code, str(home / "images"), loopback_registry.name("busybox")]
         ids = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-        env = {"PYTHONPATH": str(SOURCE), "PATH": "/usr/bin:/bin", "HOME": str(home)}
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(home)}
         answer = subprocess.run(
             argv, capture_output=True, text=True, env=env, cwd=home, check=False, **ids
         )

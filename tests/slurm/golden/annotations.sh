@@ -15,6 +15,9 @@
 
 umask 077
 export HOME=/home/ann
+export ORLOP_KILL_WAIT=30
 export SLURM_MPI_TYPE=pmix
 export PATH=/usr/bin:/bin
-exec /usr/bin/python3 -I /home/ann/.orlop/run/agent.pyz /home/ann/pod
+python=/usr/bin/python3
+[ -x "$python" ] || python=python3  # where nodes differ from the host Orlop runs on
+exec "$python" -I /home/ann/.orlop/run/agent.pyz /home/ann/pod

@@ -16,4 +16,6 @@
 umask 077
 export HOME=/home/ann
 export PATH=/usr/bin:/bin
-exec /usr/bin/python3 -I /home/ann/.orlop/run/agent.pyz /home/ann/pod
+python=/usr/bin/python3
+[ -x "$python" ] || python=python3  # where nodes differ from the host Orlop runs on
+exec "$python" -I /home/ann/.orlop/run/agent.pyz /home/ann/pod

@@ -11,5 +11,8 @@
 
 umask 077
 export HOME=/home/ann
+export ORLOP_KILL_WAIT=30
 export PATH=/usr/bin:/bin
-exec /usr/bin/python3 -I /home/ann/.orlop/run/agent.pyz /home/ann/pod
+python=/usr/bin/python3
+[ -x "$python" ] || python=python3  # where nodes differ from the host Orlop runs on
+exec "$python" -I /home/ann/.orlop/run/agent.pyz /home/ann/pod

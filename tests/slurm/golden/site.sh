@@ -15,10 +15,13 @@
 [ -r /etc/profile ] && . /etc/profile  # defines `module`, where there is one
 umask 077
 export HOME=/home/ann
+export ORLOP_KILL_WAIT=30
 export PATH='/opt/my tools/bin:/usr/bin'
 
 # The site's prologue.
 module load apptainer
 ulimit -c 0
 
-exec /usr/bin/python3 -I /home/ann/.orlop/run/agent.pyz /home/ann/pod
+python=/usr/bin/python3
+[ -x "$python" ] || python=python3  # where nodes differ from the host Orlop runs on
+exec "$python" -I /home/ann/.orlop/run/agent.pyz /home/ann/pod

@@ -52,6 +52,7 @@ class Launch:
     pid_file: str = ""
     error_file: str = ""  # the launcher's words, beside what it printed
     status: str = ""
+    console: str = ""  # a socket at which the launcher hands over the container's terminal
 
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ AT_FDCWD, AT_REMOVEDIR = -100, 0x200
 O_WRONLY_CLOEXEC = os.O_WRONLY | os.O_CLOEXEC
 CLONE_NEWUSER = 0x10000000
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, CLEAR_ALL = 24, 38, 47, 4
+TIOCSCTTY = 0x540E
 CAPABILITY_VERSION = 0x20080522
 
 HIDDEN = "/.orlop"  # in the container, until its command runs
@@ -138,6 +139,9 @@ def stub(box: Box, machine: str) -> Program:
     status = made.call("openat", AT_FDCWD, path, O_WRONLY_CLOEXEC, step=STATUS)
     made.report_to(status)
     made.call("write", status, made.data(BEGUN), len(BEGUN))
+    if box.container.tty:  # its keys then send signals
+        made.call("setsid")
+        made.call("ioctl", 0, TIOCSCTTY, 0)
     if box.sandbox.is_isolated:
         _tidy(made)
         _limit_capabilities(made)

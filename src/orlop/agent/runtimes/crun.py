@@ -24,6 +24,7 @@ MASKED = [
     "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
     "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
 ]  # fmt: skip
+MAX_SOCKET_PATH = 100  # of the kernel's 108
 READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
 
 
@@ -48,8 +49,11 @@ class Oci:
         argv = [self._path, "--root", self._state, "--log", error_file, "--log-format", "json"]
         if self.name == "crun":  # the others do without a cgroup of their own when they must
             argv.append("--cgroup-manager=disabled")
-        argv += ["run", "--detach", "--pid-file", pid_file, "--bundle", box.folder, box.id]
-        return Launch(program(argv, os.environ), pid_file, error_file)
+        argv += ["run", "--detach", "--pid-file", pid_file, "--bundle", box.folder]
+        console = console_of(box)
+        argv += ["--console-socket", console] if console else []
+        launch = program([*argv, box.id], os.environ)
+        return Launch(launch, pid_file, error_file, console=console)
 
     def words(self, box: Box, launch: Launch, output: str, report: bytes) -> str:
         """The last error in the runtime's log, else what it printed."""
@@ -65,12 +69,18 @@ class Oci:
         remove_tree(os.path.join(self._state, box.id))
 
 
+def console_of(box: Box) -> str:
+    """Where the runtime hands over a terminal of the container's own, if it is to have one."""
+    path = os.path.join(box.folder, "console")
+    return path if box.container.tty and len(path) <= MAX_SOCKET_PATH else ""
+
+
 def config(box: Box) -> dict[str, Any]:
     """The bundle's config.json."""
     container, user = box.container, box.container.user or User(0, 0, [])
     is_nested = not box.sandbox.has_id_range and (user.uid, user.gid) != (0, 0)
     process = {
-        "terminal": False,
+        "terminal": bool(console_of(box)),
         "user": _user(user, box),
         "args": container.argv,
         "env": [f"{name}={text}" for name, text in box.env],

@@ -92,6 +92,8 @@ def _run(body: Callable[[], object], write_end: int) -> None:
 
 def _become(box: Box) -> None:
     """In the container's first process."""
+    if box.container.tty:
+        take_terminal(0)
     if box.sandbox.is_isolated:
         _enter_root(box)
         _limit_capabilities()
@@ -137,6 +139,15 @@ def _enter_root(box: Box) -> None:
         if bind.read_only:
             syscalls.make_read_only(target)
     syscalls.pivot_root(root)
+
+
+def take_terminal(fd: int) -> None:
+    """Begin a session whose controlling terminal it is: its keys then send signals."""
+    import fcntl
+    import termios
+
+    os.setsid()
+    fcntl.ioctl(fd, termios.TIOCSCTTY, 0)
 
 
 def _limit_capabilities() -> None:

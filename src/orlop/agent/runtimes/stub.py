@@ -26,9 +26,11 @@ RECORD = struct.Struct("<qq")  # step, minus errno
 CALLS = {
     "write": (1, 64),
     "close": (3, 57),
+    "ioctl": (16, 29),
     "execve": (59, 221),
     "exit": (60, 93),
     "chdir": (80, 49),
+    "setsid": (112, 157),
     "setgroups": (116, 159),
     "setresuid": (117, 147),
     "setresgid": (119, 149),

@@ -103,12 +103,20 @@ class Definitions:
                 field: self._property(facts_of, field_docs.get(field, ""))
                 for field, facts_of in fields.items()
             }
+            self._add_defaults(short, definition["properties"])
         required = [field for field, facts_of in fields.items() if facts_of.required]
         if required:
             definition["required"] = required
         if short in facts.ATOMIC_STRUCTS or name in facts.ATOMIC_STRUCTS:
             definition["x-kubernetes-map-type"] = "atomic"
         return definition
+
+    def _add_defaults(self, struct: str, properties: Obj) -> None:
+        """Version 2 has none, as upstream's."""
+        for field, written in properties.items():
+            default = facts.DEFAULTS.get(f"{struct}.{field}")
+            if default is not None and self._version == 3:
+                written["default"] = default
 
     def _property(self, field: FieldType, description: str) -> Obj:
         written = self._value(field.spec, field)

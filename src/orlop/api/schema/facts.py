@@ -108,6 +108,9 @@ SETS = _words(
     """
 )
 
+# Keys of associative lists that elements may leave out; OpenAPI 3 tells clients too.
+DEFAULTS: dict[str, str] = {"ContainerPort.protocol": "TCP", "ServicePort.protocol": "TCP"}
+
 # Bytes are a list of numbers to Go; of one field it says so.
 LIST_TYPES: dict[str, str] = {"APIServiceSpec.caBundle": "atomic"}
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...api.kinds import BUILT_IN, CUSTOM_RESOURCE_DEFINITION, TOKEN_REVIEW, Kind, Kinds
+from ...api.managedfields.builtin import Shapes
+from ...api.managedfields.structural import fields_of
 from ...api.objects import Obj, is_deleting, meta
 from ...api.structural import compile_version
 from ...log import logger
@@ -29,6 +31,7 @@ class ServedKinds(Kinds):
         self._made: dict[str, tuple[_Stamp, list[Kind]]] = {}
         # There are no tokens to review.
         super().__init__(kind for kind in BUILT_IN if kind != TOKEN_REVIEW)
+        self.shapes: Shapes | None = None  # told how the fields of each kind merge
         self._own = {(kind.group, kind.version, kind.plural) for kind in BUILT_IN}
 
     def __iter__(self) -> Iterator[Kind]:
@@ -74,6 +77,8 @@ class ServedKinds(Kinds):
         self._made[metadata["name"]] = (stamp, kinds)
         for kind in kinds:
             self.add(kind)
+            if self.shapes is not None and kind.custom is not None:
+                self.shapes.use(kind, *fields_of(kind.custom.schema))
 
     def _is_free(self, kind: Kind) -> bool:
         return (kind.group, kind.version, kind.plural) not in self._own
@@ -82,6 +87,8 @@ class ServedKinds(Kinds):
         _, kinds = self._made.pop(name, (None, []))
         for kind in kinds:
             self.remove(kind)
+            if self.shapes is not None:
+                self.shapes.drop(kind)
         if kinds:
             # Whoever watches sees objects in a form that no longer holds: let them begin anew.
             self._store.end_watches(kinds[0].resource)

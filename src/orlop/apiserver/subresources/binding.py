@@ -20,10 +20,11 @@ async def bind(registry: Registry, call: Call, body: Any) -> Obj:
     """Assign the pod to `target`; Conflict if it has a node already or is going away."""
     if not isinstance(body, dict):
         raise bad_request("the body of the request must be a Binding")
-    target = body.get("target") or {}
+    target, metadata = body.get("target") or {}, body.get("metadata") or {}
+    if not isinstance(target, dict) or not isinstance(metadata, dict):
+        raise bad_request("the body of the request must be a Binding")
     if target.get("kind") not in (None, "", "Node") or not target.get("name"):
         raise bad_request("a Binding must name a Node as its target")
-    metadata = body.get("metadata") or {}
     if call.name and metadata.get("name") not in (None, "", call.name):
         raise bad_request(
             f"name in URL does not match name in Binding object: {call.name!r} and "

@@ -31,16 +31,22 @@ async def open_log(
     if not node_name:
         yield None
         return
-    node = registry.store.get(bucket_of(kinds.NODE), Key("", node_name))
-    if node is None:
-        raise InternalError(f'node "{node_name}" of pod "{call.name}" is not there any more')
+    node = node_of(registry, call, node_name)
     rest = {name: value for name, value in query.items() if name != "container"}
     path = f"/containerLogs/{call.namespace}/{call.name}/{container}"
-    async with kubelet.get(node.decode(), path, rest) as response:
+    async with kubelet.get(node, path, rest) as response:
         if not 200 <= response.status < 300:
             text = (await response.content.read(4096)).decode(errors="replace").strip()
             raise from_backend(response.status, text, call.kind, call.name)
         yield response.content
+
+
+def node_of(registry: Registry, call: Call, name: str) -> Obj:
+    """The node that a pod is bound to."""
+    node = registry.store.get(bucket_of(kinds.NODE), Key("", name))
+    if node is None:
+        raise InternalError(f'node "{name}" of pod "{call.name}" is not there any more')
+    return node.decode()
 
 
 def container_of(pod: Obj, asked: str) -> str:

@@ -1,23 +1,29 @@
 """scale: the number of replicas of a workload, in one shape for all kinds.
 
-Called for GET, PUT and PATCH on `<workload>/<name>/scale`. Only spec.replicas ever changes. As
-registry/apps/deployment/storage: ScaleREST.
+Called for GET, PUT and PATCH, apply patches among them, on `<workload>/<name>/scale`. Only
+spec.replicas ever changes. As registry/apps/deployment/storage: ScaleREST.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from ...api import selectors, validation
+from ...api.managedfields import manager
+from ...api.managedfields.scale import to_scale, to_workload
+from ...api.managedfields.write import Write
 from ...api.objects import Obj
 from ...api.validation.errors import non_negative
 from ...store import Record
 from ..conversion import decode, ready
 from ..customresources import scale as custom_scale
 from ..failures import bad_request
+from ..fieldmanager import applied
 from ..registry import Call, Registry
+from ..verbs import apply as apply_verb
 from ..verbs import patch as patch_verb
 from ..verbs.update import modify
 
@@ -29,23 +35,71 @@ async def get_scale(registry: Registry, call: Call) -> Obj:
 
 
 async def update_scale(registry: Registry, call: Call, body: Any) -> Obj:
-    def change(workload: Obj) -> Obj:
-        return _scaled(call, workload, body)
-
-    return await _answer(call, await modify(registry, call, change))
+    return await _write(registry, call, lambda scale: _tracked(registry, call, scale, body))
 
 
 async def patch_scale(registry: Registry, call: Call, media_type: str, body: Any) -> Obj:
     encoded = msgspec.json.encode(body)
 
-    def change(workload: Obj) -> Obj:
-        patch = msgspec.json.decode(encoded)
+    def change(scale: Obj) -> Obj:
+        patch, target = (
+            msgspec.json.decode(encoded),
+            msgspec.json.decode(msgspec.json.encode(scale)),
+        )
         # A Scale has no keyed lists: a strategic merge of it is a plain one.
         kind = patch_verb.MERGE if media_type == patch_verb.STRATEGIC else media_type
-        scale = patch_verb.apply(registry, call.kind, kind, _shown(call, workload), patch)
-        return _scaled(call, workload, scale)
+        new = patch_verb.apply(registry, call.kind, kind, target, patch)
+        return _tracked(registry, call, scale, new)
 
-    return await _answer(call, await modify(registry, call, change))
+    return await _write(registry, call, change)
+
+
+async def apply_scale(registry: Registry, call: Call, config: Any, *, force: bool) -> Obj:
+    """An applied Scale: only its number of replicas can have owners."""
+    apply_verb.check_type(config, "autoscaling/v1", "Scale")
+    encoded = msgspec.json.encode(config)
+
+    def change(scale: Obj) -> Obj:
+        stated = msgspec.json.decode(encoded)
+        return applied(_scale_write(registry, call), scale, stated, force=force)
+
+    return await _write(registry, call, change)
+
+
+async def _write(registry: Registry, call: Call, change: Callable[[Obj], Obj]) -> Obj:
+    """A change of the Scale, as one of the workload; owners of replicas follow it."""
+
+    def change_workload(workload: Obj) -> Obj:
+        metadata, scale = workload["metadata"], _shown(call, workload)
+        former = metadata.get("managedFields")
+        scale["metadata"] |= {"managedFields": to_scale(former)}
+        new = change(scale)
+        managed = to_workload(
+            former, (new.get("metadata") or {}).get("managedFields"), call.kind.api_version
+        )
+        workload = _scaled(call, workload, new)
+        metadata.pop("managedFields", None)
+        metadata |= {"managedFields": managed} if managed else {}
+        return workload
+
+    return await _answer(call, await modify(registry, call, change_workload, tracked=False))
+
+
+def _tracked(registry: Registry, call: Call, old: Obj, new: Any) -> Obj:
+    if not isinstance(new, dict):
+        raise bad_request("the body of the request must be a Scale of autoscaling/v1")
+    if not isinstance(new.get("metadata") or {}, dict) or not isinstance(
+        new.get("spec") or {}, dict
+    ):
+        raise bad_request("metadata and spec of a Scale must be objects")
+    obj = {**new, "metadata": dict(new.get("metadata") or {}), "spec": new.get("spec") or {}}
+    manager.update(_scale_write(registry, call), old, obj)
+    return obj
+
+
+def _scale_write(registry: Registry, call: Call) -> Write:
+    now, shape = registry.timestamp(), registry.shapes.scale()
+    return Write(call.manager, "autoscaling/v1", shape, now, "scale")
 
 
 def _shown(call: Call, workload: Obj) -> Obj:

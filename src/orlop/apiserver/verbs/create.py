@@ -17,17 +17,18 @@ from ..admission import Attributes
 from ..conversion import bucket_of, stored
 from ..failures import already_exists, definition_terminating
 from ..fieldcheck import checked
+from ..fieldmanager import track
 from ..intake import identify, name_new
 from ..registry import Call, Registry
 
 _GENERATED_TRIES = 8
 
 
-async def create(registry: Registry, call: Call, body: Any) -> Record:
+async def create(registry: Registry, call: Call, body: Any, *, tracked: bool = True) -> Record:
     """The object as it is kept.
 
     1. Well formed: of this kind and place, of known fields.
-    2. Defaults, then what admission adds.
+    2. Defaults; whose they are, unless apply has noted that; then what admission adds.
     3. What only the server says: name, uid, time, generation, a fresh status.
     4. Valid, and not refused.
     5. Kept; a generated name that is taken is generated again.
@@ -36,6 +37,8 @@ async def create(registry: Registry, call: Call, body: Any) -> Record:
         raise definition_terminating(call.kind)
     obj = checked(registry, call, identify(call, body))  # 1
     defaults.apply_defaults(call.kind, obj)  # 2
+    if tracked:
+        track(registry, call, None, obj)
     await registry.admission.admit(_attributes(call, obj))
     name_new(registry, call, obj)  # 3
     strategy.prepare_for_create(call.kind, obj, now=registry.now(), uid=registry.new_uid())

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from ...api.kinds import CUSTOM_RESOURCE_DEFINITION
 from ...api.objects import Obj, is_terminal
 from ...api.times import rfc3339
@@ -37,13 +39,32 @@ class DeleteOptions:
     dry_run: bool = False
 
 
-def options_from(body: Any) -> DeleteOptions:
+class _Preconditions(msgspec.Struct):
+    uid: str | None = None
+    resourceVersion: str | None = None
+
+
+class _Body(msgspec.Struct):
+    """What of a metav1.DeleteOptions counts, with its types."""
+
+    gracePeriodSeconds: int | None = None
+    preconditions: _Preconditions | None = None
+    propagationPolicy: str | None = None
+    orphanDependents: bool | None = None
+    dryRun: list[str] | None = None
+
+
+def options_from(raw: Any) -> DeleteOptions:
     """A metav1.DeleteOptions as it came in, or nothing."""
-    body = body or {}
-    if not isinstance(body, dict):
-        raise bad_request("the body of a DELETE must be DeleteOptions")
-    preconditions = body.get("preconditions") or {}
-    propagation, orphan = body.get("propagationPolicy"), body.get("orphanDependents")
+    try:
+        body = msgspec.convert(raw or {}, _Body)
+    except msgspec.ValidationError as error:
+        raise bad_request(f"the body of a DELETE must be DeleteOptions: {error}") from None
+    preconditions = body.preconditions or _Preconditions()
+    propagation, orphan, dry_run = body.propagationPolicy, body.orphanDependents, body.dryRun or []
+    unsupported = [value for value in dry_run if value != "All"]
+    if unsupported:
+        raise bad_request(f'dryRun: Unsupported value: "{unsupported[0]}": supported values: "All"')
     if propagation is not None and orphan is not None:
         raise bad_request(
             'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Invalid value: '
@@ -55,12 +76,12 @@ def options_from(body: Any) -> DeleteOptions:
             '"Foreground", "Background", "Orphan", "nil"'
         )
     return DeleteOptions(
-        grace=body.get("gracePeriodSeconds"),
-        uid=preconditions.get("uid"),
-        resource_version=preconditions.get("resourceVersion"),
+        grace=body.gracePeriodSeconds,
+        uid=preconditions.uid,
+        resource_version=preconditions.resourceVersion,
         propagation=propagation,
         orphan_dependents=orphan,
-        dry_run=bool(body.get("dryRun")),
+        dry_run=bool(dry_run),
     )
 
 

@@ -22,6 +22,7 @@ from ..admission import Attributes
 from ..conversion import bucket_of, decode, ready, stored
 from ..failures import conflict, not_found
 from ..fieldcheck import checked
+from ..fieldmanager import is_same, track
 from ..intake import check_base, identify
 from ..registry import Call, Registry
 from .create import create
@@ -52,19 +53,22 @@ async def _create_instead(registry: Registry, call: Call, obj: Obj) -> Record:
     is_new = not metadata.get("uid") and not metadata.get("resourceVersion")
     if not is_new or not strategy.allows_create_on_update(call.kind):
         raise not_found(call.kind, call.name)
+    call.authorize_create()
     return await create(registry, call, obj)
 
 
-async def modify(registry: Registry, call: Call, change: Change) -> Record:
+async def modify(registry: Registry, call: Call, change: Change, *, tracked: bool = True) -> Record:
     """Write `change(newest)`, again where another write came in between.
 
-    A change that insists on a revision fails when it meets another one, in `check_base`.
+    A change that insists on a revision fails when it meets another one, in `check_base`. One that
+    is not `tracked` has itself noted who manages what.
     """
     for _ in range(_TRIES):
         current = registry.find_newest(call)
         await ready(call.kind, [current])
         try:
-            return await _replace(registry, call, change(decode(call.kind, current)), current)
+            obj = change(decode(call.kind, current))
+            return await _replace(registry, call, obj, current, tracked)
         except RevisionConflict:
             continue
         except Conflict:
@@ -73,10 +77,12 @@ async def modify(registry: Registry, call: Call, change: Change) -> Record:
     raise conflict(call.kind, call.name)
 
 
-async def _replace(registry: Registry, call: Call, obj: Obj, current: Record) -> Record:
+async def _replace(
+    registry: Registry, call: Call, obj: Obj, current: Record, tracked: bool
+) -> Record:
     """`obj` in place of `current`.
 
-    1. Built upon this state; defaults; what admission adds; the kind's own rules.
+    1. Built upon this state; defaults; whose it is; what admission adds; the kind's own rules.
     2. Valid, and not refused.
     3. Nothing changed: the old revision, once it is durable.
     4. The last finalizer of a deleted object: it goes. Else it is kept.
@@ -84,11 +90,13 @@ async def _replace(registry: Registry, call: Call, obj: Obj, current: Record) ->
     old = decode(call.kind, current)
     check_base(call, obj, old)  # 1
     defaults.apply_defaults(call.kind, obj)
+    if tracked:
+        track(registry, call, old, obj)
     await registry.admission.admit(_attributes(call, obj, old))
     _prepare(call, obj, old)
     _validate(call, obj, old)  # 2
     await registry.admission.validate(_attributes(call, obj, old))
-    if obj == old:  # 3
+    if is_same(obj, old):  # 3
         await registry.store.settled()
         return current
     bucket, kept = bucket_of(call.kind), await stored(call.kind, obj)  # 4

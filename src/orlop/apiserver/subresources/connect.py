@@ -1,0 +1,112 @@
+"""exec, attach and portforward: a client joined to the kubelet of the pod's node.
+
+Called for GET and POST on these subresources. The kubelet is asked in the client's own protocol and
+its answer is the client's; from then on bytes go through both ways, untouched and unread. As
+registry/core/pod/strategy.go: streamLocation, with the kubelet's names of the options.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from aiohttp import web
+from multidict import MultiMapping
+from yarl import URL
+
+from ...api.objects import Obj
+from ...upgrade import Taken, is_upgrade, take_over
+from ..failures import bad_request
+from ..http import answer
+from ..kubelet import KubeletClient, Upgraded
+from ..registry import Call, Registry
+from ..requestinfo import flag
+from .log import container_of, node_of
+
+# Of the API server -> of the kubelet.
+_OPTIONS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
+_PASSED = (
+    "Connection", "Upgrade", "X-Stream-Protocol-Version", "User-Agent",
+    "Sec-WebSocket-Key", "Sec-WebSocket-Version", "Sec-WebSocket-Protocol",
+    "Sec-WebSocket-Extensions",
+)  # fmt: skip
+_CHUNK = 256 << 10
+_MAX_WORDS = 64 << 10  # of a refusal
+
+
+async def connect(
+    registry: Registry, call: Call, kubelet: KubeletClient, request: web.BaseRequest
+) -> web.StreamResponse:
+    pod = registry.find(call).decode()
+    path = location(pod, call, request.query)
+    node_name = pod["spec"].get("nodeName")
+    if not node_name:
+        raise bad_request(f"pod {call.name} does not have a host assigned")
+    if not is_upgrade(request):
+        raise bad_request("Upgrade request required")
+    node = node_of(registry, call, node_name)
+    headers = passed(request)
+    async with kubelet.upgrade(node, request.method, path, headers) as upgraded:
+        if upgraded.code != 101:
+            return await _refusal(upgraded)
+        reader, writer = take_over(request)
+        writer.write(upgraded.head)
+        await _join((reader, writer), (upgraded.reader, upgraded.writer))
+    return Taken()
+
+
+def location(pod: Obj, call: Call, query: MultiMapping[str]) -> URL:
+    """Where the kubelet has what is asked for."""
+    base = f"{call.namespace}/{call.name}"
+    if call.subresource == "portforward":
+        ports = [("ports", text) for text in query.getall("ports", [])]
+        return URL.build(path=f"/portForward/{base}", query=ports)
+    container = container_of(pod, query.get("container", ""))
+    options = [(theirs, "1") for ours, theirs in _OPTIONS.items() if flag(query, ours)]
+    if call.subresource == "exec":
+        options += [("command", word) for word in query.getall("command", [])]
+    return URL.build(path=f"/{call.subresource}/{base}/{container}", query=options)
+
+
+def passed(request: web.BaseRequest) -> Mapping[str, str]:
+    """The headers of the upgrade; several of one name are one, with commas."""
+    found = {name: ", ".join(request.headers.getall(name, [])) for name in _PASSED}
+    return {name: text for name, text in found.items() if text} | {"Content-Length": "0"}
+
+
+async def _refusal(upgraded: Upgraded) -> web.Response:
+    """The kubelet's own words: clients show them behind "unable to upgrade connection"."""
+    length = 0
+    for line in upgraded.head.decode("latin-1").split("\r\n"):
+        name, _, text = line.partition(":")
+        if name.lower() == "content-length":
+            length = min(int(text), _MAX_WORDS)
+    words = await upgraded.reader.readexactly(length)
+    return answer(words, "text/plain; charset=utf-8", code=upgraded.code)
+
+
+Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _join(client: Ends, kubelet: Ends) -> None:
+    """Both ways, until either side closes: then the other is closed too."""
+    async with asyncio.TaskGroup() as tasks:
+        ways = (
+            tasks.create_task(_copy(client[0], kubelet[1]), name="client to kubelet"),
+            tasks.create_task(_copy(kubelet[0], client[1]), name="kubelet to client"),
+        )
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            client[1].close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(_CHUNK):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        pass  # one of them has gone

@@ -132,6 +132,11 @@ def test_a_definition_is_a_kind_once_it_is_established():
     found = kind_of(made)
     assert found is not None
     assert (found.resource, found.version) == ("owners.example.com", "v1")
+    made["spec"]["versions"][0] |= {"storage": True}
+    made["spec"]["versions"][1] |= {"storage": False}
+    kept = kind_of(made)
+    assert kept is not None
+    assert kept.version == "v1beta1"
     for version in made["spec"]["versions"]:
         version["served"] = False
     assert kind_of(made) is None

@@ -17,13 +17,15 @@ def kind_of(definition: Obj) -> Kind | None:
     status, spec = definition.get("status") or {}, definition["spec"]
     if not is_true(status.get("conditions") or (), "Established"):
         return None
-    served = [one["name"] for one in spec["versions"] if one.get("served")]
+    served = [one for one in spec["versions"] if one.get("served")]
     if not served:
         return None
     names = spec["names"]
+    # As it is kept, where that is served: nothing has then to be converted.
+    best = max(served, key=lambda one: (bool(one.get("storage")), version_priority(one["name"])))
     return Kind(
         spec["group"],
-        max(served, key=version_priority),
+        best["name"],
         names["kind"],
         names["plural"],
         spec["scope"] == "Namespaced",

@@ -21,6 +21,7 @@ from ..formats import go_duration
 from ..objects import Obj
 from ..validation.errors import Errors, FieldError, bad_value, duplicate, forbidden, required
 from .checking import correlated
+from .naming import unknown_fields
 from .node import ABSENT, Node
 
 VARIABLES = ("self", "oldSelf")
@@ -235,18 +236,20 @@ def field_path(text: str) -> str:
     return out
 
 
-def rule_problems(rule: Obj, *, has_old: bool = True) -> Iterator[tuple[str, str]]:
+def rule_problems(rule: Obj, node: Node, *, is_root: bool) -> Iterator[tuple[str, str]]:
     """What is wrong with a rule as it is written: the field of it, and why."""
-    text = rule.get("rule") or ""
-    if text.strip():
-        yield from _compile_problems("rule", text)
-    expression = rule.get("messageExpression")
-    if expression is not None:
-        yield from _compile_problems("messageExpression", expression)
+    for field in ("rule", "messageExpression"):
+        text = rule.get(field) or ""
+        if field == "rule" and not text.strip():
+            continue
+        if field in rule:
+            for why in _compile_problems(text, node, is_root=is_root):
+                yield field, f"compilation failed: {why}\n | {text}"
 
 
-def _compile_problems(field: str, text: str) -> Iterator[tuple[str, str]]:
+def _compile_problems(text: str, node: Node, *, is_root: bool) -> Iterator[str]:
     try:
         compile_expression(text, VARIABLES)
+        yield from unknown_fields(text, node, is_root=is_root)
     except CelSyntaxError as error:
-        yield field, f"compilation failed: {error}\n | {text}"
+        yield str(error)

@@ -49,17 +49,16 @@ def structural_problems(field: str, schema: Obj) -> Errors:
         detail = "must not specify anything other than name and generateName, but metadata is "
         place = f"{field}.properties[metadata]"
         errors.append(forbidden(place, f"{detail}implicitly specified"))
-    errors += _schema(field, schema)
-    return errors
+    return errors + _schema(field, schema, is_root=True)
 
 
-def _schema(field: str, schema: Obj) -> Errors:
+def _schema(field: str, schema: Obj, *, is_root: bool = False) -> Errors:
     errors = list(_own(field, schema))
     for place, below in _below(field, schema):
         errors += _schema(place, below)
     errors += _junctors(field, schema)
-    errors += _rules(field, schema)
-    return errors
+    # Rules are read against a schema that is sound itself.
+    return errors or _rules(field, schema, is_root=is_root)
 
 
 def _below(field: str, schema: Obj) -> Iterator[tuple[str, Obj]]:
@@ -184,7 +183,9 @@ def _value_rules(field: str, schema: Obj, structure: Any) -> Errors:
     for name in _STRUCTURE:
         if schema.get(name):
             errors.append(forbidden(f"{field}.{name}", "must be empty to be structural"))
-    errors += _rules(field, schema, allowed=False)
+    if schema.get("x-kubernetes-validations"):
+        place = f"{field}.x-kubernetes-validations"
+        errors.append(forbidden(place, "must be empty to be structural"))
     for name, below in _below(field, schema):
         outer = _outer(structure, name.removeprefix(field))
         if outer is None:
@@ -218,12 +219,19 @@ def _place(inner: str, field: str) -> str:
     return parent + inner.removeprefix(field)
 
 
-def _rules(field: str, schema: Obj, *, allowed: bool = True) -> Errors:
+def _rules(field: str, schema: Obj, *, is_root: bool) -> Errors:
     rules = schema.get("x-kubernetes-validations") or ()
     place = f"{field}.x-kubernetes-validations"
-    if rules and not allowed:
-        return [forbidden(place, "must be empty to be structural")]
-    return [error for index, rule in enumerate(rules) for error in _rule(f"{place}[{index}]", rule)]
+    errors: Errors = []
+    node = Node(schema) if rules else None
+    for index, rule in enumerate(rules):
+        errors += _rule(f"{place}[{index}]", rule)
+        if node is not None:
+            errors += [
+                bad_value(f"{place}[{index}].{name}", rule[name], why)
+                for name, why in rule_problems(rule, node, is_root=is_root)
+            ]
+    return errors
 
 
 def _rule(field: str, rule: Obj) -> Iterator[FieldError]:
@@ -244,8 +252,6 @@ def _rule(field: str, rule: Obj) -> Iterator[FieldError]:
     except ValueError as error:
         why = f"fieldPath must be a valid path: {error}"
         yield bad_value(f"{field}.fieldPath", rule["fieldPath"], why)
-    for name, why in rule_problems(rule):
-        yield bad_value(f"{field}.{name}", rule[name], why)
 
 
 def default_problems(field: str, schema: Obj) -> Errors:

@@ -97,8 +97,9 @@ class DefinitionController:
 
     def _others(self, definition: Obj) -> list[Obj]:
         group, uid = definition["spec"]["group"], uid_of(definition)
-        every = [record.decode() for record in self._registry.store.list(_BUCKET).records]
-        return [one for one in every if one["spec"]["group"] == group and uid_of(one) != uid]
+        records = self._registry.store.list(_BUCKET).records
+        near = [one.decode() for one in records if one.key.name.endswith(f".{group}")]
+        return [one for one in near if one["spec"]["group"] == group and uid_of(one) != uid]
 
     async def _empty(self, definition: Obj) -> bool:
         """Delete every object of a definition, then let the definition go."""

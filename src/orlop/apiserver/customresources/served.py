@@ -28,6 +28,7 @@ class ServedKinds(Kinds):
     def __init__(self, store: Store) -> None:
         self._store = store
         self._seen = -1
+        self._looked_at: dict[str, int] = {}  # definitions, and at which revision of each
         self._made: dict[str, tuple[_Stamp, list[Kind]]] = {}
         # There are no tokens to review.
         super().__init__(kind for kind in BUILT_IN if kind != TOKEN_REVIEW)
@@ -52,14 +53,20 @@ class ServedKinds(Kinds):
         if newest == self._seen:
             return
         self._seen = newest
-        present: set[str] = set()
-        for record in self._store.list(_BUCKET).records:
-            definition = record.decode()
-            if is_established(definition):
-                present.add(meta(definition)["name"])
-                self._serve(definition)
-        for name in [name for name in self._made if name not in present]:
+        records = {record.key.name: record for record in self._store.list(_BUCKET).records}
+        for name, record in records.items():
+            if self._looked_at.get(name) != record.revision:
+                self._looked_at[name] = record.revision
+                self._look_at(record.decode())
+        for name in [name for name in self._looked_at if name not in records]:
+            del self._looked_at[name]
             self._drop(name)
+
+    def _look_at(self, definition: Obj) -> None:
+        if is_established(definition):
+            self._serve(definition)
+        else:
+            self._drop(meta(definition)["name"])
 
     def _serve(self, definition: Obj) -> None:
         metadata = meta(definition)

@@ -39,11 +39,11 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_everything_is_made_and_readable_by_its_owner_alone(tmp_path):
     made = pki.ensure(tmp_path / "pki", HOST)
     files = list(made.folder.iterdir())
-    assert {file.stem for file in files} == {"ca", "token", *LEAVES}
+    assert {file.stem for file in files} == {"ca", "token", "sa", *LEAVES}
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     assert stat.S_IMODE(made.folder.stat().st_mode) == 0o700
     assert len(made.token_key) == 32
-    assert made.renewed == {"ca", "token", *LEAVES}
+    assert made.renewed == {"ca", "token", "sa", *LEAVES}
 
 
 def test_a_second_call_changes_nothing(tmp_path):
@@ -51,6 +51,15 @@ def test_a_second_call_changes_nothing(tmp_path):
     before = contents(tmp_path)
     assert pki.ensure(tmp_path, HOST).renewed == frozenset()
     assert contents(tmp_path) == before
+
+
+def test_the_key_of_service_accounts_is_kept_unless_it_is_no_key(tmp_path):
+    key = pki.ensure(tmp_path, HOST).service_account_key
+    assert pki.ensure(tmp_path, ("login2",)).service_account_key == key
+    (tmp_path / "sa.key").write_text("garbage")
+    again = pki.ensure(tmp_path, ("login2",))
+    assert again.renewed == {"sa"}
+    assert b"RSA PRIVATE KEY" in again.service_account_key != key
 
 
 @pytest.mark.parametrize("name", ["apiserver", "kubelet"])

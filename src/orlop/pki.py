@@ -19,6 +19,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -111,6 +112,11 @@ class Pki:
         """The secret from which every agent's token is derived."""
         return (self.folder / "token.key").read_bytes()
 
+    @property
+    def service_account_key(self) -> bytes:
+        """The PEM of the key that signs the tokens of service accounts."""
+        return (self.folder / "sa.key").read_bytes()
+
     def server_context(self, pair: Pair) -> ssl.SSLContext:
         """For a listener that asks for a client certificate but also takes who has none."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(self.ca))
@@ -137,6 +143,19 @@ class Pki:
         leaf = _Leaf(user, tuple(groups), make_key=_rsa_key)
         return authority.sign(leaf, now or dt.datetime.now(dt.UTC))
 
+    def sign_request(self, pem: bytes, seconds: float, now: dt.datetime | None = None) -> bytes:
+        """The client certificate that a request (PEM) asks for; ValueError if it is none."""
+        authority = _read_authority(self.pair("ca"))
+        if authority is None:
+            raise FileNotFoundError(f"no certificate authority in {self.folder}; run `orlop up`")
+        request = x509.load_pem_x509_csr(pem)
+        if not request.is_signature_valid:
+            raise ValueError("the request is not signed by the key it names")
+        life = dt.timedelta(seconds=seconds)
+        return authority.certify(
+            request.subject, request.public_key(), now or dt.datetime.now(dt.UTC), life
+        )
+
 
 def ensure(folder: Path, names: Sequence[str], now: dt.datetime | None = None) -> Pki:
     """Whatever of the pki is missing or no longer good is made; `names` are those of this host.
@@ -144,7 +163,7 @@ def ensure(folder: Path, names: Sequence[str], now: dt.datetime | None = None) -
     1. The authority; near its end it signs itself again with the same key, so that
        certificates of before stay good.
     2. The servers' and clients' certificates.
-    3. The key of the agents' tokens, once and for ever.
+    3. The keys of the agents' and of the service accounts' tokens, once and for ever.
     """
     moment = now or dt.datetime.now(dt.UTC)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -161,7 +180,17 @@ def ensure(folder: Path, names: Sequence[str], now: dt.datetime | None = None) -
     if not token.exists() or token.stat().st_size != 32:
         write_private(token, secrets.token_bytes(32))
         renewed.add("token")
+    if not _has_rsa_key(folder / "sa.key"):
+        write_private(folder / "sa.key", _pem(_rsa_key()))
+        renewed.add("sa")
     return Pki(folder, frozenset(renewed))
+
+
+def _has_rsa_key(path: Path) -> bool:
+    try:
+        return isinstance(load_pem_private_key(path.read_bytes(), None), rsa.RSAPrivateKey)
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
+        return False
 
 
 def _leaves(names: Sequence[str]) -> dict[str, _Leaf]:
@@ -182,22 +211,31 @@ class _Authority:
 
     def sign(self, leaf: _Leaf, now: dt.datetime) -> tuple[bytes, bytes]:
         key = leaf.make_key()
-        usage = ExtendedKeyUsageOID.SERVER_AUTH if leaf.names else ExtendedKeyUsageOID.CLIENT_AUTH
-        public = self.key.public_key()
+        public = key.public_key()
+        return self.certify(_subject(leaf), public, now, LEAF_LIFE, leaf.names), _pem(key)
+
+    def certify(
+        self,
+        subject: x509.Name,
+        public: CertificatePublicKeyTypes,
+        now: dt.datetime,
+        life: dt.timedelta,
+        names: Sequence[str] = (),
+    ) -> bytes:
+        """A server's certificate where there are names, else a client's (PEM)."""
+        usage = ExtendedKeyUsageOID.SERVER_AUTH if names else ExtendedKeyUsageOID.CLIENT_AUTH
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
         builder = (
-            _builder(_subject(leaf), self.certificate.subject, key, now, LEAF_LIFE)
+            _builder(subject, self.certificate.subject, public, now, life)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(signs=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False
-            )
+            .add_extension(issuer, critical=False)
         )
-        if leaf.names:
-            names = x509.SubjectAlternativeName([_general_name(name) for name in leaf.names])
-            builder = builder.add_extension(names, critical=False)
-        certificate = builder.sign(self.key, hashes.SHA256())
-        return certificate.public_bytes(Encoding.PEM), _pem(key)
+        if names:
+            known = x509.SubjectAlternativeName([_general_name(name) for name in names])
+            builder = builder.add_extension(known, critical=False)
+        return builder.sign(self.key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
     def has_signed(self, leaf: _Leaf, pair: Pair, now: dt.datetime) -> bool:
         """Whether `pair` holds a certificate of ours that says what `leaf` wants, for a while."""
@@ -234,7 +272,7 @@ def _ensure_authority(pair: Pair, now: dt.datetime, renewed: set[str]) -> _Autho
 
 def _self_signed(name: x509.Name, key: _PrivateKey, now: dt.datetime) -> _Authority:
     builder = (
-        _builder(name, name, key, now, CA_LIFE)
+        _builder(name, name, key.public_key(), now, CA_LIFE)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(signs=True), critical=True)
     )
@@ -242,17 +280,21 @@ def _self_signed(name: x509.Name, key: _PrivateKey, now: dt.datetime) -> _Author
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: _PrivateKey, now: dt.datetime, life: dt.timedelta
+    subject: x509.Name,
+    issuer: x509.Name,
+    public: CertificatePublicKeyTypes,
+    now: dt.datetime,
+    life: dt.timedelta,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
-        .public_key(key.public_key())
+        .public_key(public)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - BACKDATE)
         .not_valid_after(now + life)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
     )
 
 

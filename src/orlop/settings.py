@@ -61,6 +61,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advertise: list[str] = []  # addresses compute nodes may reach us at, beside those found
     log_level: str = "info"
     log_format: str = "text"
+    audit_policy: str = ""  # file with a Policy of audit.k8s.io/v1; empty: no audit log
     slurm: SlurmSettings = SlurmSettings()
     agent: AgentSettings = AgentSettings()
     images: ImageSettings = ImageSettings()
@@ -100,6 +101,11 @@ class Paths:
     def log_file(self) -> Path:
         """What the control plane says."""
         return self.log / "orlop.log"
+
+    @property
+    def audit_log(self) -> Path:
+        """Who asked for what, where an audit policy is configured."""
+        return self.log / "audit.log"
 
     @property
     def run(self) -> Path:

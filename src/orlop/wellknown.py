@@ -58,6 +58,9 @@ STATE_FILE = "state.db"
 ENDPOINT_FILE = "run/kubelet.json"  # where agents find the kubelet now; re-read before each dial
 PID_FILE = "run/orlop.json"  # host, pid, start time and address of the control plane
 
+# Where programs in pods look for the token, the CA and the namespace by habit.
+SERVICE_ACCOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+
 # Environment.
 HOME_ENV = "ORLOP_HOME"
 KILL_WAIT_ENV = "ORLOP_KILL_WAIT"  # of the job: seconds from the engine's TERM to its KILL

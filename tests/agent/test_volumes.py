@@ -166,6 +166,15 @@ def test_a_sub_path_of_files_must_be_one_of_them(volumes, sub_path):
         made.binds(with_mounts(("v", "/p", False, sub_path)), "")
 
 
+def test_a_file_is_given_to_whom_the_plan_says(volumes):
+    data = {"path": "token", "data": "eA==", "mode": 0o640}
+    made = volumes({"name": "v", "kind": "files", "files": [{**data, "uid": 12, "gid": 34}]})
+    found = os.stat(made.path("v") + "/token")
+    expected = (12, 34) if os.geteuid() == 0 else (os.getuid(), os.getgid())
+    assert (found.st_uid, found.st_gid) == expected
+    assert found.st_mode & 0o777 == 0o640
+
+
 def test_a_mount_of_no_volume_is_refused(volumes):
     with pytest.raises(VolumeError, match="no such volume"):
         volumes().binds(with_mounts(("v", "/p", False, "")), "")

@@ -1,7 +1,12 @@
-"""The path of a write through all of the API's types takes a fraction of a millisecond."""
+"""The path of a write through all of the API's types costs little more than reading its JSON.
+
+Measured against the standard library's round trip of the same pod in the same moment: a ratio
+holds on a busy machine, a number of microseconds does not.
+"""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 
@@ -44,18 +49,24 @@ POD = msgspec.json.encode(
 )
 
 
-def microseconds(function: Callable[[], object], times: int = 200) -> float:
-    """The best of several rounds: the machine is shared."""
-    best = float("inf")
-    for _ in range(5):
-        started = time.perf_counter()
-        for _ in range(times):
-            function()
-        best = min(best, (time.perf_counter() - started) / times)
-    return best * 1e6
+def round_trips(function: Callable[[], object], times: int = 200) -> float:
+    """What a call costs, counted in round trips of the pod by the standard library's json."""
+    costs = [(seconds(function, times), seconds(_round_trip, times)) for _ in range(5)]
+    return min(cost for cost, _ in costs) / min(plain for _, plain in costs)
 
 
-def test_creating_a_pod_costs_less_than_a_millisecond(schema: Schema) -> None:
+def seconds(function: Callable[[], object], times: int) -> float:
+    started = time.process_time()
+    for _ in range(times):
+        function()
+    return time.process_time() - started
+
+
+def _round_trip() -> None:
+    json.dumps(json.loads(POD))
+
+
+def test_creating_a_pod_costs_a_few_round_trips_of_its_json(schema: Schema) -> None:
     def create() -> None:
         pod = msgspec.json.decode(POD)
         assert schema.decode(kinds.POD, pod) == []
@@ -63,10 +74,10 @@ def test_creating_a_pod_costs_less_than_a_millisecond(schema: Schema) -> None:
         strategy.prepare_for_create(kinds.POD, pod, now=0.0, uid="u")
         assert validation.validate_create(kinds.POD, pod) == []
 
-    assert microseconds(create) < 500
+    assert round_trips(create) < 12
 
 
-def test_a_row_of_a_table_costs_less_than_a_tenth_of_that(schema: Schema) -> None:
+def test_a_row_of_a_table_costs_less_than_one(schema: Schema) -> None:
     pod = msgspec.json.decode(POD)
     pod["metadata"]["creationTimestamp"] = "2026-01-02T12:00:00Z"
     pod["status"] = {
@@ -75,4 +86,4 @@ def test_a_row_of_a_table_costs_less_than_a_tenth_of_that(schema: Schema) -> Non
             {"name": "web", "ready": True, "restartCount": 0, "state": {"running": {}}}
         ],
     }
-    assert microseconds(lambda: tables.row(kinds.POD, pod, 1.8e9)) < 50
+    assert round_trips(lambda: tables.row(kinds.POD, pod, 1.8e9)) < 1

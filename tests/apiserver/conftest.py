@@ -18,6 +18,7 @@ from orlop.api.schema import Schema, load
 from orlop.apiserver import ApiServer
 from orlop.client.api import Api
 from orlop.client.https import HttpsApi
+from orlop.jwt import SigningKey
 from orlop.store import Limits, Store
 
 
@@ -169,3 +170,35 @@ def config_map() -> Callable[..., dict[str, Any]]:
         }
 
     return make
+
+
+@dataclass
+class TokenSite(Site):
+    """A running server that issues tokens, and its administrator in process."""
+
+    signing_key: SigningKey | None = None
+
+    @property
+    def admin(self) -> Api:
+        return self.server.client("system:test", ["system:masters"])
+
+
+@pytest.fixture(scope="session")
+def other_key(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
+    """Of another cluster."""
+    other = pki.ensure(tmp_path_factory.mktemp("other"), ["localhost"])
+    return SigningKey.from_pem(other.service_account_key)
+
+
+@pytest.fixture
+async def token_site(
+    tmp_path: Path, authority: pki.Pki, schema: Schema, limits: Limits
+) -> AsyncIterator[TokenSite]:
+    store = await Store.open(tmp_path / "tokens.db", limits=limits)
+    key = SigningKey.from_pem(authority.service_account_key)
+    tls = authority.server_context(authority.apiserver)
+    server = ApiServer(store, tls=tls, schema=schema, signing_key=key)
+    port = await server.start("127.0.0.1", 0)
+    yield TokenSite(server, store, port, authority, tmp_path, key)
+    await server.stop()
+    await store.close()

@@ -8,6 +8,7 @@ import pytest
 
 from orlop.client.clock import ManualClock
 from orlop.client.workqueue import Backoff, WorkQueue
+from orlop.metrics import PROCESS
 
 
 @pytest.fixture
@@ -130,3 +131,24 @@ async def test_no_key_is_ever_in_two_workers_hands(queue):
         task.cancel()
     await asyncio.gather(*workers, return_exceptions=True)
     assert worked >= 7
+
+
+async def test_a_named_queue_is_measured() -> None:
+    queue: WorkQueue[str] = WorkQueue(name="measured")
+    queue.add("a")
+    queue.add("b")
+    queue.add("b")
+    assert 'workqueue_depth{name="measured"} 2' in PROCESS.text()
+    key = await queue.get()
+    queue.add_rate_limited(key)
+    queue.done(key)
+    queue.close()
+    text = PROCESS.text()
+    for line in (
+        'workqueue_depth{name="measured"} 1',
+        'workqueue_adds_total{name="measured"} 2',
+        'workqueue_retries_total{name="measured"} 1',
+        'workqueue_queue_duration_seconds_count{name="measured"} 1',
+        'workqueue_work_duration_seconds_count{name="measured"} 1',
+    ):
+        assert line in text

@@ -120,3 +120,23 @@ ROLLED_OUT = (
     '{"status":{"observedGeneration":GENERATION,"replicas":2,"updatedReplicas":2,'
     '"readyReplicas":2,"availableReplicas":2,"conditions":[{"type":"Available","status":"True"}]}}'
 )
+
+# Of /O=physics/CN=eve, made by openssl.
+_REQUEST = """
+LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIY01JR0NBZ0VBTUNBeEVEQU9CZ05WQkFvTUIzQm9lWE5w
+WTNNeEREQUtCZ05WQkFNTUEyVjJaVEJaTUJNRwpCeXFHU000OUFnRUdDQ3FHU000OUF3RUhBMElBQkxwdjN0VFY3TUNleE90
+bWpuSm1sWVo0Y2lTRk93ZnpDQ09IClRJbE9ESzZNUWFVNUc2em1rVEsxZjY0L3RmdkIyZEJna3hNZGF4KzBDN1VTaXFvaWRU
+eWdBREFLQmdncWhrak8KUFFRREFnTkpBREJHQWlFQXFnQTAzRFZnelB1ZHZUcDNBcTFxS0twQkpObk9tY3ZXMVNmeFIrTWhj
+MzBDSVFDKwozOWh2SnpMbmxack5Bb2NHYzdpVkN3MmJqb2NZNndtajRSWGw0Z3NXMnc9PQotLS0tLUVORCBDRVJUSUZJQ0FU
+RSBSRVFVRVNULS0tLS0K
+"""
+
+SIGNING_REQUEST = f"""
+apiVersion: certificates.k8s.io/v1
+kind: CertificateSigningRequest
+metadata: {{name: NAMESPACE}}
+spec:
+  request: {"".join(_REQUEST.split())}
+  signerName: kubernetes.io/kube-apiserver-client
+  usages: [client auth]
+"""

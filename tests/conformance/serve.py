@@ -12,6 +12,7 @@ from pathlib import Path
 
 from orlop import log, pki
 from orlop.apiserver import ApiServer
+from orlop.jwt import SigningKey
 from orlop.store import Store
 
 
@@ -23,6 +24,7 @@ async def serve(home: Path) -> None:
         store,
         tls=authority.server_context(authority.apiserver),
         kubelet_tls=authority.client_context(authority.apiserver_kubelet_client),
+        signing_key=SigningKey.from_pem(authority.service_account_key),
     )
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)

@@ -73,6 +73,7 @@ class Site:
             tls=self.authority.server_context(self.authority.kubelet),
             token_key=self.authority.token_key,
             agent_file=self.paths.run / "agent.pyz",
+            api_server="https://192.0.2.1:6443",
         )
         self._stack = AsyncExitStack()
         await self._stack.enter_async_context(_running(informers.run(), self.kubelet.run()))
@@ -189,7 +190,13 @@ def settings():
 
 
 @pytest.fixture
-async def bare_site(tmp_path, authority, schema, settings, quick):
+def signing_key():
+    """Without one there are no tokens, and nothing is mounted into pods by itself."""
+    return
+
+
+@pytest.fixture
+async def bare_site(tmp_path, authority, schema, settings, quick, signing_key):
     """A site whose kubelet has not been started."""
     paths = Paths(tmp_path / "home")
     for folder in (paths.pods, paths.run):
@@ -197,7 +204,7 @@ async def bare_site(tmp_path, authority, schema, settings, quick):
     paths.cluster_uid.write_text("cluster-1\n")
     (paths.home / "pki").symlink_to(authority.ca.parent)
     store = await Store.open(tmp_path / "state.db")
-    server = ApiServer(store, schema=schema)
+    server = ApiServer(store, schema=schema, signing_key=signing_key)
     await server.prepare()
     api = server.client("system:test", ["system:masters"])
     site = Site(api, paths, authority, FakeEngine(), FakeImages(), settings)

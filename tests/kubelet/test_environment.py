@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from orlop.kubelet.environment import container_variables, with_image
+from orlop.kubelet.environment import container_variables, service_variables, with_image
 from orlop.kubelet.refusal import Refusal
 from orlop.kubelet.sources import Sources, references
 
@@ -31,6 +31,21 @@ def variables(*env, **container):
 
 def key_ref(kind, name, key, **more):
     return {"name": "A", "valueFrom": {kind: {"name": name, "key": key, **more}}}
+
+
+def test_the_api_server_is_told_as_a_service_is():
+    found = service_variables("kubernetes", "https://10.1.2.3:6443")
+    assert found["KUBERNETES_SERVICE_HOST"] == "10.1.2.3"
+    assert found["KUBERNETES_SERVICE_PORT"] == found["KUBERNETES_SERVICE_PORT_HTTPS"] == "6443"
+    assert found["KUBERNETES_PORT"] == found["KUBERNETES_PORT_6443_TCP"] == "tcp://10.1.2.3:6443"
+    assert found["KUBERNETES_PORT_6443_TCP_ADDR"] == "10.1.2.3"
+    assert service_variables("kubernetes", "") == {}
+
+
+def test_a_pods_own_variables_win_over_services_and_may_refer_to_them():
+    spec = a_container(env=[{"name": "A", "value": "x"}, {"name": "B", "value": "$(H):$(A)"}])
+    found = container_variables(a_pod(spec), spec, SOURCES, NODE, {"A": "service", "H": "host"})
+    assert found == {"A": "x", "H": "host", "B": "host:x"}
 
 
 def test_values_are_taken_as_they_are_and_in_order():

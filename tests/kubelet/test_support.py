@@ -53,9 +53,6 @@ def test_whatever_is_nested_in_the_table_is_walked_here():
     assert found == {path for path in STRUCTS if path.startswith(("containers.", "volumes."))}
 
 
-TOKEN = {"serviceAccountToken": {"path": "token"}}
-
-
 def findings(pod):
     return {finding.path: finding.refuses for finding in unsupported(pod)}
 
@@ -99,10 +96,6 @@ def test_an_ordinary_pod_has_no_unmet_wishes():
         ({"runtimeClassName": "gvisor"}, "spec.runtimeClassName"),
         ({"ephemeralContainers": [{"name": "debug"}]}, "spec.ephemeralContainers"),
         ({"inventedIn2030": 1}, "spec.inventedIn2030"),
-        (
-            {"volumes": [{"name": "t", "projected": {"sources": [TOKEN]}}]},
-            'spec.volumes["t"].projected.sources[0].serviceAccountToken',
-        ),
     ],
 )
 def test_harmless_wishes_of_a_pod_are_named(spec, path):

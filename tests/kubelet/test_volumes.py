@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from orlop.kubelet.refusal import Refusal
-from orlop.kubelet.sources import Sources
+from orlop.kubelet.sources import Sources, TokenWish
 from orlop.kubelet.volumes import planned_mounts, planned_volumes
 
 from .objects import NODE, a_container, a_pod
@@ -21,6 +21,7 @@ SOURCES = Sources(
     "default",
     {"settings": {"data": {"a": "1", "b": "2"}, "binaryData": {"c": b64("3")}}},
     {"vault": {"data": {"k": b64("secret")}}},
+    {TokenWish("", 3600): "t-api", TokenWish("vault", 7200): "t-vault"},
 )
 
 
@@ -126,7 +127,48 @@ def test_a_projected_volume_lays_its_sources_over_each_other():
         {"serviceAccountToken": {"path": "token"}},
     ]
     found = files(projected={"defaultMode": 0o440, "sources": sources})
-    assert found == {"p": ("secret", 0o440), "n": ("web", 0o440)}
+    assert found == {"p": ("secret", 0o440), "n": ("web", 0o440), "token": ("t-api", 0o440)}
+
+
+def token_file(*containers, **spec):
+    asked = {"path": "token", "audience": "vault", "expirationSeconds": 7200}
+    volume = {"name": "v", "projected": {"sources": [{"serviceAccountToken": asked}]}}
+    pod = a_pod(*(containers or [a_container()]), volumes=[volume], **spec)
+    [file] = planned_volumes(pod, SOURCES, NODE)[0]["files"]
+    assert base64.b64decode(file.pop("data")) == b"t-vault"
+    return file
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, {"mode": 0o644}),
+        ({"securityContext": {"runAsUser": 7}}, {"mode": 0o600, "uid": 7}),
+        ({"securityContext": {"fsGroup": 9}}, {"mode": 0o640, "gid": 9}),
+        (
+            {"securityContext": {"runAsUser": 7, "fsGroup": 9}},
+            {"mode": 0o640, "uid": 7, "gid": 9},
+        ),
+    ],
+)
+def test_a_token_is_for_the_pods_user_or_group_alone(spec, expected):
+    assert token_file(**spec) == {"path": "token", **expected}
+
+
+def test_a_token_of_containers_with_several_users_can_be_read_by_all():
+    mixed = [
+        a_container("a", securityContext={"runAsUser": 1}),
+        a_container("b", securityContext={"runAsUser": 2}),
+    ]
+    assert token_file(*mixed)["mode"] == 0o644
+    same = [a_container(name, securityContext={"runAsUser": 1}) for name in "ab"]
+    assert token_file(*same) == {"path": "token", "mode": 0o600, "uid": 1}
+
+
+def test_a_token_that_was_not_issued_is_a_failed_mount():
+    source = {"serviceAccountToken": {"path": "token", "audience": "unheard-of"}}
+    with pytest.raises(Refusal, match="no token of the service account"):
+        planned(projected={"sources": [source]})
 
 
 @pytest.mark.parametrize(

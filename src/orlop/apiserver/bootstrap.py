@@ -1,66 +1,56 @@
 """What every cluster has from its first moment: namespaces, RBAC's roots, the API's own service.
 
 Called by the server at each start, through its own API; what is there already is left as it is,
-whoever may have changed it.
+whoever may have changed it, but for rules that a bootstrap role lacks.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping
+
 from ..api import kinds
 from ..api.kinds import Kind
-from ..api.objects import Key, Obj
+from ..api.objects import Key, Obj, annotations_of
 from ..client.api import Api
 from ..errors import AlreadyExists, NotFound
+from .bootstrap_roles import BINDINGS, CLUSTER_ROLES, Role
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
-_ANNOTATIONS = {"rbac.authorization.kubernetes.io/autoupdate": "true"}
-_DISCOVERY = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version/"]
-_HEALTH = ["/healthz", "/livez", "/readyz", "/version"]
+_AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 SERVICE_IP = "10.96.0.1"
 
 
-def _rule(verbs: list[str], groups: list[str], resources: list[str]) -> Obj:
-    return {"verbs": verbs, "apiGroups": groups, "resources": resources}
-
-
-def _paths(*paths: str) -> Obj:
-    return {"verbs": ["get"], "nonResourceURLs": list(paths)}
-
-
-CLUSTER_ROLES: dict[str, list[Obj]] = {
-    "cluster-admin": [
-        _rule(["*"], ["*"], ["*"]),
-        {"verbs": ["*"], "nonResourceURLs": ["*"]},
-    ],
-    "system:basic-user": [
-        _rule(
-            ["create"],
-            ["authorization.k8s.io"],
-            ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-        ),
-        _rule(["create"], ["authentication.k8s.io"], ["selfsubjectreviews"]),
-    ],
-    "system:discovery": [_paths(*_DISCOVERY, *_HEALTH)],
-    "system:public-info-viewer": [_paths(*_HEALTH)],
-}
-BINDINGS = {
-    "cluster-admin": ("cluster-admin", "system:masters"),
-    "system:basic-user": ("system:basic-user", "system:authenticated"),
-    "system:discovery": ("system:discovery", "system:authenticated"),
-    "system:public-info-viewer": ("system:public-info-viewer", "system:authenticated"),
-}
-
-
 async def ensure(api: Api, port: int) -> None:
-    """Make what is missing."""
-    for name in NAMESPACES:
-        await _ensure(api, kinds.NAMESPACE, {"metadata": {"name": name}})
-    for name, rules in CLUSTER_ROLES.items():
-        await _ensure(api, kinds.CLUSTER_ROLE, {"metadata": _bootstrapped(name), "rules": rules})
-    for name, (role, group) in BINDINGS.items():
-        await _ensure(api, kinds.CLUSTER_ROLE_BINDING, _binding(name, role, group))
+    """Make what is missing, in few turns of the disk."""
+    await _together(
+        _ensure(api, kinds.NAMESPACE, {"metadata": {"name": name}}) for name in NAMESPACES
+    )
+    await _together(_ensure_role(api, _role(name, role)) for name, role in CLUSTER_ROLES.items())
+    await _together(
+        _ensure(api, kinds.CLUSTER_ROLE_BINDING, _binding(name, role, groups))
+        for name, (role, groups) in BINDINGS.items()
+    )
     await _ensure(api, kinds.SERVICE, _kubernetes(port))
+
+
+async def _together(works: Iterable[Coroutine[None, None, None]]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for work in works:
+            group.create_task(work)
+
+
+async def _ensure_role(api: Api, role: Obj) -> None:
+    """Rules that a newer version brings are added, unless someone has said not to."""
+    await _ensure(api, kinds.CLUSTER_ROLE, role)
+    key = Key("", role["metadata"]["name"])
+    found = await api.get(kinds.CLUSTER_ROLE, key)
+    had = found.get("rules") or []
+    missing = [rule for rule in role["rules"] if rule not in had]
+    is_kept = annotations_of(found).get(_AUTOUPDATE) == "true" and "aggregationRule" not in found
+    if missing and is_kept:
+        await api.patch(kinds.CLUSTER_ROLE, key, {"rules": [*had, *missing]})
 
 
 async def _ensure(api: Api, kind: Kind, obj: Obj) -> None:
@@ -74,16 +64,27 @@ async def _ensure(api: Api, kind: Kind, obj: Obj) -> None:
             pass
 
 
-def _bootstrapped(name: str) -> Obj:
-    return {"name": name, "labels": dict(_LABELS), "annotations": dict(_ANNOTATIONS)}
+def _bootstrapped(name: str, labels: Mapping[str, str] | None = None) -> Obj:
+    return {
+        "name": name,
+        "labels": {**_LABELS, **(labels or {})},
+        "annotations": {_AUTOUPDATE: "true"},
+    }
 
 
-def _binding(name: str, role: str, group: str) -> Obj:
+def _role(name: str, role: Role) -> Obj:
+    made: Obj = {"metadata": _bootstrapped(name, role.labels), "rules": role.rules}
+    if role.aggregation is not None:
+        made["aggregationRule"] = role.aggregation
+    return made
+
+
+def _binding(name: str, role: str, groups: list[str]) -> Obj:
     api_group = kinds.CLUSTER_ROLE.group
     return {
         "metadata": _bootstrapped(name),
         "roleRef": {"apiGroup": api_group, "kind": "ClusterRole", "name": role},
-        "subjects": [{"apiGroup": api_group, "kind": "Group", "name": group}],
+        "subjects": [{"apiGroup": api_group, "kind": "Group", "name": group} for group in groups],
     }
 
 

@@ -17,7 +17,17 @@ from ..api.objects import Obj
 from .negotiation import clauses
 
 CONNECT = ("exec", "attach", "portforward")
-SERVED_SUBRESOURCES = ("status", "scale", "binding", "eviction", "finalize", "log", *CONNECT)
+SERVED_SUBRESOURCES = (
+    "status",
+    "scale",
+    "binding",
+    "eviction",
+    "finalize",
+    "log",
+    "token",
+    "approval",
+    *CONNECT,
+)
 _GROUP = "apidiscovery.k8s.io"
 _AGGREGATED = "APIGroupDiscoveryList"
 

@@ -28,12 +28,14 @@ from .render import Renderer, value
 from .requestinfo import RequestInfo, flag
 from .reviews import Reviews
 from .streams import copy_log, watch_over_http, watch_over_websocket
+from .subresources.approval import patch_approval, update_approval
 from .subresources.binding import bind
 from .subresources.connect import connect
 from .subresources.eviction import evict
 from .subresources.finalize import finalize
 from .subresources.log import open_log
 from .subresources.scale import apply_scale, get_scale, patch_scale, update_scale
+from .subresources.token import request_token
 from .verbs.apply import apply
 from .verbs.create import create
 from .verbs.delete import delete, options_from, returns_object, status_of
@@ -82,6 +84,10 @@ class Dispatcher:
             ("eviction", "create"): self._evict,
             ("finalize", "update"): self._finalize,
             ("log", "get"): self._log,
+            ("token", "create"): self._token,
+            ("approval", "get"): self._get,
+            ("approval", "update"): self._update_approval,
+            ("approval", "patch"): self._patch_approval,
             **{(name, verb): self._connect for name in CONNECT for verb in ("get", "create")},
         }
 
@@ -241,6 +247,21 @@ class Dispatcher:
     async def _evict(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         body = await read_object(request)
         return self._plain(request, await evict(self._registry, call, body), code=201)
+
+    async def _token(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        body = await read_object(request)
+        return self._plain(request, await request_token(self._registry, call, body), code=201)
+
+    async def _update_approval(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        renderer = self._renderer(request, call)
+        record = await update_approval(self._registry, call, await read_object(request))
+        return answer(renderer.one(record), renderer.form.media_type)
+
+    async def _patch_approval(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        renderer = self._renderer(request, call)
+        media_type, body = await self._patch_body(request)
+        record = await patch_approval(self._registry, call, media_type, body)
+        return answer(renderer.one(record), renderer.form.media_type)
 
     async def _finalize(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)

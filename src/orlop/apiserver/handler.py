@@ -6,27 +6,39 @@ ApiError is our own mistake, is logged with its story and shown to nobody.
 
 from __future__ import annotations
 
+import time
+
 from aiohttp import web
 from multidict import MultiMapping
 
+from ..api.kinds import Kind
 from ..errors import ApiError, InternalError, Unauthorized
 from ..log import logger
-from . import requestinfo
+from ..metrics import MEDIA_TYPE, PROCESS
+from . import instruments, requestinfo
+from .audit import Auditor, Trail
 from .authentication import User, from_certificate
 from .authorization import Authorizer
 from .discovery import Discovery
 from .dispatch import Dispatcher
 from .failures import no_such_path
+from .flow import Flow
 from .health import ENDPOINTS, Checks
-from .http import answer, failure
+from .http import answer, failure, in_time
 from .impersonation import effective_user
 from .openapi import OpenApi
 from .registry import Registry
 from .render import encode
 from .requestinfo import RequestInfo
+from .tokens import Tokens
 from .version import version_info
 
 log = logger(__name__)
+
+REQUEST_TIMEOUT = 60.0  # seconds; watches, logs and the like have as long as they want
+NOBODY = User("")
+_TRAIL = web.RequestKey("audit trail", Trail)
+ISSUER_PATHS = (".well-known/openid-configuration", "openid/v1/jwks")
 
 
 class Handler:
@@ -36,18 +48,38 @@ class Handler:
         authorizer: Authorizer,
         dispatcher: Dispatcher,
         health: Checks,
+        flow: Flow | None = None,
+        auditor: Auditor | None = None,
     ) -> None:
         self._registry = registry
         self._authorizer = authorizer
         self._dispatcher = dispatcher
         self._health = health
+        self._flow = flow or Flow()
+        self._auditor = auditor
         self._discovery = Discovery(registry.kinds)
         self._openapi = OpenApi(registry.kinds, registry.schema)
         self._version = encode(version_info()) + b"\n"
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request; count it, and keep a record of it where the audit policy wants one."""
+        info = requestinfo.parse(request.method, request.rel_url.raw_path, request.query)
+        kind = self._registry.kinds.by_resource(info.group, info.version, info.resource)
+        counted = instruments.Request(info, kind, time.monotonic())
+        response = None
         try:
-            response = await self._serve(request)
+            response = await self._answer(request, info, kind)
+            return response
+        finally:
+            code = 499 if response is None else response.status  # the client is gone
+            counted.end(code, time.monotonic())
+            await _end_trail(request, response)
+
+    async def _answer(
+        self, request: web.BaseRequest, info: RequestInfo, kind: Kind | None
+    ) -> web.StreamResponse:
+        try:
+            response = await self._serve(request, info, kind)
             log.debug("request", method=request.method, path=request.path, code=response.status)
             return response
         except ApiError as error:
@@ -57,16 +89,57 @@ class Handler:
             log.error("a request failed", exc_info=True, method=request.method, path=request.path)
             return failure(InternalError("Internal error occurred: see the control plane's log"))
 
-    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        """1. Paths open to all. 2. Who. 3. What. 4. May they. 5. Do it."""
+    async def _serve(
+        self, request: web.BaseRequest, info: RequestInfo, kind: Kind | None
+    ) -> web.StreamResponse:
+        """1. Paths open to all. 2. Who. 3. Is it their turn. 4. May they. 5. Do it, in time."""
         open_answer = self._open(request)  # 1
         if open_answer is not None:
             return open_answer
-        user = effective_user(_authenticate(request), request.headers, self._authorizer)  # 2
-        info = requestinfo.parse(request.method, request.rel_url.raw_path, request.query)  # 3
-        kind = self._registry.kinds.by_resource(info.group, info.version, info.resource)
-        self._authorizer.check(user, info, kind)  # 4
-        if not info.is_resource:  # 5
+        caller = self._caller(request, info)  # 2
+        user = effective_user(caller, request.headers, self._authorizer)
+        if _TRAIL in request and user is not caller:
+            request[_TRAIL].impersonates(user)
+        seat = self._flow.of(request.method).seat(user.name)  # 3
+        if instruments.is_long_running(info):
+            async with seat:
+                self._authorize(request, info, kind, user)
+            if _TRAIL in request:
+                request[_TRAIL].tell("ResponseStarted")
+            return await self._act(request, info, kind, user)
+        async with seat:
+            self._authorize(request, info, kind, user)  # 4
+            async with in_time(request, REQUEST_TIMEOUT):  # 5
+                return await self._act(request, info, kind, user)
+
+    def _caller(self, request: web.BaseRequest, info: RequestInfo) -> User:
+        """Who calls; from here on there is a record, of strangers too."""
+        caller = NOBODY
+        try:
+            caller = authenticate(request, self._registry.tokens)
+            return caller
+        finally:
+            trail = self._auditor.begin(request, info, caller) if self._auditor else None
+            if trail is not None:
+                request[_TRAIL] = trail
+
+    def _authorize(
+        self, request: web.BaseRequest, info: RequestInfo, kind: Kind | None, user: User
+    ) -> None:
+        is_allowed = False
+        try:
+            self._authorizer.check(user, info, kind)
+            is_allowed = True
+        finally:
+            if _TRAIL in request:
+                request[_TRAIL].authorized(is_allowed)
+
+    async def _act(
+        self, request: web.BaseRequest, info: RequestInfo, kind: Kind | None, user: User
+    ) -> web.StreamResponse:
+        if not info.is_resource:
+            if info.path == "/metrics" and info.verb == "get":
+                return answer(PROCESS.text().encode(), MEDIA_TYPE)
             return self._document(request, info)
         if kind is None:
             raise no_such_path()
@@ -76,6 +149,8 @@ class Handler:
         path = request.path.strip("/")
         if path == "version":
             return answer(self._version)
+        if path in ISSUER_PATHS and self._registry.tokens is not None:
+            return issuer_document(request, self._registry.tokens)
         if path.partition("/")[0] not in ENDPOINTS:
             return None
         excluded = tuple(_all(request.query, "exclude"))
@@ -103,11 +178,36 @@ class Handler:
         return answer(document.body, document.media_type, headers=headers)
 
 
-def _authenticate(request: web.BaseRequest) -> User:
+async def _end_trail(request: web.BaseRequest, response: web.StreamResponse | None) -> None:
+    if _TRAIL not in request:
+        return
+    trail: Trail = request[_TRAIL]
+    if response is not None and not response.prepared:
+        response.headers["Audit-Id"] = trail.id
+    await trail.end(response)
+
+
+def authenticate(request: web.BaseRequest, tokens: Tokens | None) -> User:
+    """By the certificate, else by the token; which of both was wrong is told to nobody."""
     transport = request.transport
-    if transport is None:
-        raise Unauthorized("Unauthorized")
-    return from_certificate(transport.get_extra_info("peercert"))
+    certificate = transport.get_extra_info("peercert") if transport is not None else None
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if certificate or tokens is None or scheme.lower() != "bearer":
+        return from_certificate(certificate)
+    try:
+        return tokens.authenticate(token.strip()).user
+    except Unauthorized as error:
+        log.debug("token refused", error=error)
+        raise Unauthorized("Unauthorized") from error
+
+
+def issuer_document(request: web.BaseRequest, tokens: Tokens) -> web.Response:
+    """What others need to check our tokens: public keys, and where they are."""
+    if request.method not in ("GET", "HEAD"):
+        raise no_such_path()
+    if request.path.endswith("/jwks"):
+        return answer(encode(tokens.key_set()), "application/jwk-set+json")
+    return answer(encode(tokens.configuration(request.host)))
 
 
 def _all(query: MultiMapping[str], name: str) -> list[str]:

@@ -5,17 +5,46 @@ Used by the dispatcher alone, so that nothing else has to know the HTTP library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
-from ..errors import ApiError
+from ..errors import ApiError, Timeout
 from .body import check_size, decode_object, too_large
 
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
+_DURATION = re.compile(f"(?:{_PART.pattern})+")
 _AT_ONCE = 256 << 10
 MAX_BODY = 3 << 20  # as upstream: what a single object may weigh on the wire
+
+
+@asynccontextmanager
+async def in_time(request: web.BaseRequest, longest: float) -> AsyncIterator[None]:
+    """Timeout where the work takes too long, or longer than the client's own `timeout`."""
+    limit = asyncio.timeout(min(longest, seconds(request.query.get("timeout", "")) or longest))
+    try:
+        async with limit:
+            yield
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        if request.writer.output_size and request.transport is not None:
+            request.transport.abort()  # too late for another answer
+        words = "Timeout: request did not complete within the allotted timeout"
+        raise Timeout(words, details={}) from error
+
+
+def seconds(text: str) -> float:
+    """A duration such as 1m30s; 0 where it is none, as upstream takes it."""
+    if not _DURATION.fullmatch(text):
+        return 0.0
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
 async def read(request: web.BaseRequest) -> bytes:

@@ -21,10 +21,12 @@ from .conversion import decode, ready
 from .failures import no_such_path
 from .registry import Call, Registry
 from .selection import select
+from .subresources.approval import update_approval
 from .subresources.binding import bind
 from .subresources.eviction import evict
 from .subresources.finalize import finalize
 from .subresources.scale import patch_scale, update_scale
+from .subresources.token import request_token
 from .verbs.create import create
 from .verbs.delete import DeleteOptions, delete, returns_object, status_of
 from .verbs.get import get
@@ -33,7 +35,7 @@ from .verbs.patch import MEDIA_TYPES, patch
 from .verbs.update import update
 from .verbs.watch import WatchOptions, watch
 
-_POSTED = {"binding": bind, "eviction": evict}
+_POSTED = {"binding": bind, "eviction": evict, "token": request_token}
 
 
 class InProcessApi:
@@ -100,6 +102,8 @@ class InProcessApi:
             return await update_scale(self._registry, call, _copy(obj))
         if subresource == "finalize":
             return (await finalize(self._registry, call, _copy(obj))).decode()
+        if subresource == "approval":
+            return (await update_approval(self._registry, call, _copy(obj))).decode()
         return await _shown(call, await update(self._registry, call, _copy(obj)))
 
     async def patch(

@@ -23,6 +23,7 @@ from .authentication import User
 from .conversion import bucket_of
 from .customresources.served import ServedKinds
 from .failures import not_found
+from .tokens import Tokens
 
 MAX_MANAGER = 128  # bytes of the name of a field manager
 
@@ -62,6 +63,7 @@ class Registry:
     kinds: ServedKinds
     schema: Schema
     admission: Admission
+    tokens: Tokens | None = None  # of service accounts; None where there is no key to sign with
     now: Callable[[], float] = time.time
     new_uid: Callable[[], str] = lambda: str(uuid.uuid4())
     rng: random.Random = field(default_factory=random.SystemRandom)

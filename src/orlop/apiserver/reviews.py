@@ -9,17 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 from ..api.objects import Obj
+from ..errors import Unauthorized
 from .authentication import User, user
 from .authorization import Authorizer
 from .failures import bad_request
 from .rbac import Attributes, Rbac
 from .registry import Call
+from .tokens import Tokens
 
 
 class Reviews:
-    def __init__(self, authorizer: Authorizer, rbac: Rbac) -> None:
+    def __init__(self, authorizer: Authorizer, rbac: Rbac, tokens: Tokens | None = None) -> None:
         self._authorizer = authorizer
         self._rbac = rbac
+        self._tokens = tokens
 
     def answer(self, call: Call, body: Any) -> Obj:
         """The review with its status filled in."""
@@ -47,7 +50,19 @@ class Reviews:
                 return self._access(_subject(spec), _in_namespace(call, spec))
             case "SelfSubjectRulesReview":
                 return self._rules(call.user, spec)
+            case "TokenReview":
+                return self._token(spec)
         raise bad_request(f"{call.kind.kind} cannot be answered here")
+
+    def _token(self, spec: Obj) -> Obj:
+        token, audiences = spec.get("token"), spec.get("audiences") or ()
+        if self._tokens is None or not isinstance(token, str) or not token:
+            raise bad_request("token is required for TokenReview in authentication")
+        try:
+            who, meant = self._tokens.authenticate(token, audiences)
+        except Unauthorized as error:
+            return {"user": {}, "error": str(error)}
+        return {"authenticated": True, "user": _user_info(who), "audiences": list(meant)}
 
     def _access(self, who: User, spec: Obj) -> Obj:
         return {"allowed": self._authorizer.allows(who, _attributes(spec))}

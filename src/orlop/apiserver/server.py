@@ -17,23 +17,29 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
 from ..api.schema import Schema, load
+from ..jwt import SigningKey
 from ..log import logger
+from ..metrics import PROCESS
 from ..store import Store
 from . import bootstrap
 from .admission import standard
+from .audit import Auditor
 from .authentication import user as user_of
 from .authorization import Authorizer
 from .customresources.controller import DefinitionController
 from .customresources.served import ServedKinds
 from .dispatch import Dispatcher
+from .flow import Flow
 from .handler import Handler
 from .health import Checks
 from .http import MAX_BODY
 from .inprocess import InProcessApi
+from .instruments import look_at_store
 from .kubelet import KubeletClient
 from .rbac import Rbac
 from .registry import Registry
 from .reviews import Reviews
+from .tokens import Tokens
 
 log = logger(__name__)
 
@@ -49,11 +55,26 @@ class ApiServer:
         tls: ssl.SSLContext | None = None,
         kubelet_tls: ssl.SSLContext | None = None,
         schema: Schema | None = None,
+        signing_key: SigningKey | None = None,
+        flow: Flow | None = None,
+        auditor: Auditor | None = None,
     ) -> None:
-        """`tls` asks for client certificates (CERT_OPTIONAL); None serves nobody over HTTP."""
+        """`tls` asks for client certificates (CERT_OPTIONAL); None serves nobody over HTTP.
+
+        Without a `signing_key` no tokens of service accounts are issued, or taken; without an
+        `auditor` no records are kept.
+        """
+        tokens = Tokens(store, signing_key) if signing_key is not None else None
         self.registry = Registry(
-            store, ServedKinds(store), schema or load_schema(store.path), standard(store)
+            store,
+            ServedKinds(store, has_tokens=tokens is not None),
+            schema or load_schema(store.path),
+            standard(store, has_tokens=tokens is not None),
+            tokens,
         )
+        PROCESS.before("apiserver", lambda: look_at_store(self.registry))
+        self._flow = flow or Flow()
+        self._auditor = auditor
         self._definitions: asyncio.Task[None] | None = None
         self._tls = tls
         self._rbac = Rbac(store)
@@ -98,14 +119,14 @@ class ApiServer:
 
     def _handler(self) -> Handler:
         authorizer = Authorizer(self._rbac)
-        reviews = Reviews(authorizer, self._rbac)
+        reviews = Reviews(authorizer, self._rbac, self.registry.tokens)
         dispatcher = Dispatcher(self.registry, authorizer, reviews, self._kubelet)
         store = self.registry.store
         health = Checks(
             {"ping": lambda: True, "store": lambda: store.is_writable},
             {"shutdown": lambda: not self._is_stopping},
         )
-        return Handler(self.registry, authorizer, dispatcher, health)
+        return Handler(self.registry, authorizer, dispatcher, health, self._flow, self._auditor)
 
     def client(self, user: str, groups: Sequence[str] = ()) -> InProcessApi:
         """The API for our own components; the user's name is that of the manager of its fields."""

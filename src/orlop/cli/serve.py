@@ -21,10 +21,12 @@ import click
 from .. import __version__, errors, log, pki
 from ..agent.build import build as build_agent
 from ..apiserver import ApiServer
+from ..apiserver.audit import AuditLog, Auditor, load_policy
 from ..client.api import Api
 from ..client.informer import Informers
 from ..controllers.manager import ControllerManager
 from ..files import write_private
+from ..jwt import SigningKey
 from ..kubelet import Kubelet
 from ..runtime.images import Images
 from ..scheduler import Scheduler
@@ -100,10 +102,13 @@ class ControlPlane:
             store = await Store.open(self.paths.state)
             stack.push_async_callback(store.close)
             tls = self.pki.server_context(self.pki.apiserver)
+            signing_key = SigningKey.from_pem(self.pki.service_account_key)
             server = ApiServer(
                 store,
                 tls=tls,
                 kubelet_tls=self.pki.client_context(self.pki.apiserver_kubelet_client),
+                signing_key=signing_key,
+                auditor=self._auditor(stack),
             )
             port = await self._listen(server)
             stack.push_async_callback(server.stop)
@@ -121,9 +126,15 @@ class ControlPlane:
                 token_key=self.pki.token_key,
                 agent_file=agent_file(self.paths.run),
                 addresses=addresses.addresses(),
+                api_server=self._url(port),
             )
-            controller_api = _client(server, "system:kube-controller-manager")
-            manager = ControllerManager(controller_api, informers, root_ca=self.pki.ca.read_text())
+            manager = ControllerManager(
+                _client(server, "system:kube-controller-manager"),
+                informers,
+                root_ca=self.pki.ca.read_text(),
+                signing_key=signing_key,
+                sign=self.pki.sign_request,
+            )
             scheduler = Scheduler(_client(server, "system:kube-scheduler"), informers)
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}
 
@@ -146,6 +157,14 @@ class ControlPlane:
                 }
             )
         logger.info("control plane has stopped")
+
+    def _auditor(self, stack: AsyncExitStack) -> Auditor | None:
+        if not self.settings.audit_policy:
+            return None
+        policy = load_policy(self.paths.home / self.settings.audit_policy)
+        audit_log = AuditLog(self.paths.audit_log)
+        stack.callback(audit_log.close)
+        return Auditor(policy, audit_log)
 
     async def _listen(self, server: ApiServer) -> int:
         """At the port asked for, else at that of last time, so that kubeconfigs stay good."""

@@ -8,12 +8,33 @@ failures come again after a delay that doubles. It never looks at what a key mea
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from ..metrics import PROCESS
 from .clock import Clock, SystemClock, Timer
+
+_TIMES = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0)  # as client-go's
+_depth = PROCESS.gauge("workqueue_depth", "Current depth of workqueue", "name")
+_adds = PROCESS.counter("workqueue_adds_total", "Total number of adds handled by workqueue", "name")
+_retries = PROCESS.counter(
+    "workqueue_retries_total", "Total number of retries handled by workqueue", "name"
+)
+_waited = PROCESS.histogram(
+    "workqueue_queue_duration_seconds",
+    "How long in seconds an item stays in workqueue before being requested",
+    "name",
+    buckets=_TIMES,
+)
+_worked = PROCESS.histogram(
+    "workqueue_work_duration_seconds",
+    "How long in seconds processing an item from workqueue takes.",
+    "name",
+    buckets=_TIMES,
+)
 
 K = TypeVar("K", bound=Hashable)
 
@@ -34,9 +55,16 @@ DEFAULT_BACKOFF = Backoff()
 
 
 class WorkQueue(Generic[K]):
-    """Dedup, delay and back-off; `get` and `done` enclose the work on a key."""
+    """Dedup, delay and back-off; `get` and `done` enclose the work on a key.
 
-    def __init__(self, *, backoff: Backoff = DEFAULT_BACKOFF, clock: Clock | None = None) -> None:
+    What has a `name` is seen under it at /metrics.
+    """
+
+    def __init__(
+        self, *, backoff: Backoff = DEFAULT_BACKOFF, clock: Clock | None = None, name: str = ""
+    ) -> None:
+        self._name = name
+        self._since: dict[K, float] = {}  # when a key was queued, then when its work began
         self._backoff = backoff
         self._clock = clock or SystemClock()
         self._ready: deque[K] = deque()
@@ -80,6 +108,8 @@ class WorkQueue(Generic[K]):
         """Add the key after the delay that its failures have earned; returns that delay."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
+        if self._name:
+            _retries.add(self._name)
         delay = self._backoff.delay(failures)
         self.add_after(key, delay)
         return delay
@@ -106,10 +136,14 @@ class WorkQueue(Generic[K]):
         key = self._ready.popleft()
         self._dirty.discard(key)
         self._working.add(key)
+        if self._name:
+            self._taken(key)
         return key
 
     def done(self, key: K) -> None:
         self._working.discard(key)
+        if self._name and key in self._since:
+            _worked.observe(time.monotonic() - self._since.pop(key), self._name)
         if key in self._dirty:
             self._push(key)
 
@@ -121,7 +155,17 @@ class WorkQueue(Generic[K]):
 
     def _push(self, key: K) -> None:
         self._ready.append(key)
+        if self._name:
+            self._since[key] = time.monotonic()
+            _adds.add(self._name)
+            _depth.set(len(self._ready), self._name)
         self._wake()
+
+    def _taken(self, key: K) -> None:
+        now = time.monotonic()
+        _waited.observe(now - self._since.get(key, now), self._name)
+        _depth.set(len(self._ready), self._name)
+        self._since[key] = now
 
     def _wake(self) -> None:
         while self._getters:

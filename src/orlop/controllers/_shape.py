@@ -77,7 +77,7 @@ class Loop(abc.ABC, Generic[K]):
         self.informers = informers
         self.clock = clock or SystemClock()
         self.recorder = Recorder(api, self.name, clock=self.clock)
-        self.queue: WorkQueue[K] = WorkQueue(backoff=_BACKOFF, clock=self.clock)
+        self.queue: WorkQueue[K] = WorkQueue(backoff=_BACKOFF, clock=self.clock, name=self.name)
         self.log = logger(f"orlop.controllers.{self.name}")
         self._resting: dict[K, asyncio.TimerHandle] = {}
         self._asked: set[K] = set()  # while they rested

@@ -16,8 +16,11 @@ from ..client.api import Api
 from ..client.clock import Clock, SystemClock, sleep
 from ..client.informer import Informers
 from ..client.workqueue import Backoff
+from ..jwt import SigningKey
 from ..log import logger
+from .clusterrole_aggregation import ClusterRoleAggregation
 from .cronjob import CronJobs
+from .csr_signing import CsrSigning, Sign
 from .daemonset import DaemonSets
 from .deployment import Deployments
 from .endpoints import EndpointsController
@@ -31,6 +34,7 @@ from .replicaset import ReplicaSets
 from .root_ca import RootCa
 from .serviceaccount import ServiceAccounts
 from .statefulset import StatefulSets
+from .token_secrets import TokenSecrets
 from .ttl_after_finished import TtlAfterFinished
 
 log = logger(__name__)
@@ -46,7 +50,11 @@ class Runnable(Protocol):
 
 
 class ControllerManager:
-    """All controllers; `root_ca` is the PEM of the cluster's CA, published where given."""
+    """All controllers; `root_ca` is the PEM of the cluster's CA, published where given.
+
+    With a `signing_key`, Secrets that ask for the token of a service account get it; with `sign`,
+    certificates that were approved are signed by it.
+    """
 
     def __init__(
         self,
@@ -54,6 +62,8 @@ class ControllerManager:
         informers: Informers,
         *,
         root_ca: str = "",
+        signing_key: SigningKey | None = None,
+        sign: Sign | None = None,
         kinds: Iterable[Kind] = STORED,
         clock: Clock | None = None,
     ) -> None:
@@ -70,6 +80,7 @@ class ControllerManager:
                 CronJobs,
                 TtlAfterFinished,
                 ServiceAccounts,
+                ClusterRoleAggregation,
                 EndpointSlices,
                 EndpointsController,
                 PodGc,
@@ -79,6 +90,12 @@ class ControllerManager:
         controllers.append(Namespaces(api, informers, clock=self._clock, kinds=every))
         if root_ca:
             controllers.append(RootCa(api, informers, root_ca, clock=self._clock))
+        if sign is not None:
+            controllers.append(CsrSigning(api, informers, sign, clock=self._clock))
+        if signing_key is not None:
+            controllers.append(
+                TokenSecrets(api, informers, signing_key, root_ca, clock=self._clock)
+            )
         # Last, because it follows by their metadata alone the kinds that nobody else follows.
         controllers.append(GarbageCollector(api, informers, clock=self._clock, kinds=every))
         self.controllers = controllers

@@ -1,13 +1,14 @@
-"""The variables of a container: those of its image, then envFrom, then env.
+"""The variables of a container: its image's, those of the API server, then envFrom, then env.
 
 Called while a plan is made. The order and the rules are upstream's
 (pkg/kubelet/kubelet_pods.go: makeEnvironmentVariables): a later one wins, `$(VAR)` sees what was
-set before it and never the image's own. Variables of services are not set yet.
+set before it and never the image's own. Variables of other services are not set yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from ..api.objects import Obj
 from .downward import Allocatable, field_value, resource_value
@@ -17,10 +18,14 @@ from .sources import Sources
 
 
 def container_variables(
-    pod: Obj, container: Obj, sources: Sources, allocatable: Allocatable
+    pod: Obj,
+    container: Obj,
+    sources: Sources,
+    allocatable: Allocatable,
+    services: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """What the pod itself sets, in order; also what its command may refer to."""
-    variables = _from_sources(container, sources)
+    """What the pod itself sets, over `services`; also what its command may refer to."""
+    variables = {**(services or {}), **_from_sources(container, sources)}
     for variable in container.get("env") or []:
         name, text = variable["name"], variable.get("value") or ""
         if text:
@@ -30,6 +35,26 @@ def container_variables(
         if value is not None:
             variables[name] = value
     return variables
+
+
+def service_variables(name: str, url: str) -> dict[str, str]:
+    """What pods are told of a service. As pkg/kubelet/envvars: its port, and links of old."""
+    if not url:
+        return {}
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", str(parts.port or 443)
+    prefix = name.upper().replace("-", "_")
+    link = f"{prefix}_PORT_{port}_TCP"
+    return {
+        f"{prefix}_SERVICE_HOST": host,
+        f"{prefix}_SERVICE_PORT": port,
+        f"{prefix}_SERVICE_PORT_{parts.scheme.upper()}": port,
+        f"{prefix}_PORT": f"tcp://{host}:{port}",
+        link: f"tcp://{host}:{port}",
+        f"{link}_PROTO": "tcp",
+        f"{link}_PORT": port,
+        f"{link}_ADDR": host,
+    }
 
 
 def with_image(image: Mapping[str, str], variables: Mapping[str, str]) -> list[list[str]]:

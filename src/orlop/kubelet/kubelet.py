@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..api.kinds import NODE, POD
-from ..api.objects import Key, Obj, annotations_of, is_deleting, is_terminal, uid_of
+from ..api.objects import Key, Obj, annotations_of, is_deleting, is_terminal, phase_of, uid_of
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock, SystemClock
 from ..client.informer import Informers, revision_of
@@ -27,6 +27,7 @@ from ..engine import Engine, Job, JobId
 from ..errors import Error
 from ..files import write_private
 from ..log import logger
+from ..metrics import PROCESS
 from ..settings import Paths, Settings
 from ..wellknown import JOB_ID, NODE_LIST
 from .events import Events
@@ -48,10 +49,14 @@ _BY_NODE, _BY_UID = "spec.nodeName", "metadata.uid"
 _RETRY = Backoff(first=0.1, longest=30.0)
 
 log = logger(__name__)
+_running_pods = PROCESS.gauge("kubelet_running_pods", "Number of pods that run on our nodes.")
 
 
 class Kubelet:
-    """`run` is all of it; `addresses` are those of this host that compute nodes may reach."""
+    """`run` is all of it; `addresses` are those of this host that compute nodes may reach.
+
+    `api_server` is the URL at which programs in pods do.
+    """
 
     def __init__(
         self,
@@ -66,6 +71,7 @@ class Kubelet:
         token_key: bytes,
         agent_file: Path,
         addresses: Sequence[str] = (),
+        api_server: str = "",
         clock: Clock | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
@@ -73,11 +79,12 @@ class Kubelet:
         self._paths = paths
         self._tls = tls
         self._addresses = addresses
+        self._api_server = api_server
         self._cached = informers.informer(POD)
         self._cached.add_index(_BY_NODE, _node_names)
         self._cached.add_index(_BY_UID, lambda pod: (uid_of(pod),))
         self._cached_nodes = informers.informer(NODE)
-        self._queue: WorkQueue[str] = WorkQueue(backoff=_RETRY, clock=self._clock)
+        self._queue: WorkQueue[str] = WorkQueue(backoff=_RETRY, clock=self._clock, name="kubelet")
         self._has_swept = False
 
         self._health = EngineHealth(self._clock)
@@ -123,6 +130,11 @@ class Kubelet:
         )
         self._group: asyncio.TaskGroup | None = None
         self._health.subscribe(self._on_health)
+        PROCESS.before("kubelet", self._count_pods)
+
+    def _count_pods(self) -> None:
+        running = [pod for pod in self._cached.list() if phase_of(pod) == "Running"]
+        _running_pods.set(sum(self._is_mine(pod) for pod in running))
 
     def _site(self) -> Site:
         agent = self._settings.agent
@@ -132,6 +144,7 @@ class Kubelet:
             ca=self._paths.pki / "ca.crt",
             runtimes=(agent.runtime,) if agent.runtime else RUNTIMES,
             scratch=agent.scratch,
+            api_server=self._api_server,
         )
 
     async def run(self) -> None:

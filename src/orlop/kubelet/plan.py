@@ -21,7 +21,7 @@ from ..wellknown import (
     SLURM_ENV_PASSED,
 )
 from .downward import Allocatable
-from .environment import container_variables, with_image
+from .environment import container_variables, service_variables, with_image
 from .expansion import expand
 from .refusal import Refusal
 from .sources import Sources
@@ -70,6 +70,7 @@ class Site:
     ca: Path
     runtimes: tuple[str, ...] = RUNTIMES
     scratch: str = ""
+    api_server: str = ""  # https://host:port where pods reach it; empty: they are not told
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +128,12 @@ def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
         "scratch": site.scratch,
         "passEnv": list(SLURM_ENV_PASSED),
         "volumes": planned_volumes(pod, inputs.sources, inputs.allocatable),
-        "initContainers": [_container(pod, c, inputs) for c in spec.get("initContainers") or []],
-        "containers": [_launched(_container(pod, c, inputs), inputs) for c in spec["containers"]],
+        "initContainers": [
+            _container(pod, c, inputs, site) for c in spec.get("initContainers") or []
+        ],
+        "containers": [
+            _launched(_container(pod, c, inputs, site), inputs) for c in spec["containers"]
+        ],
     }
 
 
@@ -189,16 +194,17 @@ def image_id(image: ImageConfig) -> str:
     return f"{path}{slash}{last.partition(':')[0]}@{image.digest}"
 
 
-def _container(pod: Obj, container: Obj, inputs: Inputs) -> Obj:
+def _container(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
     try:
-        return _planned(pod, container, inputs)
+        return _planned(pod, container, inputs, site)
     except Refusal as refusal:
         raise refusal.within(refusal.container or container["name"]) from refusal
 
 
-def _planned(pod: Obj, container: Obj, inputs: Inputs) -> Obj:
+def _planned(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
     image = inputs.images[container["image"]]
-    variables = container_variables(pod, container, inputs.sources, inputs.allocatable)
+    services = service_variables("kubernetes", site.api_server)
+    variables = container_variables(pod, container, inputs.sources, inputs.allocatable, services)
     limits = (container.get("resources") or {}).get("limits") or {}
     return {
         "name": container["name"],

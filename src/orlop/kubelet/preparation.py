@@ -1,4 +1,4 @@
-"""From a pod that is bound to a folder that is ready: images, ConfigMaps, Secrets, plan, token.
+"""From a pod that is bound to a folder that is ready: images, ConfigMaps, Secrets, tokens, plan.
 
 Run by a pod's worker before it asks the engine for a machine. It raises ImageError and Refusal with
 the words that go onto the pod, and never writes to the API except for Events. Cancelling it at any
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from .. import errors
-from ..api.kinds import CONFIG_MAP, SECRET, Kind
+from ..api.kinds import CONFIG_MAP, SECRET, SERVICE_ACCOUNT, Kind
 from ..api.objects import Key, Obj, meta
 from ..client.api import Api
 from ..runtime.images import Image
@@ -26,7 +26,8 @@ from .folder import agent_token, images_of
 from .nodes import Nodes
 from .plan import Inputs, Site, check, make_plan, runs_on_host
 from .pods import PodState
-from .sources import Sources, references
+from .refusal import Refusal
+from .sources import Sources, TokenWish, references
 from .users import Accounts
 
 
@@ -120,18 +121,37 @@ class Preparation:
             self.events.tell(pod, "Warning", "FailedToRetrieveImagePullSecret", message)
         return list(found.values())
 
-    # ConfigMaps and Secrets
+    # ConfigMaps, Secrets and tokens
 
     async def _sources(self, pod: Obj) -> Sources:
-        named = references(pod)
-        if not named.config_maps and not named.secrets:
-            return Sources(meta(pod)["namespace"])
-        namespace = meta(pod)["namespace"]
-        config_maps, secrets = await asyncio.gather(
+        named, namespace = references(pod), meta(pod)["namespace"]
+        if not any(named):
+            return Sources(namespace)
+        config_maps, secrets, tokens = await asyncio.gather(
             self._fetch(CONFIG_MAP, namespace, named.config_maps),
             self._fetch(SECRET, namespace, named.secrets),
+            asyncio.gather(*(self._token(pod, wish) for wish in named.tokens)),
         )
-        return Sources(namespace, config_maps, secrets)
+        return Sources(namespace, config_maps, secrets, dict(tokens))
+
+    async def _token(self, pod: Obj, wish: TokenWish) -> tuple[TokenWish, str]:
+        """Bound to the pod: it ends with it."""
+        metadata = meta(pod)
+        reference = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"]}
+        spec: Obj = {
+            "audiences": [wish.audience] if wish.audience else [],
+            "expirationSeconds": wish.seconds,
+            "boundObjectRef": {**reference, "uid": metadata["uid"]},
+        }
+        account = Key(metadata["namespace"], pod["spec"].get("serviceAccountName") or "default")
+        try:
+            answer = await self.api.create_subresource(
+                SERVICE_ACCOUNT, account, "token", {"spec": spec}
+            )
+        except errors.ApiError as error:
+            words = f"failed to fetch token of service account {account}: {error.message}"
+            raise Refusal(words, event="FailedMount") from error
+        return wish, answer["status"]["token"]
 
     async def _fetch(self, kind: Kind, namespace: str, names: Iterable[str]) -> dict[str, Obj]:
         wanted = sorted(set(names))

@@ -1,4 +1,4 @@
-"""The ConfigMaps and Secrets that a pod names, as they were when its plan was made.
+"""The ConfigMaps, Secrets and tokens that a pod names, as they were when its plan was made.
 
 `references` says which ones to fetch, `Sources` answers from those that were found. It never
 fetches anything itself, and a name that was not found is None, not an error: whether that
@@ -18,6 +18,19 @@ from ..api.objects import Obj
 class References(NamedTuple):
     config_maps: frozenset[str]
     secrets: frozenset[str]
+    tokens: frozenset[TokenWish]
+
+
+class TokenWish(NamedTuple):
+    """A token of the pod's service account; no audience means the API server's own."""
+
+    audience: str
+    seconds: int
+
+    @classmethod
+    def of(cls, source: Obj) -> TokenWish:
+        """What a serviceAccountToken of a projected volume asks for."""
+        return cls(source.get("audience") or "", int(source.get("expirationSeconds") or 3600))
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +40,7 @@ class Sources:
     namespace: str = ""
     config_maps: Mapping[str, Obj] = field(default_factory=dict)
     secrets: Mapping[str, Obj] = field(default_factory=dict)
+    tokens: Mapping[TokenWish, str] = field(default_factory=dict)
 
     def config_map(self, name: str) -> dict[str, bytes] | None:
         """Keys and values of a ConfigMap, text and binary alike."""
@@ -54,12 +68,19 @@ class Sources:
 
 
 def references(pod: Obj) -> References:
-    """Every ConfigMap and Secret that the pod's variables and volumes name."""
+    """Every ConfigMap, Secret and token that the pod's variables and volumes name."""
     config_maps: set[str] = set()
     secrets: set[str] = set()
     for kind, name in _names(pod["spec"]):
         (config_maps if kind == "configMap" else secrets).add(name)
-    return References(frozenset(config_maps), frozenset(secrets))
+    return References(frozenset(config_maps), frozenset(secrets), frozenset(_tokens(pod["spec"])))
+
+
+def _tokens(spec: Obj) -> Iterator[TokenWish]:
+    for volume in spec.get("volumes") or []:
+        for source in (volume.get("projected") or {}).get("sources") or []:
+            if source.get("serviceAccountToken"):
+                yield TokenWish.of(source["serviceAccountToken"])
 
 
 def _names(spec: Obj) -> Iterator[tuple[str, str]]:

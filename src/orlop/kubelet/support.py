@@ -160,8 +160,7 @@ _CONTAINER: Table = {
 }
 
 _PROJECTION: Table = {
-    **_all_met("configMap", "secret", "downwardAPI"),
-    "serviceAccountToken": _warn("tokens of service accounts are not issued yet"),
+    **_all_met("configMap", "secret", "downwardAPI", "serviceAccountToken"),
     "clusterTrustBundle": _refuse("trust bundles cannot be mounted yet"),
     "podCertificate": _refuse("certificates of pods are not issued yet"),
 }

@@ -1,7 +1,7 @@
 """A pod's volumes and mounts, as data for the agent.
 
-Called while a plan is made. ConfigMaps, Secrets and the downward API become plain files with
-their modes; emptyDir and hostPath are named and left to the compute node. What is not here was
+Called while a plan is made. ConfigMaps, Secrets, tokens and the downward API become plain files
+with their modes; emptyDir and hostPath are named and left to the compute node. What is not here was
 refused before (see support), and nothing is read from or written to disk.
 """
 
@@ -17,7 +17,7 @@ from ..api.quantity import to_bytes
 from .downward import Allocatable, field_value, resource_value
 from .expansion import expand, unknown_names
 from .refusal import Refusal, mount_refusal
-from .sources import Sources
+from .sources import Sources, TokenWish
 
 DEFAULT_MODE = 0o644
 
@@ -27,10 +27,14 @@ class File:
     path: str
     data: bytes
     mode: int
+    uid: int | None = None  # inside the pod; None: whoever the agent is there
+    gid: int | None = None
 
     def planned(self) -> Obj:
         data = base64.b64encode(self.data).decode()
-        return {"path": self.path, "data": data, "mode": self.mode}
+        owner = {"uid": self.uid, "gid": self.gid}
+        given = {name: value for name, value in owner.items() if value is not None}
+        return {"path": self.path, "data": data, "mode": self.mode, **given}
 
 
 def planned_volumes(pod: Obj, sources: Sources, allocatable: Allocatable) -> list[Obj]:
@@ -135,15 +139,35 @@ class _Maker:
         reference = item["resourceFieldRef"]
         return resource_value(self._pod, {"name": ""}, reference, self._allocatable)
 
+    def _token(self, source: Obj, mode: int) -> list[File]:
+        """As pkg/volume/projected: the pod's one user's alone, or its fsGroup's too."""
+        token = self._sources.tokens.get(TokenWish.of(source))
+        if token is None:
+            raise Refusal("no token of the service account was issued")
+        spec = self._pod["spec"]
+        group, user = (spec.get("securityContext") or {}).get("fsGroup"), _one_user(spec)
+        if group is not None:
+            mode = 0o640
+        elif user is not None:
+            mode = 0o600
+        return [File(source["path"], token.encode(), mode, user, group)]
+
     def _projected(self, source: Obj, mode: int) -> list[File]:
-        makers = self._files_makers()
+        makers = {**self._files_makers(), "serviceAccountToken": self._token}
         files: dict[str, File] = {}
         for part in source.get("sources") or []:
             for kind, part_source in part.items():
-                # Tokens of service accounts are named by `support` as not there yet.
                 if kind in makers:
                     files.update({file.path: file for file in makers[kind](part_source, mode)})
         return list(files.values())
+
+
+def _one_user(spec: Obj) -> int | None:
+    """The uid that every container is told to run as, if it is one and the same."""
+    of_pod = (spec.get("securityContext") or {}).get("runAsUser")
+    containers = [*(spec.get("initContainers") or []), *spec["containers"]]
+    users = {(c.get("securityContext") or {}).get("runAsUser", of_pod) for c in containers}
+    return users.pop() if len(users) == 1 else None
 
 
 def _absent(source: Obj, words: str) -> list[File]:

@@ -57,7 +57,9 @@ class Scheduler:
         self._clock = clock or SystemClock()
         self._pods = informers.informer(POD)
         self._nodes = informers.informer(NODE)
-        self._queue: WorkQueue[Key] = WorkQueue(backoff=_BACKOFF, clock=self._clock)
+        self._queue: WorkQueue[Key] = WorkQueue(
+            backoff=_BACKOFF, clock=self._clock, name="scheduler"
+        )
         self._recorder = Recorder(api, name, clock=self._clock)
         self._unschedulable: set[Key] = set()
 

@@ -12,7 +12,7 @@ from orlop.api.managedfields.configuration import fields_of
 from orlop.api.managedfields.manager import update
 from orlop.api.managedfields.shapes import LEAF, KeyedList, Leaf, Map, SetList, Struct
 from orlop.api.managedfields.write import Write
-from tests.api.test_speed import POD, microseconds
+from tests.api.test_speed import POD, round_trips
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +156,7 @@ def conditions(ready: str) -> list[dict]:
     return [{"type": name, "status": ready, "lastTransitionTime": "t"} for name in names]
 
 
-def test_noting_who_wrote_a_pods_status_costs_less_than_a_tenth_of_a_millisecond(shapes) -> None:
+def test_noting_who_wrote_a_pods_status_costs_few_round_trips_of_its_json(shapes) -> None:
     pod = msgspec.json.decode(POD)
     defaults.apply_defaults(kinds.POD, pod)
     update(Write("a", "v1", shapes.of(kinds.POD), "2026-01-01T00:00:00Z"), None, pod)
@@ -171,4 +171,4 @@ def test_noting_who_wrote_a_pods_status_costs_less_than_a_tenth_of_a_millisecond
     def write() -> None:
         update(kubelet, old, {**new, "metadata": dict(new["metadata"])})
 
-    assert microseconds(write) < 100
+    assert round_trips(write) < 4

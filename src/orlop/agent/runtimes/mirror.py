@@ -11,7 +11,7 @@ import os
 import stat
 
 from .. import syscalls
-from ..points import make_point
+from ..points import inside, make_point
 from ..volumes import Bind
 
 MAX_ENTRIES = 2000  # each costs a mount
@@ -37,16 +37,15 @@ def mirror_root(path: str, binds: list[Bind]) -> str:
 
 def _make_place(root: str, bind: Bind) -> None:
     """A mount point at bind.path, rebuilding the deepest folder that exists on the way there."""
-    there = bind.path
-    while not os.path.lexists(os.path.join(root, there[1:])):
-        there = os.path.dirname(there)
-    if there == bind.path:
+    place = inside(root, bind.path)  # /var/run is a link to /run: ours, not the node's
+    folder = place
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if folder == place:
         return
-    folder = os.path.join(root, there[1:])
-    is_ours = there == "/" or os.stat(folder).st_dev == os.stat(root).st_dev
-    if not is_ours:
+    if os.stat(folder).st_dev != os.stat(root).st_dev:
         rebuild(folder)
-    make_point(folder, bind.path[len(there.rstrip("/")) :], os.path.isdir(bind.source))
+    make_point(folder, place[len(folder) :], os.path.isdir(bind.source))
 
 
 def rebuild(folder: str) -> None:

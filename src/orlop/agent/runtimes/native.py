@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 
+from ...wellknown import SERVICE_ACCOUNT_PATH
 from .. import capabilities, devices, syscalls
 from ..plan import User
 from ..points import inside, make_points
@@ -55,7 +56,7 @@ def _launch(box: Box, pid_file: str, error_file: str) -> None:
     """
     if box.sandbox.is_isolated:
         syscalls.unshare(syscalls.CLONE_NEWPID if box.sandbox.has_own_pids else 0)
-    elif box.root or box.container.mounts:
+    elif box.root or _needed_mounts(box):
         what = "an image" if box.root else "volumes"
         _leave(error_file, f"{what} cannot be had without a runtime: {box.sandbox.problem}")
     read_end, write_end = os.pipe()  # closed by a successful exec
@@ -71,6 +72,11 @@ def _launch(box: Box, pid_file: str, error_file: str) -> None:
         file.write(str(pid))
     os.rename(pid_file + ".new", pid_file)
     os._exit(0)
+
+
+def _needed_mounts(box: Box) -> bool:
+    """Whether there is a mount that somebody asked for: the account's folder is added to all."""
+    return any(mount.path != SERVICE_ACCOUNT_PATH for mount in box.container.mounts)
 
 
 def _leave(error_file: str, words: str) -> None:

@@ -6,13 +6,23 @@ Called once, by the server. A new plugin is a module beside this one and a line 
 from __future__ import annotations
 
 from ...store import Store
+from .certificates import Certificates
 from .chain import Admission
 from .namespace_lifecycle import NamespaceLifecycle
 from .not_effective import NotEffective
+from .rbac_escalation import RbacEscalation
 from .service_account import ServiceAccount
 from .service_addresses import ServiceAddresses
 
 
-def standard(store: Store) -> Admission:
-    plugins = [NamespaceLifecycle(store), ServiceAccount(), ServiceAddresses(store), NotEffective()]
+def standard(store: Store, *, has_tokens: bool = False) -> Admission:
+    """`has_tokens`: this server signs tokens, so pods may have them."""
+    plugins = [
+        NamespaceLifecycle(store),
+        ServiceAccount(store, has_tokens=has_tokens),
+        ServiceAddresses(store),
+        NotEffective(),
+        RbacEscalation(store),
+        Certificates(store),
+    ]
     return Admission(plugins)

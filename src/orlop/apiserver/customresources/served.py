@@ -25,13 +25,12 @@ _Stamp = tuple[str, int, bool]
 
 
 class ServedKinds(Kinds):
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, has_tokens: bool = True) -> None:
         self._store = store
         self._seen = -1
         self._looked_at: dict[str, int] = {}  # definitions, and at which revision of each
         self._made: dict[str, tuple[_Stamp, list[Kind]]] = {}
-        # There are no tokens to review.
-        super().__init__(kind for kind in BUILT_IN if kind != TOKEN_REVIEW)
+        super().__init__(kind for kind in BUILT_IN if has_tokens or kind != TOKEN_REVIEW)
         self.shapes: Shapes | None = None  # told how the fields of each kind merge
         self._own = {(kind.group, kind.version, kind.plural) for kind in BUILT_IN}
 

@@ -1,0 +1,10 @@
+"""Who asked for what, and what came of it: an audit log in upstream's format, by a policy.
+
+`Auditor` is asked by the handler for every request that has a user; without one nothing is kept.
+"""
+
+from .log import AuditLog
+from .policy import Policy, load_policy
+from .trail import Auditor, Trail
+
+__all__ = ["AuditLog", "Auditor", "Policy", "Trail", "load_policy"]

@@ -1,0 +1,91 @@
+"""Approved requests become certificates that the API server knows."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+
+import pytest
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from orlop import pki
+from orlop.api.kinds import CERTIFICATE_SIGNING_REQUEST
+from orlop.api.objects import condition_of
+from orlop.controllers.csr_signing import CsrSigning
+from tests.apiserver.test_certificates import condition, csr
+
+from .world import eventually
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return pki.ensure(tmp_path_factory.mktemp("pki"), ["localhost"])
+
+
+async def decide(cluster, kind, name="c", **spec):
+    made = await cluster.create(CERTIFICATE_SIGNING_REQUEST, csr(name, **spec))
+    made["status"] = {"conditions": [condition(kind)]}
+    await cluster.api.update(CERTIFICATE_SIGNING_REQUEST, made, subresource="approval")
+
+
+async def until(cluster, probe, name="c"):
+    async def check():
+        found = await cluster.get(CERTIFICATE_SIGNING_REQUEST, name)
+        return found if probe(found) else False
+
+    return await eventually(check)
+
+
+def is_signed(obj):
+    return (obj.get("status") or {}).get("certificate")
+
+
+def controller(cluster, authority):
+    return lambda informers: CsrSigning(cluster.api, informers, authority.sign_request)
+
+
+@pytest.mark.parametrize(("asked", "given"), [(None, 365 * 86400), (3600, 3600)])
+async def test_an_approved_request_is_signed(cluster, authority, asked, given):
+    async with cluster.running(controller(cluster, authority)):
+        await decide(cluster, "Approved", **({"expirationSeconds": asked} if asked else {}))
+        found = await until(cluster, is_signed)
+    certificate = x509.load_pem_x509_certificate(base64.b64decode(is_signed(found)))
+    ca = x509.load_pem_x509_certificate(authority.ca.read_bytes())
+    certificate.verify_directly_issued_by(ca)
+    [name] = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    assert name.value == "eve"
+    left = certificate.not_valid_after_utc - dt.datetime.now(dt.UTC)
+    assert abs(left.total_seconds() - given) < 60
+    usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH]
+    assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+
+
+@pytest.mark.parametrize("usages", [["server auth"], ["client auth", "cert sign"]])
+async def test_other_uses_fail_and_say_why(cluster, authority, usages):
+    async with cluster.running(controller(cluster, authority)):
+        await decide(cluster, "Approved", usages=usages)
+        found = await until(cluster, lambda obj: condition_of(obj, "Failed"))
+    assert condition_of(found, "Failed")["reason"] == "SignerValidationFailure"
+    assert condition_of(found, "Approved")
+    assert not is_signed(found)
+
+
+@pytest.mark.parametrize(
+    ("decision", "signer"),
+    [("Denied", "kubernetes.io/kube-apiserver-client"), ("Approved", "other.org/signer")],
+)
+async def test_what_is_denied_or_others_to_sign_is_left_alone(cluster, authority, decision, signer):
+    async with cluster.running(controller(cluster, authority)):
+        await decide(cluster, decision, signerName=signer)
+        await cluster.create(CERTIFICATE_SIGNING_REQUEST, csr("pending"))
+        await decide(cluster, "Approved", "last")
+        await until(cluster, is_signed, "last")
+    for name in ("c", "pending"):
+        assert not is_signed(await cluster.get(CERTIFICATE_SIGNING_REQUEST, name))
+
+
+def test_a_request_that_is_none_is_refused(authority):
+    with pytest.raises(ValueError, match="PEM"):
+        authority.sign_request(b"nonsense", 60)

@@ -250,6 +250,58 @@ def test_lists_of_numbers_may_be_packed() -> None:
         assert rules[0]["onExitCodes"]["values"] == [1, 300]
 
 
+DEFINITION: Obj = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "things.example.com"},
+    "spec": {
+        "group": "example.com",
+        "names": {"plural": "things", "kind": "Thing"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "a": {"type": "integer", "minimum": 0.0, "default": 0},
+                            "e": {"type": "string", "enum": ["x", 1, None]},
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+def test_a_definition_can_come_as_protobuf() -> None:
+    assert protobuf.decode(body(DEFINITION)) == DEFINITION
+
+
+@pytest.mark.parametrize(
+    ("message", "raw", "expected"),
+    [
+        ("JSONSchemaPropsOrBool", number_field(1, 1), True),
+        ("JSONSchemaPropsOrBool", number_field(1, 0), False),
+        ("JSONSchemaPropsOrBool", b"", False),
+        ("JSONSchemaPropsOrBool", field(2, field(5, b"string")), {"type": "string"}),
+        ("JSONSchemaPropsOrArray", field(1, field(5, b"string")), {"type": "string"}),
+        ("JSONSchemaPropsOrArray", field(2, b"") + field(2, b""), [{}, {}]),
+        ("JSONSchemaPropsOrStringArray", field(2, b"a"), ["a"]),
+    ],
+)
+def test_a_schema_or_something_else_is_what_it_holds(
+    message: str, raw: bytes, expected: Any
+) -> None:
+    found = protobuf._value(f"@apiextensions_v1.{message}", memoryview(raw))
+    assert found == expected
+
+
 def test_options_of_a_delete_are_the_same_in_every_group() -> None:
     raw = number_field(1, 0) + field(4, b"Background")
     for api_version in (b"v1", b"apps/v1", b"meta.k8s.io/v1"):

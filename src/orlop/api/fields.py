@@ -71,6 +71,8 @@ _METADATA = ("metadata.name", "metadata.namespace")
 
 def selectable(kind: Kind) -> tuple[str, ...]:
     """The fields a selector on this kind may name."""
+    if kind.custom is not None:
+        return (*_METADATA, *kind.custom.selectable)
     return (*_METADATA, *_SELECTABLE.get((kind.group, kind.plural), ()))
 
 
@@ -83,14 +85,22 @@ def parse_fields(kind: Kind, text: str) -> FieldSelector:
     for name, equal, value in split_fields(text):
         if name not in known:
             raise BadRequest(_unknown(kind, name))
-        terms.append(FieldTerm(name, value, equal, _getter(name)))
+        getter = _custom_getter(kind, name) or _getter(name)
+        terms.append(FieldTerm(name, value, equal, getter))
     return FieldSelector(tuple(terms))
 
 
 def _unknown(kind: Kind, name: str) -> str:
-    if (kind.group, kind.plural) in _SELECTABLE:
+    if kind.custom is not None or (kind.group, kind.plural) in _SELECTABLE:
         return f"field label not supported: {name}"
     return f'"{name}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+
+
+def _custom_getter(kind: Kind, name: str) -> Getter | None:
+    custom = kind.custom
+    if custom is None or name not in custom.selectable:
+        return None
+    return lambda obj: _text(custom.field(obj, name), "")
 
 
 def _getter(name: str) -> Getter:

@@ -11,6 +11,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .structural import CustomResource
 
 READ = ("get", "list", "watch")
 WRITE = ("create", "delete", "deletecollection", "patch", "update")
@@ -33,6 +37,9 @@ class Kind:
     subresources: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     keeps_generation: bool = False
+    custom: CustomResource | None = None  # its own schema, where a definition made the kind
+    list_name: str = ""  # where it is not the kind's with List behind it
+    singular_name: str = ""
 
     @property
     def api_version(self) -> str:
@@ -45,11 +52,11 @@ class Kind:
 
     @property
     def list_kind(self) -> str:
-        return f"{self.kind}List"
+        return self.list_name or f"{self.kind}List"
 
     @property
     def singular(self) -> str:
-        return self.kind.lower()
+        return self.singular_name or self.kind.lower()
 
     @property
     def has_status(self) -> bool:
@@ -269,6 +276,17 @@ LEASE = _coordination("Lease", "leases", NAMESPACED)
 
 _node = partial(Kind, "node.k8s.io", "v1")
 RUNTIME_CLASS = _node("RuntimeClass", "runtimeclasses", CLUSTER)
+
+_apiextensions = partial(Kind, "apiextensions.k8s.io", "v1")
+CUSTOM_RESOURCE_DEFINITION = _apiextensions(
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    CLUSTER,
+    ("crd", "crds"),
+    _EXTENSION,
+    _STATUS,
+    keeps_generation=True,
+)
 
 _discovery = partial(Kind, "discovery.k8s.io", "v1")
 ENDPOINT_SLICE = _discovery("EndpointSlice", "endpointslices", NAMESPACED, keeps_generation=True)

@@ -137,7 +137,7 @@ def _is_said(field: WireField, value: Any) -> bool:
     """Zeros are always on the wire; they mean something only where Go has a pointer."""
     if value is None:
         return False
-    return field.pointer or field.always or bool(value)
+    return field.pointer or field.always or bool(value) or field.spec in _EITHER
 
 
 def _list_items(spec: str, wire_type: int, raw: Any) -> list[Any]:
@@ -163,7 +163,19 @@ def _map_entry(spec: str, raw: memoryview) -> tuple[str, Any]:
 _ZEROS: dict[str, Any] = {"s": "", "y": "", "q": "0", "i": 0, "l": 0, "b": False}
 
 
+# Messages that are one of their fields to JSON: the first that is there, else the last.
+_EITHER = {
+    "@apiextensions_v1.JSONSchemaPropsOrArray": ("schema", "jSONSchemas", []),
+    "@apiextensions_v1.JSONSchemaPropsOrBool": ("schema", "allows", False),
+    "@apiextensions_v1.JSONSchemaPropsOrStringArray": ("schema", "property", []),
+}
+
+
 def _value(spec: str, raw: Any) -> Any:
+    if spec in _EITHER:
+        first, last, zero = _EITHER[spec]
+        found = _decode_message(spec[1:], raw)
+        return found[first] if first in found else found.get(last, zero)
     if spec[0] == "@":
         return _decode_message(spec[1:], raw)
     if spec[0] == "[":  # a map's value that is a list: a message with just that list

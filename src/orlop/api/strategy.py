@@ -30,6 +30,7 @@ _NOT_SPEC = ("apiVersion", "kind", "metadata", "status")
 # An update of these must name the resourceVersion it is based on.
 _CONDITIONAL = frozenset(
     {
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
         ("coordination.k8s.io", "leases"),
         ("policy", "poddisruptionbudgets"),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
@@ -60,7 +61,7 @@ _CREATED_BY_UPDATE = frozenset(
 
 
 def allows_unconditional_update(kind: Kind) -> bool:
-    return (kind.group, kind.plural) not in _CONDITIONAL
+    return kind.custom is None and (kind.group, kind.plural) not in _CONDITIONAL
 
 
 def allows_create_on_update(kind: Kind) -> bool:
@@ -101,6 +102,10 @@ def prepare_for_status_update(kind: Kind, new: Obj, old: Obj) -> None:
     _keep_system_fields(new, old)
     for key in {*new, *old} - set(_NOT_SPEC):
         _take(new, old, key)
+    if kind.custom is not None:
+        fields = new["metadata"].get("managedFields")
+        new["metadata"] = {**meta(old), **({"managedFields": fields} if fields else {})}
+        return
     _take(new["metadata"], meta(old), "ownerReferences")
     if kind.kind == "Pod":
         status = new.setdefault("status", {})
@@ -125,10 +130,12 @@ def _take(new: Obj, old: Obj, key: str) -> None:
 
 def _has_new_generation(kind: Kind, new: Obj, old: Obj) -> bool:
     keys = {*new, *old} - set(_NOT_SPEC)
+    if kind.custom is not None and not kind.has_status:
+        keys.add("status")  # without a subresource it is a field like any other
     if any(new.get(key) != old.get(key) for key in keys):
         return True
     # A rollout can be asked for by annotation alone.
-    is_annotated = kind.kind == "Deployment"
+    is_annotated = kind.kind == "Deployment" and kind.custom is None
     return is_annotated and meta(new).get("annotations") != meta(old).get("annotations")
 
 
@@ -161,6 +168,24 @@ def _create_pending(obj: Obj) -> None:
 
 def _create_load_balanced(obj: Obj) -> None:
     obj["status"] = {"loadBalancer": {}}
+
+
+def _create_definition(obj: Obj) -> None:
+    obj["status"] = {"storedVersions": [_storage_version(obj)], "conditions": []}
+
+
+def _update_definition(new: Obj, old: Obj) -> None:
+    """Objects may be kept in every version that ever was the storage version."""
+    status = new["status"] = dict(old.get("status") or {})
+    stored = list(status.get("storedVersions") or ())
+    if _storage_version(new) not in stored:
+        stored.append(_storage_version(new))
+    status["storedVersions"] = stored
+
+
+def _storage_version(definition: Obj) -> str:
+    versions = (definition.get("spec") or {}).get("versions") or ()
+    return next((str(one.get("name")) for one in versions if one.get("storage")), "")
 
 
 def _create_job(obj: Obj) -> None:
@@ -239,10 +264,12 @@ _CREATORS: dict[tuple[str, str], Callable[[Obj], None]] = {
     ("", "Secret"): merge_string_data,
     ("networking.k8s.io", "Ingress"): _create_load_balanced,
     ("batch", "Job"): _create_job,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _create_definition,
 }
 _UPDATERS: dict[tuple[str, str], Callable[[Obj, Obj], None]] = {
     ("", "Secret"): _update_secret,
     ("", "Namespace"): _update_namespace,
     ("", "Service"): _update_service,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _update_definition,
     ("certificates.k8s.io", "CertificateSigningRequest"): _update_signing_request,
 }

@@ -17,6 +17,7 @@ from . import options
 from .authentication import User
 from .authorization import Authorizer
 from .body import apply_body, decode_json, media_type_of
+from .conversion import bucket_of, ready
 from .discovery import CONNECT, SERVED_SUBRESOURCES
 from .failures import method_not_supported, no_such_path, unsupported_media_type
 from .http import answer, answer_pieces, read, read_object
@@ -110,6 +111,8 @@ class Dispatcher:
                 user, replace(info, verb="create"), kind
             ),
         )
+        if kind.custom is not None and kind.custom.warning:
+            call.warnings.append(kind.custom.warning)
         return await serve(request, call)
 
     def _method(self, info: RequestInfo, kind: Kind) -> Callable[[web.BaseRequest, Call], _Answer]:
@@ -139,12 +142,15 @@ class Dispatcher:
         renderer = self._renderer(request, call)
         version = request.query.get("resourceVersion", "")
         record = get(self._registry, call, resource_version=version)
-        return answer(renderer.one(record), renderer.form.media_type)
+        data = await renderer.ready(record)
+        return answer(data, renderer.form.media_type, warnings=call.warnings)
 
     async def _list(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)
+        await self._ready(call)
         page = list_(self._registry, call, options.list_options(call.kind, request.query))
-        return await answer_pieces(request, await renderer.page(page), renderer.form.media_type)
+        pieces, media_type = await renderer.page(page), renderer.form.media_type
+        return await answer_pieces(request, pieces, media_type, warnings=call.warnings)
 
     async def _watch(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)
@@ -163,13 +169,17 @@ class Dispatcher:
         body = await self._object(request, call)
         record = await create(self._registry, call, body)
         form = renderer.form
-        return answer(renderer.one(record), form.media_type, code=201, warnings=call.warnings)
+        return answer(
+            await renderer.ready(record), form.media_type, code=201, warnings=call.warnings
+        )
 
     async def _update(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)
         body = await self._object(request, call)
         record = await update(self._registry, call, body)
-        return answer(renderer.one(record), renderer.form.media_type, warnings=call.warnings)
+        return answer(
+            await renderer.ready(record), renderer.form.media_type, warnings=call.warnings
+        )
 
     async def _patch(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         if _is_apply(request):
@@ -177,7 +187,9 @@ class Dispatcher:
         renderer = self._renderer(request, call)
         media_type, body = await self._patch_body(request)
         record = await patch(self._registry, call, media_type, body)
-        return answer(renderer.one(record), renderer.form.media_type, warnings=call.warnings)
+        return answer(
+            await renderer.ready(record), renderer.form.media_type, warnings=call.warnings
+        )
 
     async def _apply(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)
@@ -185,7 +197,7 @@ class Dispatcher:
         done = await apply(self._registry, call, config, force=flag(request.query, "force"))
         code = 201 if done.is_new else 200
         media_type = renderer.form.media_type
-        body = renderer.one(done.record)
+        body = await renderer.ready(done.record)
         return answer(body, media_type, code=code, warnings=call.warnings)
 
     async def _delete(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
@@ -194,7 +206,7 @@ class Dispatcher:
         call.dry_run = call.dry_run or wanted.dry_run
         deleted = await delete(self._registry, call, options.delete_options(wanted, request.query))
         if returns_object(call, deleted):
-            return answer(renderer.one(deleted.record), renderer.form.media_type)
+            return answer(await renderer.ready(deleted.record), renderer.form.media_type)
         return self._plain(request, status_of(call, deleted))
 
     async def _deletecollection(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
@@ -202,6 +214,7 @@ class Dispatcher:
         wanted = options_from(await self._optional(request))
         call.dry_run = call.dry_run or wanted.dry_run
         which = options.list_options(call.kind, request.query)
+        await self._ready(call)
         wanted = options.delete_options(wanted, request.query)
         page = await deletecollection(self._registry, call, wanted, which)
         return await answer_pieces(request, await renderer.page(page), renderer.form.media_type)
@@ -213,7 +226,7 @@ class Dispatcher:
     # Subresources
 
     async def _get_scale(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
-        return self._plain(request, get_scale(self._registry, call))
+        return self._plain(request, await get_scale(self._registry, call))
 
     async def _update_scale(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         body = await read_object(request)
@@ -253,7 +266,7 @@ class Dispatcher:
     async def _finalize(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)
         record = await finalize(self._registry, call, await read_object(request))
-        return answer(renderer.one(record), renderer.form.media_type)
+        return answer(await renderer.ready(record), renderer.form.media_type)
 
     async def _log(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         async with open_log(self._registry, call, self._kubelet, request.query) as source:
@@ -263,6 +276,12 @@ class Dispatcher:
         return await connect(self._registry, call, self._kubelet, request)
 
     # What they share
+
+    async def _ready(self, call: Call) -> None:
+        """Have a collection converted: selectors, too, see the version asked for."""
+        if call.kind.custom is not None:
+            bucket = bucket_of(call.kind)
+            await ready(call.kind, self._registry.store.list(bucket, call.namespace).records)
 
     def _renderer(self, request: web.BaseRequest, call: Call) -> Renderer:
         form = form_of(request.headers.get("Accept", ""))

@@ -58,6 +58,11 @@ def method_not_supported(kind: Kind, verb: str) -> MethodNotAllowed:
     return MethodNotAllowed(message, details=_details(kind, ""))
 
 
+def definition_terminating(kind: Kind) -> MethodNotAllowed:
+    why = "create not allowed while custom resource definition is terminating"
+    return MethodNotAllowed(why, details=_details(kind, ""))
+
+
 def no_such_path() -> NotFound:
     return NotFound("the server could not find the requested resource", details={})
 

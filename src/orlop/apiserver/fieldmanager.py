@@ -34,6 +34,8 @@ def _view(registry: Registry, shapes: Shapes, call: Call, api_version: str) -> V
     kind = registry.kinds.by_kind(api_version, call.kind.kind)
     if kind is None or bucket_of(kind) != bucket_of(call.kind):
         return None
+    if kind.custom is not None and kind.custom.conversion.strategy == "Webhook":
+        return None  # nobody can be asked from here: ownership stays with the version written
     return View(
         shapes.of(kind, call.subresource),
         lambda obj: converted(call.kind, obj, kind),

@@ -70,19 +70,28 @@ def answer(
 ) -> web.Response:
     response = web.Response(body=body, status=code, headers=headers)
     response.headers["Content-Type"] = media_type
-    for warning in warnings:
-        response.headers.add("Warning", f'299 - "{_quotable(warning)}"')
+    _warn(response, warnings)
     return response
 
 
+def _warn(response: web.StreamResponse, warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        response.headers.add("Warning", f'299 - "{_quotable(warning)}"')
+
+
 async def answer_pieces(
-    request: web.BaseRequest, pieces: Sequence[bytes], media_type: str
+    request: web.BaseRequest,
+    pieces: Sequence[bytes],
+    media_type: str,
+    *,
+    warnings: Sequence[str] = (),
 ) -> web.StreamResponse:
     """A large answer is sent piece by piece, no faster than the client takes it."""
     size = sum(len(piece) for piece in pieces)
     if size <= _AT_ONCE:
-        return answer(b"".join(pieces), media_type)
+        return answer(b"".join(pieces), media_type, warnings=warnings)
     response = web.StreamResponse(headers={"Content-Type": media_type})
+    _warn(response, warnings)
     response.content_length = size
     await response.prepare(request)
     for piece in pieces:

@@ -15,8 +15,9 @@ import msgspec
 from ..api.kinds import Kind
 from ..api.objects import Key, Obj, key_of
 from ..client.api import ObjList, PatchType, Propagation, WatchEvent
+from ..store import Record
 from .authentication import User
-from .conversion import decode
+from .conversion import decode, ready
 from .failures import no_such_path
 from .registry import Call, Registry
 from .selection import select
@@ -44,7 +45,11 @@ class InProcessApi:
         self._manager = user.name.removeprefix("system:")  # kubelet, kube-scheduler, ...
 
     def _call(self, kind: Kind, key: Key, subresource: str = "") -> Call:
-        namespace = key.namespace if kind.namespaced else ""
+        # A component names a custom resource by its names alone; what is served has its schema.
+        served = self._registry.kinds.by_resource(kind.group, kind.version, kind.plural)
+        if served is None:
+            raise no_such_path()
+        kind, namespace = served, key.namespace if served.namespaced else ""
         return Call(
             self._user,
             kind,
@@ -56,14 +61,17 @@ class InProcessApi:
         )
 
     async def get(self, kind: Kind, key: Key) -> Obj:
-        return decode(kind, get(self._registry, self._call(kind, key)))
+        call = self._call(kind, key)
+        return await _shown(call, get(self._registry, call))
 
     async def list(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> ObjList:
-        options = ListOptions(selection=select(kind, labels, fields))
-        page = list_(self._registry, self._call(kind, Key(namespace, "")), options)
-        return ObjList([decode(kind, record) for record in page.records], str(page.revision))
+        call = self._call(kind, Key(namespace, ""))
+        options = ListOptions(selection=select(call.kind, labels, fields))
+        page = list_(self._registry, call, options)
+        await ready(call.kind, page.records)
+        return ObjList([decode(call.kind, record) for record in page.records], str(page.revision))
 
     async def watch(
         self,
@@ -74,18 +82,19 @@ class InProcessApi:
         labels: str = "",
         fields: str = "",
     ) -> AsyncIterator[WatchEvent]:
-        options = WatchOptions(select(kind, labels, fields), resource_version)
-        batches = watch(self._registry, self._call(kind, Key(namespace, "")), options)
+        call = self._call(kind, Key(namespace, ""))
+        options = WatchOptions(select(call.kind, labels, fields), resource_version)
+        batches = watch(self._registry, call, options)
         async with aclosing(batches):
             async for batch in batches:
                 for seen in batch:
                     assert seen.record is not None, "no bookmarks were asked for"
-                    yield WatchEvent(seen.type, decode(kind, seen.record))
+                    yield WatchEvent(seen.type, decode(call.kind, seen.record))
 
     async def create(self, kind: Kind, obj: Obj, *, namespace: str = "") -> Obj:
         place = namespace or (obj.get("metadata") or {}).get("namespace") or ""
-        record = await create(self._registry, self._call(kind, Key(place, "")), _copy(obj))
-        return decode(kind, record)
+        call = self._call(kind, Key(place, ""))
+        return await _shown(call, await create(self._registry, call, _copy(obj)))
 
     async def update(self, kind: Kind, obj: Obj, *, subresource: str = "") -> Obj:
         call = self._call(kind, key_of(obj), subresource)
@@ -95,7 +104,7 @@ class InProcessApi:
             return (await finalize(self._registry, call, _copy(obj))).decode()
         if subresource == "approval":
             return (await update_approval(self._registry, call, _copy(obj))).decode()
-        return decode(kind, await update(self._registry, call, _copy(obj)))
+        return await _shown(call, await update(self._registry, call, _copy(obj)))
 
     async def patch(
         self,
@@ -109,7 +118,7 @@ class InProcessApi:
         call, media_type = self._call(kind, key, subresource), MEDIA_TYPES[patch_type]
         if subresource == "scale":
             return await patch_scale(self._registry, call, media_type, patch)
-        return decode(kind, await _patch(self._registry, call, media_type, patch))
+        return await _shown(call, await _patch(self._registry, call, media_type, patch))
 
     async def delete(
         self,
@@ -125,7 +134,7 @@ class InProcessApi:
         options = DeleteOptions(grace, uid, resource_version, propagation)
         deleted = await delete(self._registry, call, options)
         if returns_object(call, deleted):
-            return decode(kind, deleted.record)
+            return await _shown(call, deleted.record)
         return status_of(call, deleted)
 
     async def create_subresource(self, kind: Kind, key: Key, subresource: str, body: Obj) -> Obj:
@@ -136,6 +145,11 @@ class InProcessApi:
 
 
 _patch = patch  # the method of that name hides the verb
+
+
+async def _shown(call: Call, record: Record) -> Obj:
+    await ready(call.kind, [record])
+    return decode(call.kind, record)
 
 
 def _copy(obj: Obj) -> Obj:

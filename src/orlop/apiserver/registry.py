@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..api.kinds import Kind, Kinds
+from ..api.kinds import Kind
 from ..api.managedfields.builtin import Shapes
 from ..api.objects import Key
 from ..api.schema import Schema
@@ -21,6 +21,7 @@ from ..store import Record, Store, Watch
 from .admission import Admission
 from .authentication import User
 from .conversion import bucket_of
+from .customresources.served import ServedKinds
 from .failures import not_found
 from .tokens import Tokens
 
@@ -59,7 +60,7 @@ class Call:
 @dataclass(slots=True)
 class Registry:
     store: Store
-    kinds: Kinds
+    kinds: ServedKinds
     schema: Schema
     admission: Admission
     tokens: Tokens | None = None  # of service accounts; None where there is no key to sign with
@@ -71,6 +72,7 @@ class Registry:
 
     def __post_init__(self) -> None:
         self.shapes = Shapes(self.schema)
+        self.kinds.shapes = self.shapes
 
     def end_watches(self) -> None:
         """Let every watch end as if its time were over, so that the server can stop."""

@@ -18,7 +18,7 @@ from ..api import tables
 from ..api.kinds import Kind
 from ..api.objects import Obj
 from ..store import Record
-from .conversion import decode, is_view
+from .conversion import decode, is_view, ready
 from .negotiation import Form
 from .verbs.list import Page
 from .verbs.watch import BOOKMARK, Seen
@@ -57,12 +57,18 @@ class Renderer:
         self._now = now
         self._include: tables.IncludeObject = _included(include)
 
+    async def ready(self, record: Record) -> bytes:
+        """As `one`, once a conversion webhook has been asked where it must be."""
+        await ready(self.kind, [record])
+        return self.one(record)
+
     def one(self, record: Record) -> bytes:
         body = self._shaped(record, with_columns=True)
         return value(self.form, msgspec.json.decode(body)) if self.form.is_yaml else body
 
     async def page(self, page: Page) -> list[bytes]:
         """A list, in pieces that are sent one after the other."""
+        await ready(self.kind, page.records)
         metadata: Obj = {"resourceVersion": str(page.revision)}
         if page.token:
             metadata["continue"] = page.token
@@ -92,7 +98,8 @@ class Renderer:
 
     def _row(self, record: Record) -> Obj:
         # Printers know the stored view of a kind; a client that wants the object wants its own.
-        obj = decode(self.kind, record) if self._include == "Object" else record.decode()
+        is_own = self._include == "Object" or self.kind.custom is not None
+        obj = decode(self.kind, record) if is_own else record.decode()
         return tables.row(self.kind, obj, self._now, self._include)
 
     def event(self, seen: Seen, *, is_first: bool) -> bytes:

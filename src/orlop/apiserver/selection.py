@@ -15,10 +15,10 @@ import msgspec
 
 from ..api.fields import parse_fields, selectable
 from ..api.kinds import Kind
-from ..api.objects import Obj
+from ..api.objects import Key, Obj
 from ..api.selectors import EVERYTHING, FieldSelector, LabelSelector, parse_labels
 from ..store import Record
-from .conversion import stored_kind
+from .conversion import decode, stored_kind
 
 NO_FIELDS = FieldSelector()
 # What the getters of some fields read beside the field of that name.
@@ -60,7 +60,13 @@ def select(kind: Kind, labels: str = "", fields: str = "") -> Selection:
     """BadRequest for what cannot be read or is not selectable."""
     if not labels and not fields:
         return ALL
-    return Selection(parse_labels(labels), parse_fields(kind, fields), _narrow(stored_kind(kind)))
+    narrow = _whole(kind) if kind.custom is not None else _narrow(stored_kind(kind))
+    return Selection(parse_labels(labels), parse_fields(kind, fields), narrow)
+
+
+def _whole(kind: Kind) -> Narrow:
+    """Custom resources are selected by what clients of their version see."""
+    return lambda data: decode(kind, Record(0, Key("", ""), data))
 
 
 @lru_cache(maxsize=256)

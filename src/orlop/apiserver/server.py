@@ -16,7 +16,6 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
-from ..api.kinds import TOKEN_REVIEW, Kinds
 from ..api.schema import Schema, load
 from ..jwt import SigningKey
 from ..log import logger
@@ -27,6 +26,8 @@ from .admission import standard
 from .audit import Auditor
 from .authentication import user as user_of
 from .authorization import Authorizer
+from .customresources.controller import DefinitionController
+from .customresources.served import ServedKinds
 from .dispatch import Dispatcher
 from .flow import Flow
 from .handler import Handler
@@ -66,7 +67,7 @@ class ApiServer:
         tokens = Tokens(store, signing_key) if signing_key is not None else None
         self.registry = Registry(
             store,
-            served_kinds(has_tokens=tokens is not None),
+            ServedKinds(store, has_tokens=tokens is not None),
             schema or load_schema(store.path),
             standard(store, has_tokens=tokens is not None),
             tokens,
@@ -74,6 +75,7 @@ class ApiServer:
         PROCESS.before("apiserver", lambda: look_at_store(self.registry))
         self._flow = flow or Flow()
         self._auditor = auditor
+        self._definitions: asyncio.Task[None] | None = None
         self._tls = tls
         self._rbac = Rbac(store)
         self._kubelet = KubeletClient(kubelet_tls)
@@ -108,8 +110,12 @@ class ApiServer:
         return bound
 
     async def prepare(self, port: int = 443) -> None:
-        """Make the objects every cluster has; `start` does it by itself."""
-        await bootstrap.ensure(self.client("system:apiserver", ["system:masters"]), port)
+        """Make the objects every cluster has, and serve its custom resources; part of `start`."""
+        client = self.client("system:apiserver", ["system:masters"])
+        await bootstrap.ensure(client, port)
+        if self._definitions is None:
+            work = DefinitionController(self.registry, client).run()
+            self._definitions = asyncio.create_task(work, name="custom resource definitions")
 
     def _handler(self) -> Handler:
         authorizer = Authorizer(self._rbac)
@@ -129,18 +135,15 @@ class ApiServer:
     async def stop(self) -> None:
         """End watches, give requests a moment, close every connection."""
         self._is_stopping = True
+        if self._definitions is not None:
+            self._definitions.cancel()
+            await asyncio.wait([self._definitions])
+            self._definitions = None
         self.registry.end_watches()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
         await self._kubelet.close()
-
-
-def served_kinds(*, has_tokens: bool = True) -> Kinds:
-    kinds = Kinds()
-    if not has_tokens:
-        kinds.remove(TOKEN_REVIEW)
-    return kinds
 
 
 def load_schema(state: Path) -> Schema:

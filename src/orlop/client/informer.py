@@ -266,6 +266,7 @@ class Informers:
         self._full: dict[Kind, Informer] = {}
         self._metadata: dict[Kind, Informer] = {}
         self._group: asyncio.TaskGroup | None = None
+        self._tasks: dict[Kind, list[asyncio.Task[None]]] = {}
 
     def informer(self, kind: Kind) -> Informer:
         """The one informer of a kind."""
@@ -280,6 +281,13 @@ class Informers:
         if kind not in self._metadata:
             self._metadata[kind] = self._make(kind, metadata_only=True)
         return self._metadata[kind]
+
+    def forget(self, kind: Kind) -> None:
+        """Follow a kind no more, because it is gone; whoever asks for it gets a new informer."""
+        for informers in (self._full, self._metadata):
+            informers.pop(kind, None)
+        for task in self._tasks.pop(kind, ()):
+            task.cancel()
 
     async def synced(self) -> None:
         """Wait until every informer asked for so far has its first list."""
@@ -303,4 +311,5 @@ class Informers:
         return informer
 
     def _start(self, group: asyncio.TaskGroup, informer: Informer) -> None:
-        group.create_task(informer.run(), name=f"informer {informer.kind.resource}")
+        task = group.create_task(informer.run(), name=f"informer {informer.kind.resource}")
+        self._tasks.setdefault(informer.kind, []).append(task)

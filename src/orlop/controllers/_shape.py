@@ -82,6 +82,7 @@ class Loop(abc.ABC, Generic[K]):
         self._resting: dict[K, asyncio.TimerHandle] = {}
         self._asked: set[K] = set()  # while they rested
         self._watched: list[tuple[Informer, Handler]] = []
+        self._is_running = False
 
     @abc.abstractmethod
     async def reconcile(self, key: K) -> Result:
@@ -97,18 +98,29 @@ class Loop(abc.ABC, Generic[K]):
                 self.queue.add(key)
 
         self._watched.append((informer, handler))
+        if self._is_running:
+            informer.subscribe(handler)
+
+    def unwatch(self, informer: Informer) -> None:
+        """Hear no more of an informer."""
+        for watched, handler in self._watched:
+            if watched is informer:
+                informer.unsubscribe(handler)
+        self._watched = [one for one in self._watched if one[0] is not informer]
 
     async def run(self) -> None:
         """Reconcile until cancelled; no failure of an object ends the loop."""
         try:
-            for informer, handler in self._watched:
+            for informer, handler in list(self._watched):
                 informer.subscribe(handler)
-            for informer, _ in self._watched:
+            self._is_running = True
+            for informer, _ in list(self._watched):
                 await informer.synced()
             async with asyncio.TaskGroup() as group:
                 for number in range(self.workers):
                     group.create_task(self._work(), name=f"{self.name} {number}")
         finally:
+            self._is_running = False
             for informer, handler in self._watched:
                 informer.unsubscribe(handler)
             for timer in self._resting.values():

@@ -15,12 +15,13 @@ from functools import partial
 from typing import NamedTuple
 
 from .. import errors
-from ..api.kinds import STORED, Kind
+from ..api.kinds import CUSTOM_RESOURCE_DEFINITION, STORED, Kind
 from ..api.objects import Key, Obj, is_deleting, key_of, meta, uid_of
 from ..client.api import Api, Propagation, WatchEvent
 from ..client.clock import Clock
-from ..client.informer import Informers
+from ..client.informer import Informer, Informers
 from ._shape import Loop, Result
+from .custom_kinds import kind_of
 from .resources import collectable
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
@@ -72,13 +73,52 @@ class GarbageCollector(Loop[Ref]):
         kinds: Iterable[Kind] = STORED,
     ) -> None:
         super().__init__(api, informers, clock=clock)
-        self._caches = {kind: informers.metadata(kind) for kind in collectable(kinds)}
-        self._by_group = {(kind.group, kind.kind): kind for kind in self._caches}
+        self._caches: dict[Kind, Informer] = {}
+        self._by_group: dict[tuple[str, str], Kind] = {}
+        self._by_definition: dict[str, Kind] = {}
         self._deleted: OrderedDict[str, None] = OrderedDict()
+        for kind in collectable(kinds):
+            self._follow(kind)
+        self._definitions = informers.informer(CUSTOM_RESOURCE_DEFINITION)
+
+    def _follow(self, kind: Kind) -> None:
+        cache = self._caches[kind] = self.informers.metadata(kind)
+        self._by_group[kind.group, kind.kind] = kind
+        cache.add_index(BY_OWNER, lambda obj: (str(one["uid"]) for one in owners_of(obj)))
+        cache.add_index(BY_UID, lambda obj: (uid_of(obj),))
+        self.watch(cache, partial(self._touched, kind))
+
+    async def run(self) -> None:
+        """As every loop, and following the kinds that definitions make meanwhile."""
+        self._definitions.subscribe(self._defined)
+        try:
+            await super().run()
+        finally:
+            self._definitions.unsubscribe(self._defined)
+
+    def _defined(self, event: WatchEvent, _: Obj | None) -> None:
+        name = meta(event.object)["name"]
+        kind = kind_of(event.object) if event.type != "DELETED" else None
+        former = self._by_definition.get(name)
+        if former == kind:
+            return
+        if former is not None:
+            del self._by_definition[name], self._caches[former]
+            del self._by_group[former.group, former.kind]
+            self.unwatch(self.informers.metadata(former))
+            self.informers.forget(former)
+        if kind is not None:
+            self._by_definition[name] = kind
+            self._follow(kind)
+            for ref in self._owned_by_kind(kind):
+                self.queue.add(ref)
+
+    def _owned_by_kind(self, owner: Kind) -> Iterator[Ref]:
+        """What was let be while nobody knew the kind of its owner."""
         for kind, cache in self._caches.items():
-            cache.add_index(BY_OWNER, lambda obj: (str(one["uid"]) for one in owners_of(obj)))
-            cache.add_index(BY_UID, lambda obj: (uid_of(obj),))
-            self.watch(cache, partial(self._touched, kind))
+            for obj in cache.list():
+                if any(self._kind_of(reference) == owner for reference in owners_of(obj)):
+                    yield Ref(kind, key_of(obj))
 
     def _touched(self, kind: Kind, event: WatchEvent, previous: Obj | None) -> Iterator[Ref]:
         obj = event.object
@@ -103,7 +143,8 @@ class GarbageCollector(Loop[Ref]):
 
     async def reconcile(self, key: Ref) -> Result:
         """One object: first what it owns, if it is going; then who owns it."""
-        obj = self._caches[key.kind].get(key.key)
+        cache = self._caches.get(key.kind)
+        obj = cache.get(key.key) if cache is not None else None
         if obj is None:
             return Result.done()
         if is_deleting(obj):

@@ -13,12 +13,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .. import errors
-from ..api.kinds import NAMESPACE, POD, STORED, Kind
+from ..api.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, POD, STORED, Kind
 from ..api.objects import Key, Obj, is_deleting, key_of, meta, uid_of
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock
 from ..client.informer import Informers
 from ._shape import Controller, Result
+from .custom_kinds import kind_of
 from .pods import fresh
 from .resources import stored_once
 from .status import condition, with_condition
@@ -55,6 +56,7 @@ class Namespaces(Controller):
     ) -> None:
         super().__init__(api, informers, clock=clock)
         self._kinds = [kind for kind in stored_once(kinds) if kind.namespaced]
+        self._definitions = informers.informer(CUSTOM_RESOURCE_DEFINITION)
         self.watch(informers.informer(POD), self._emptied)
 
     def _emptied(self, event: WatchEvent, previous: Obj | None) -> Iterable[Key]:
@@ -71,13 +73,18 @@ class Namespaces(Controller):
         if FINALIZER not in ((namespace.get("spec") or {}).get("finalizers") or []):
             return Result.done()
         remains = Remains()
-        for kind in self._kinds:
+        await self._definitions.synced()  # nothing may be left behind of a kind not yet heard of
+        for kind in [*self._kinds, *self._custom_kinds()]:
             await self._delete_all(kind, key.name, remains)
         await self._tell(namespace, remains)
         if remains.objects or remains.failures:
             return Result.again(_AGAIN)
         await self._finalize(key)
         return Result.done()
+
+    def _custom_kinds(self) -> list[Kind]:
+        kinds = [kind_of(definition) for definition in self._definitions.list()]
+        return [kind for kind in kinds if kind is not None and kind.namespaced]
 
     async def _delete_all(self, kind: Kind, namespace: str, remains: Remains) -> None:
         try:

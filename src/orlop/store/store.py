@@ -166,6 +166,11 @@ class Store:
         watches.add(watch)
         return watch
 
+    def end_watches(self, bucket: str) -> None:
+        """Let every watch of a bucket end: what it is read as has changed."""
+        for watch in list(self._watches.get(bucket, ())):
+            watch.close()
+
     # Writing
 
     async def create(self, bucket: str, key: Key, obj: Obj) -> Record:

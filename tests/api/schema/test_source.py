@@ -20,6 +20,18 @@ EXTENSIONS = (
 )
 
 
+_EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+ANY_JSON = {
+    "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1",
+    "io.k8s.apimachinery.pkg.runtime.RawExtension",
+    f"{_EXTENSIONS}CustomResourceSubresourceStatus",
+    f"{_EXTENSIONS}JSON",
+    f"{_EXTENSIONS}JSONSchemaPropsOrArray",
+    f"{_EXTENSIONS}JSONSchemaPropsOrBool",
+    f"{_EXTENSIONS}JSONSchemaPropsOrStringArray",
+}
+
+
 @pytest.fixture(scope="module")
 def structs(schema: Schema) -> list[str]:
     roots = [struct_name(kind.group, kind.version, kind.kind) for kind in BUILT_IN]
@@ -38,7 +50,8 @@ def _plain(value: Any) -> Any:
         if "$ref" in value:
             name = value["$ref"].rpartition("/")[2]
             # Any JSON goes by two names; to us it is one.
-            value["$ref"] = name.replace("apis.meta.v1.FieldsV1", "runtime.RawExtension")
+            is_any = name in ANY_JSON
+            value["$ref"] = "io.k8s.apimachinery.pkg.runtime.RawExtension" if is_any else name
         return value
     if isinstance(value, list):
         kept = [_plain(one) for one in value if one != "null"]

@@ -534,7 +534,7 @@ def test_columns_are_whole() -> None:
     for kind in kinds.STORED:
         for column in tables.columns(kind):
             assert set(column) == {"name", "type", "format", "description", "priority"}
-            assert column["type"] in ("string", "integer", "boolean")
+            assert column["type"] in ("string", "integer", "boolean", "date")
     assert tables.columns(kinds.POD)[0]["format"] == "name"
 
 

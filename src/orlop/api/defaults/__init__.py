@@ -13,7 +13,7 @@ from collections.abc import Callable
 from .. import kinds
 from ..kinds import Kind
 from ..objects import Obj
-from . import admissionregistration, autoscaling, cluster, core, pods, workloads
+from . import admissionregistration, autoscaling, cluster, core, definitions, pods, workloads
 
 _DEFAULTERS: dict[Kind, Callable[[Obj], None]] = {
     kinds.POD: pods.pod,
@@ -45,6 +45,7 @@ _DEFAULTERS: dict[Kind, Callable[[Obj], None]] = {
     kinds.CSI_DRIVER: cluster.csi_driver,
     kinds.PRIORITY_CLASS: cluster.priority_class,
     kinds.API_SERVICE: cluster.api_service,
+    kinds.CUSTOM_RESOURCE_DEFINITION: definitions.custom_resource_definition,
     kinds.MUTATING_WEBHOOK_CONFIGURATION: admissionregistration.mutating,
     kinds.VALIDATING_WEBHOOK_CONFIGURATION: admissionregistration.validating,
     kinds.VALIDATING_ADMISSION_POLICY: admissionregistration.policy,
@@ -59,6 +60,9 @@ _BY_NAME = {
 
 def apply_defaults(kind: Kind, obj: Obj) -> None:
     """Complete `obj` in place; the caller owns it."""
+    if kind.custom is not None:
+        kind.custom.default(obj)
+        return
     defaulter = _BY_NAME.get((kind.group, kind.version, kind.kind))
     if defaulter is not None:
         defaulter(obj)

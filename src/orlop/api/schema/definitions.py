@@ -16,6 +16,7 @@ from .model import FieldType, Schema
 _MACHINERY = "io.k8s.apimachinery.pkg."
 _PACKAGES = {
     "meta_v1": f"{_MACHINERY}apis.meta.v1.",
+    "apiextensions_v1": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.",
     "apiregistration_v1": "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.",
 }
 _BASIC: dict[str, Obj] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-REVISION = "1"  # raise when a fact changes: cached schemas are then built anew
+REVISION = "2"  # raise when a fact changes: cached schemas are then built anew
 
 
 class Merge(NamedTuple):
@@ -59,6 +59,7 @@ MERGES: dict[str, Merge] = {
         "merge,retainKeys",
         "PodSpec.resourceClaims PodSpec.volumes PodStatus.resourceClaimStatuses",
     ),
+    **_merges("rule", "merge", "JSONSchemaProps.x-kubernetes-validations"),
     **_merges("containerPort", "merge", "Container.ports EphemeralContainer.ports"),
     **_merges("devicePath", "merge", "Container.volumeDevices EphemeralContainer.volumeDevices"),
     **_merges(
@@ -84,6 +85,7 @@ LIST_KEYS: dict[str, tuple[str, ...]] = {
     "CertificateSigningRequestStatus.conditions": ("type",),
     "Container.ports": ("containerPort", "protocol"),
     "EphemeralContainer.ports": ("containerPort", "protocol"),
+    "CustomResourceDefinitionStatus.conditions": ("type",),
     "JobStatus.conditions": (),
     "PodSpec.topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
     "PodStatus.hostIPs": (),
@@ -135,7 +137,21 @@ MAP_TYPES: dict[str, str] = {
 }
 
 # Types of fields that the wire table does not have: groups of other packages, later releases.
+_PROPS = "apiextensions_v1.JSONSchemaProps"
 SPECS: dict[str, str] = {
+    # A schema is made of schemas; where something else may stand in its place, it is just JSON.
+    **dict.fromkeys([f"{_PROPS}.{name}" for name in ("properties", "definitions")], f"{{@{_PROPS}"),
+    f"{_PROPS}.patternProperties": f"{{@{_PROPS}",
+    f"{_PROPS}.dependencies": "{*",
+    f"{_PROPS}.enum": "[*",
+    **dict.fromkeys(
+        [
+            f"{_PROPS}.{name}"
+            for name in ("additionalItems", "additionalProperties", "default", "example", "items")
+        ],
+        "*",
+    ),
+    "apiextensions_v1.CustomResourceSubresources.status": "*",
     "apiregistration_v1.APIServiceSpec.caBundle": "y",
     "apiregistration_v1.APIServiceSpec.groupPriorityMinimum": "i",
     "apiregistration_v1.APIServiceSpec.versionPriority": "i",

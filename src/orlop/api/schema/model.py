@@ -139,7 +139,7 @@ class Schema:
     def type_of(self, kind: Kind) -> StructType | None:
         """The struct of a built-in kind; None for kinds that bring their own schema."""
         name = struct_name(kind.group, kind.version, kind.kind)
-        return self.struct(name) if name in self._raw else None
+        return self.struct(name) if name in self._raw and kind.custom is None else None
 
     def decode(self, kind: Kind, obj: Obj) -> list[str]:
         """Make `obj` what upstream would have decoded; the paths of unknown fields.
@@ -147,13 +147,19 @@ class Schema:
         Nulls, unknown fields and empty values that mean nothing go, quantities and times take
         their canonical form. A value of a wrong type is a BadRequest in upstream's words.
         """
+        if kind.custom is not None:
+            return kind.custom.decode(self, obj)
         name = struct_name(kind.group, kind.version, kind.kind)
         if name not in self._raw:
             return []
+        return self.decode_struct(name, kind.version, kind.kind, obj)
+
+    def decode_struct(self, name: str, version: str, kind: str, obj: Obj) -> list[str]:
+        """The same for a part of an object: `version` and `kind` are for messages."""
         decoder = self._decoders.get(name)
         if decoder is None:
             decoder = self._decoders[name] = decoding.decoder(name, self._raw.__getitem__)
-        return decoder(kind.version, kind.kind, obj)
+        return decoder(version, kind, obj)
 
 
 def struct_name(group: str, version: str, kind: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..kinds import Kind, Kinds, subresource
 from ..objects import Obj
+from ..structural import published
 from .definitions import Definitions, definition_name, group_version_kind, reachable
 from .model import Schema, struct_name
 
@@ -34,6 +35,7 @@ _LIST_PARAMETERS = (
     "timeoutSeconds",
     "watch",
 )
+_METADATA = ("meta_v1.ListMeta", "meta_v1.ObjectMeta")
 _DELETE_PARAMETERS = ("dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy")
 # verb: HTTP method, upstream's name of the action
 _ON_OBJECT = {
@@ -96,28 +98,36 @@ class _Paths:
         self._version = version
         self._definitions = Definitions(schema, version)
         self._known = set(schema.names())
+        self._names = {definition_name(name) for name in self._known}
 
     def definitions(self, kinds: Iterable[Kind]) -> dict[str, Obj]:
         roots: dict[str, Obj] = {}
+        custom: dict[str, Obj] = {}
         for kind in kinds:
-            for name in (kind.kind, kind.list_kind):
+            if kind.custom is not None:
+                reference = self._definitions.reference("")
+                custom |= published.definitions(kind, self._version, reference)
+            for name in (kind.kind, kind.list_kind) if kind.custom is None else ():
                 struct = struct_name(kind.group, kind.version, name)
                 if struct in self._known:
                     roots[struct] = group_version_kind(kind.group, kind.version, name)
             for sub in kind.subresources:
                 found = subresource(kind, sub)
-                if found is not None:
+                if found is not None and (kind.custom is None or found.name == "scale"):
                     struct = struct_name(found.group, found.version, found.kind)
                     if struct in self._known:
                         roots[struct] = group_version_kind(found.group, found.version, found.kind)
-        written = self._definitions.all(reachable(self._schema, [*roots, "meta_v1.DeleteOptions"]))
+        others = [*roots, "meta_v1.DeleteOptions", *(_METADATA if custom else ())]
+        written = self._definitions.all(reachable(self._schema, others))
         for struct, gvk in roots.items():
             written[definition_name(struct)]["x-kubernetes-group-version-kind"] = [gvk]
-        return written
+        return {**written, **custom}
 
     def paths(self, kinds: Iterable[Kind]) -> dict[str, Obj]:
         paths: dict[str, Obj] = {}
         for kind in kinds:
+            if kind.custom is not None:
+                self._names |= {_definition(kind, name) for name in (kind.kind, kind.list_kind)}
             base = f"/{group_path(kind.group, kind.version)}"
             scoped = f"{base}/namespaces/{{namespace}}" if kind.namespaced else base
             collection = f"{scoped}/{kind.plural}"
@@ -136,24 +146,26 @@ class _Paths:
         item = {}
         for verb, (method, action) in verbs.items():
             if verb in kind.verbs:
-                struct = struct_name(
-                    kind.group, kind.version, kind.list_kind if verb == "list" else kind.kind
-                )
-                item[method] = self._operation(verb, action, gvk, struct)
+                name = _definition(kind, kind.list_kind if verb == "list" else kind.kind)
+                item[method] = self._operation(verb, action, gvk, name, _patch_types(kind))
         return item
 
     def _subresource(self, kind: Kind, name: str) -> Obj:
         found = subresource(kind, name)
         assert found is not None, f"{kind.plural} has no subresource {name}"
         gvk = group_version_kind(found.group, found.version, found.kind)
-        struct = struct_name(found.group, found.version, found.kind)
-        verbs = {**_ON_OBJECT, "create": ("post", "post")}
+        struct = definition_name(struct_name(found.group, found.version, found.kind))
+        if found.name == "status":
+            struct = _definition(kind, kind.kind)
+        verbs, patches = {**_ON_OBJECT, "create": ("post", "post")}, _patch_types(kind)
         return {
-            verbs[verb][0]: self._operation(verb, verbs[verb][1], gvk, struct)
+            verbs[verb][0]: self._operation(verb, verbs[verb][1], gvk, struct, patches)
             for verb in found.verbs
         }
 
-    def _operation(self, verb: str, action: str, gvk: Obj, struct: str) -> Obj:
+    def _operation(
+        self, verb: str, action: str, gvk: Obj, struct: str, patches: tuple[str, ...]
+    ) -> Obj:
         operation: Obj = {
             "parameters": [self._parameter(name) for name in _parameters(verb)],
             "responses": {"200": self._response(struct)},
@@ -161,7 +173,7 @@ class _Paths:
             "x-kubernetes-group-version-kind": gvk,
         }
         if verb == "patch":
-            self._consume(operation, PATCH_TYPES, None)
+            self._consume(operation, patches, None)
         elif verb in ("create", "update"):
             self._consume(operation, ("application/json",), struct)
         return operation
@@ -175,9 +187,10 @@ class _Paths:
         return {"name": name, "in": "query", "schema": {"type": kind}}
 
     def _schema_of(self, struct: str) -> Obj:
-        if struct not in self._known:
+        """Of a definition, by its name; just an object where there is none."""
+        if struct not in self._names:
             return {"type": "object"}
-        return {"$ref": self._definitions.reference(definition_name(struct))}
+        return {"$ref": self._definitions.reference(struct)}
 
     def _response(self, struct: str) -> Obj:
         written = self._schema_of(struct)
@@ -192,6 +205,18 @@ class _Paths:
             operation["parameters"].append({"name": "body", "in": "body", "schema": body})
         else:
             operation["requestBody"] = {"content": {one: {"schema": body} for one in types}}
+
+
+def _definition(kind: Kind, name: str) -> str:
+    if kind.custom is not None:
+        return published.definition_name(kind, name)
+    return definition_name(struct_name(kind.group, kind.version, name))
+
+
+def _patch_types(kind: Kind) -> tuple[str, ...]:
+    """Custom resources know no strategic merge, and kubectl must not try."""
+    is_custom = kind.custom is not None
+    return tuple(one for one in PATCH_TYPES if not is_custom or "strategic" not in one)
 
 
 def _parameters(verb: str) -> tuple[str, ...]:

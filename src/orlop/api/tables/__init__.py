@@ -61,6 +61,7 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
     ("scheduling.k8s.io", "priorityclasses"): cluster.PRIORITY_CLASS,
     ("certificates.k8s.io", "certificatesigningrequests"): cluster.SIGNING_REQUEST,
     ("apiregistration.k8s.io", "apiservices"): cluster.API_SERVICE,
+    ("apiextensions.k8s.io", "customresourcedefinitions"): cluster.DEFINITION,
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): cluster.WEBHOOKS,
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): cluster.WEBHOOKS,
     (_RBAC, "roles"): cluster.ROLE,
@@ -71,6 +72,8 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
 
 
 def _printer(kind: Kind) -> Printer:
+    if kind.custom is not None:
+        return kind.custom.printer
     return _PRINTERS.get((kind.group, kind.plural), _DEFAULT)
 
 

@@ -293,6 +293,10 @@ SIGNING_REQUEST = Printer(
     ),
     _signing_request,
 )
+DEFINITION = Printer(
+    (NAME, column("Created At", "date", about="When the definition was created, in UTC.")),
+    lambda obj, now: [name_of(obj), meta(obj).get("creationTimestamp")],
+)
 API_SERVICE = Printer((NAME, column("Service"), column("Available"), AGE), _api_service)
 CSI_NODE = Printer((NAME, column("Drivers", "integer"), AGE), _csi_node)
 CSI_DRIVER = Printer(

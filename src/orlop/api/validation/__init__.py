@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ..kinds import Kind
 from ..objects import Obj
-from . import cluster, core, jobs, metadata, pods, services, workloads
+from . import cluster, core, definitions, jobs, metadata, pods, services, workloads
 from .errors import Errors, FieldError, invalid
 
 __all__ = [
@@ -22,11 +22,14 @@ __all__ = [
     "validate_update",
 ]
 
+_APIEXTENSIONS = "apiextensions.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 
 
 def validate_create(kind: Kind, obj: Obj) -> list[FieldError]:
     errors = metadata.validate_create(kind, obj)
+    if kind.custom is not None:
+        return errors + kind.custom.validate(obj)
     check = _CHECKS.get((kind.group, kind.kind))
     return errors + check(obj) if check is not None else errors
 
@@ -34,6 +37,8 @@ def validate_create(kind: Kind, obj: Obj) -> list[FieldError]:
 def validate_update(kind: Kind, new: Obj, old: Obj) -> list[FieldError]:
     """The rules of `new` by itself, then what may not differ from `old`."""
     errors = metadata.validate_update(kind, new, old)
+    if kind.custom is not None:
+        return errors + kind.custom.validate(new, old)
     key = (kind.group, kind.kind)
     check = _CHECKS.get(key)
     if check is not None and key != ("", "Pod"):  # a pod that exists is judged by its changes
@@ -43,8 +48,9 @@ def validate_update(kind: Kind, new: Obj, old: Obj) -> list[FieldError]:
 
 
 def validate_status_update(kind: Kind, new: Obj, old: Obj) -> list[FieldError]:
-    """A status is its controller's word: only the metadata around it is checked."""
-    return metadata.validate_update(kind, new, old)
+    """A status is its controller's word: only the metadata around it, or a schema, is checked."""
+    errors = metadata.validate_update(kind, new, old)
+    return errors if kind.custom is None else errors + kind.custom.validate(new, old)
 
 
 _CHECKS: dict[tuple[str, str], Callable[[Obj], Errors]] = {
@@ -79,6 +85,7 @@ _CHECKS: dict[tuple[str, str], Callable[[Obj], Errors]] = {
     (_RBAC, "ClusterRole"): cluster.cluster_role,
     (_RBAC, "RoleBinding"): cluster.role_binding,
     (_RBAC, "ClusterRoleBinding"): cluster.cluster_role_binding,
+    (_APIEXTENSIONS, "CustomResourceDefinition"): definitions.custom_resource_definition,
     ("scheduling.k8s.io", "PriorityClass"): cluster.priority_class,
     ("storage.k8s.io", "StorageClass"): cluster.storage_class,
     ("coordination.k8s.io", "Lease"): cluster.lease,
@@ -102,6 +109,7 @@ _UPDATES: dict[tuple[str, str], Callable[[Obj, Obj], Errors]] = {
     ("discovery.k8s.io", "EndpointSlice"): services.endpoint_slice_update,
     (_RBAC, "RoleBinding"): cluster.binding_update,
     (_RBAC, "ClusterRoleBinding"): cluster.binding_update,
+    (_APIEXTENSIONS, "CustomResourceDefinition"): definitions.custom_resource_definition_update,
     ("scheduling.k8s.io", "PriorityClass"): cluster.priority_class_update,
     ("storage.k8s.io", "StorageClass"): cluster.storage_class_update,
     ("node.k8s.io", "RuntimeClass"): cluster.runtime_class_update,

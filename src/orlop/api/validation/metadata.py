@@ -7,7 +7,7 @@ DNS labels, RBAC's may be anything that fits into a path. As apimachinery/pkg/ap
 from __future__ import annotations
 
 from .. import names
-from ..kinds import Kind
+from ..kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from ..objects import Obj, meta
 from .errors import (
     IMMUTABLE,
@@ -51,7 +51,7 @@ def validate_create(kind: Kind, obj: Obj) -> Errors:
     else:
         errors += bad_values("metadata.name", name, check(name))
     errors += _namespace(kind, metadata)
-    return errors + _common(metadata)
+    return errors + _common(kind, metadata)
 
 
 def validate_update(kind: Kind, new: Obj, old: Obj) -> Errors:
@@ -64,7 +64,7 @@ def validate_update(kind: Kind, new: Obj, old: Obj) -> Errors:
         field, value = "metadata.generation", metadata.get("generation", 0)
         errors.append(bad_value(field, value, "must not be decremented"))
     errors += _finalizers_of_deleted(metadata, former)
-    return errors + _common(metadata)
+    return errors + _common(kind, metadata)
 
 
 def _namespace(kind: Kind, metadata: Obj) -> Errors:
@@ -78,13 +78,17 @@ def _namespace(kind: Kind, metadata: Obj) -> Errors:
     return bad_values("metadata.namespace", namespace, names.dns1123_label(namespace))
 
 
-def _common(metadata: Obj) -> Errors:
+def _common(kind: Kind, metadata: Obj) -> Errors:
     errors = check_labels("metadata.labels", metadata.get("labels"))
     errors += check_annotations("metadata.annotations", metadata.get("annotations"))
     if metadata.get("ownerReferences"):
         errors += _owners(metadata["ownerReferences"])
+    is_lenient = kind.custom is not None or kind == CUSTOM_RESOURCE_DEFINITION
     for finalizer in metadata.get("finalizers") or ():
-        errors += finalizer_name("metadata.finalizers", finalizer)
+        if is_lenient:
+            errors += bad_values("metadata.finalizers", finalizer, names.qualified_name(finalizer))
+        else:
+            errors += finalizer_name("metadata.finalizers", finalizer)
     return errors
 
 

@@ -34,6 +34,27 @@ admissionregistration_v1.ValidatingWebhookConfiguration metadata=1:@meta_v1.Obje
 admissionregistration_v1.Validation expression=1:s! message=2:s reason=3:s* messageExpression=4:s
 admissionregistration_v1.Variable name=1:s! expression=2:s!
 admissionregistration_v1.WebhookClientConfig url=3:s* service=1:@admissionregistration_v1.ServiceReference* caBundle=2:y
+apiextensions_v1.CustomResourceColumnDefinition name=1:s! type=2:s! format=3:s description=4:s priority=5:i jsonPath=6:s!
+apiextensions_v1.CustomResourceConversion strategy=1:s! webhook=2:@apiextensions_v1.WebhookConversion*
+apiextensions_v1.CustomResourceDefinition metadata=1:@meta_v1.ObjectMeta spec=2:@apiextensions_v1.CustomResourceDefinitionSpec! status=3:@apiextensions_v1.CustomResourceDefinitionStatus
+apiextensions_v1.CustomResourceDefinitionCondition type=1:s! status=2:s! lastTransitionTime=3:t reason=4:s message=5:s observedGeneration=6:l
+apiextensions_v1.CustomResourceDefinitionNames plural=1:s! singular=2:s shortNames=3:[s kind=4:s! listKind=5:s categories=6:[s
+apiextensions_v1.CustomResourceDefinitionSpec group=1:s! names=3:@apiextensions_v1.CustomResourceDefinitionNames! scope=4:s! versions=7:[@apiextensions_v1.CustomResourceDefinitionVersion! conversion=9:@apiextensions_v1.CustomResourceConversion* preserveUnknownFields=10:b
+apiextensions_v1.CustomResourceDefinitionStatus conditions=1:[@apiextensions_v1.CustomResourceDefinitionCondition! acceptedNames=2:@apiextensions_v1.CustomResourceDefinitionNames! storedVersions=3:[s! observedGeneration=4:l
+apiextensions_v1.CustomResourceDefinitionVersion name=1:s! served=2:b! storage=3:b! deprecated=7:b deprecationWarning=8:s* schema=4:@apiextensions_v1.CustomResourceValidation* subresources=5:@apiextensions_v1.CustomResourceSubresources* additionalPrinterColumns=6:[@apiextensions_v1.CustomResourceColumnDefinition selectableFields=9:[@apiextensions_v1.SelectableField
+apiextensions_v1.CustomResourceSubresourceScale specReplicasPath=1:s! statusReplicasPath=2:s! labelSelectorPath=3:s*
+apiextensions_v1.CustomResourceSubresources status=1:@apiextensions_v1.CustomResourceSubresourceStatus* scale=2:@apiextensions_v1.CustomResourceSubresourceScale*
+apiextensions_v1.CustomResourceValidation openAPIV3Schema=1:@apiextensions_v1.JSONSchemaProps*
+apiextensions_v1.ExternalDocumentation description=1:s url=2:s
+apiextensions_v1.JSONSchemaProps id=1:s $schema=2:s $ref=3:s* description=4:s type=5:s format=6:s title=7:s default=8:** maximum=9:d* exclusiveMaximum=10:b minimum=11:d* exclusiveMinimum=12:b maxLength=13:l* minLength=14:l* pattern=15:s maxItems=16:l* minItems=17:l* uniqueItems=18:b multipleOf=19:d* enum=20:[* maxProperties=21:l* minProperties=22:l* required=23:[s items=24:@apiextensions_v1.JSONSchemaPropsOrArray* allOf=25:[@apiextensions_v1.JSONSchemaProps oneOf=26:[@apiextensions_v1.JSONSchemaProps anyOf=27:[@apiextensions_v1.JSONSchemaProps not=28:@apiextensions_v1.JSONSchemaProps* properties=29:{@apiextensions_v1.JSONSchemaProps additionalProperties=30:@apiextensions_v1.JSONSchemaPropsOrBool* patternProperties=31:{@apiextensions_v1.JSONSchemaProps dependencies=32:{@apiextensions_v1.JSONSchemaPropsOrStringArray additionalItems=33:@apiextensions_v1.JSONSchemaPropsOrBool* definitions=34:{@apiextensions_v1.JSONSchemaProps externalDocs=35:@apiextensions_v1.ExternalDocumentation* example=36:** nullable=37:b x-kubernetes-preserve-unknown-fields=38:b* x-kubernetes-embedded-resource=39:b x-kubernetes-int-or-string=40:b x-kubernetes-list-map-keys=41:[s x-kubernetes-list-type=42:s* x-kubernetes-map-type=43:s* x-kubernetes-validations=44:[@apiextensions_v1.ValidationRule
+apiextensions_v1.JSONSchemaPropsOrArray schema=1:@apiextensions_v1.JSONSchemaProps*! jSONSchemas=2:[@apiextensions_v1.JSONSchemaProps!
+apiextensions_v1.JSONSchemaPropsOrBool allows=1:b! schema=2:@apiextensions_v1.JSONSchemaProps*!
+apiextensions_v1.JSONSchemaPropsOrStringArray schema=1:@apiextensions_v1.JSONSchemaProps*! property=2:[s!
+apiextensions_v1.SelectableField jsonPath=1:s!
+apiextensions_v1.ServiceReference namespace=1:s! name=2:s! path=3:s* port=4:i*
+apiextensions_v1.ValidationRule rule=1:s! message=2:s messageExpression=3:s reason=4:s* fieldPath=5:s optionalOldSelf=6:b*
+apiextensions_v1.WebhookClientConfig url=3:s* service=1:@apiextensions_v1.ServiceReference* caBundle=2:y
+apiextensions_v1.WebhookConversion clientConfig=2:@apiextensions_v1.WebhookClientConfig* conversionReviewVersions=3:[s!
 apps_v1.ControllerRevision metadata=1:@meta_v1.ObjectMeta data=2:* revision=3:l!
 apps_v1.DaemonSet metadata=1:@meta_v1.ObjectMeta spec=2:@apps_v1.DaemonSetSpec status=3:@apps_v1.DaemonSetStatus
 apps_v1.DaemonSetCondition type=1:s! status=2:s! lastTransitionTime=3:t reason=4:s message=5:s

@@ -18,6 +18,8 @@ from ...api.managedfields.write import Write
 from ...api.objects import Obj
 from ...api.validation.errors import non_negative
 from ...store import Record
+from ..conversion import decode, ready
+from ..customresources import scale as custom_scale
 from ..failures import bad_request
 from ..fieldmanager import applied
 from ..registry import Call, Registry
@@ -28,8 +30,8 @@ from ..verbs.update import modify
 _SHARED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def get_scale(registry: Registry, call: Call) -> Obj:
-    return scale_of(registry.find(call).decode())
+async def get_scale(registry: Registry, call: Call) -> Obj:
+    return await _answer(call, registry.find(call))
 
 
 async def update_scale(registry: Registry, call: Call, body: Any) -> Obj:
@@ -68,7 +70,7 @@ async def _write(registry: Registry, call: Call, change: Callable[[Obj], Obj]) -
     """A change of the Scale, as one of the workload; owners of replicas follow it."""
 
     def change_workload(workload: Obj) -> Obj:
-        metadata, scale = workload["metadata"], scale_of(workload)
+        metadata, scale = workload["metadata"], _shown(call, workload)
         former = metadata.get("managedFields")
         scale["metadata"] |= {"managedFields": to_scale(former)}
         new = change(scale)
@@ -80,7 +82,7 @@ async def _write(registry: Registry, call: Call, change: Callable[[Obj], Obj]) -
         metadata |= {"managedFields": managed} if managed else {}
         return workload
 
-    return _answer(await modify(registry, call, change_workload, tracked=False))
+    return await _answer(call, await modify(registry, call, change_workload, tracked=False))
 
 
 def _tracked(registry: Registry, call: Call, old: Obj, new: Any) -> Obj:
@@ -98,6 +100,10 @@ def _tracked(registry: Registry, call: Call, old: Obj, new: Any) -> Obj:
 def _scale_write(registry: Registry, call: Call) -> Write:
     now, shape = registry.timestamp(), registry.shapes.scale()
     return Write(call.manager, "autoscaling/v1", shape, now, "scale")
+
+
+def _shown(call: Call, workload: Obj) -> Obj:
+    return scale_of(workload) if call.kind.custom is None else custom_scale.of(call.kind, workload)
 
 
 def scale_of(workload: Obj) -> Obj:
@@ -137,9 +143,12 @@ def _scaled(call: Call, workload: Obj, scale: Any) -> Obj:
     for name in ("uid", "resourceVersion"):
         if metadata.get(name):
             workload["metadata"][name] = metadata[name]
+    if call.kind.custom is not None:
+        return custom_scale.changed(call.kind, workload, replicas)
     workload.setdefault("spec", {})["replicas"] = replicas
     return workload
 
 
-def _answer(record: Record) -> Obj:
-    return scale_of(record.decode())
+async def _answer(call: Call, record: Record) -> Obj:
+    await ready(call.kind, [record])
+    return _shown(call, decode(call.kind, record))

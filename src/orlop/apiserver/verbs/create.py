@@ -15,7 +15,7 @@ from ...store import Record, RevisionConflict
 from ...store.record import unsaved
 from ..admission import Attributes
 from ..conversion import bucket_of, stored
-from ..failures import already_exists
+from ..failures import already_exists, definition_terminating
 from ..fieldcheck import checked
 from ..fieldmanager import track
 from ..intake import identify, name_new
@@ -33,6 +33,8 @@ async def create(registry: Registry, call: Call, body: Any, *, tracked: bool = T
     4. Valid, and not refused.
     5. Kept; a generated name that is taken is generated again.
     """
+    if call.kind.custom is not None and call.kind.custom.is_terminating:
+        raise definition_terminating(call.kind)
     obj = checked(registry, call, identify(call, body))  # 1
     defaults.apply_defaults(call.kind, obj)  # 2
     if tracked:
@@ -66,9 +68,10 @@ async def _keep(registry: Registry, call: Call, obj: Obj) -> Record:
     was_generated = bool(metadata.get("generateName"))
     for left in reversed(range(_GENERATED_TRIES if was_generated else 1)):
         try:
+            kept = await stored(call.kind, obj)
             if call.dry_run:
-                return _pretend(registry, call, obj)
-            return await registry.store.create(bucket, call.key, stored(call.kind, obj))
+                return _pretend(registry, call, kept)
+            return await registry.store.create(bucket, call.key, kept)
         except RevisionConflict as taken:
             if not left:
                 raise already_exists(call.kind, call.name) from taken
@@ -76,12 +79,12 @@ async def _keep(registry: Registry, call: Call, obj: Obj) -> Record:
     raise AssertionError("the last try returns or raises")
 
 
-def _pretend(registry: Registry, call: Call, obj: Obj) -> Record:
+def _pretend(registry: Registry, call: Call, kept: Obj) -> Record:
     """What a dry run answers: the object without a revision."""
     taken = registry.store.newest(bucket_of(call.kind), call.key)
     if taken is not None:
         raise RevisionConflict(taken)
-    return unsaved(stored(call.kind, obj), call.key)
+    return unsaved(kept, call.key)
 
 
 def _another_name(registry: Registry, metadata: Obj) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from ...api.kinds import CUSTOM_RESOURCE_DEFINITION
 from ...api.objects import Obj, is_terminal
 from ...api.times import rfc3339
 from ...store import Record, RevisionConflict
@@ -19,6 +20,7 @@ from ...store.record import unsaved
 from .. import rules
 from ..admission import Attributes
 from ..conversion import bucket_of
+from ..customresources import definitions
 from ..failures import bad_request, conflict
 from ..registry import Call, Registry
 
@@ -128,6 +130,8 @@ async def _delete(
     """1. Finalizers by policy. 2. Grace. 3. Go at once, or be marked and wait."""
     before = current.decode()
     _add_finalizers(call, obj, options)  # 1
+    if call.kind == CUSTOM_RESOURCE_DEFINITION:
+        definitions.mark_terminating(obj, registry.now())
     grace = _grace(call, obj, options)  # 2
     if not _must_wait(call, obj, grace):  # 3
         return await _remove(registry, call, current, obj)

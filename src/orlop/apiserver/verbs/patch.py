@@ -46,6 +46,7 @@ def apply(registry: Registry, kind: Kind, media_type: str, target: Obj, body: An
         return merge_patch.apply(target, body)
     if media_type == JSON:
         return json_patch.apply(target, body)
-    if media_type == STRATEGIC:
+    if media_type == STRATEGIC and kind.custom is None:
         return strategic_patch.apply(target, body, registry.schema.type_of(kind))
-    raise unsupported_media_type(list(MEDIA_TYPES.values()))
+    accepted = [one for one in MEDIA_TYPES.values() if one != STRATEGIC or kind.custom is None]
+    raise unsupported_media_type(accepted)

@@ -19,7 +19,7 @@ from ...errors import Conflict
 from ...store import Record, RevisionConflict
 from ...store.record import unsaved
 from ..admission import Attributes
-from ..conversion import bucket_of, decode, stored
+from ..conversion import bucket_of, decode, ready, stored
 from ..failures import conflict, not_found
 from ..fieldcheck import checked
 from ..fieldmanager import is_same, track
@@ -65,6 +65,7 @@ async def modify(registry: Registry, call: Call, change: Change, *, tracked: boo
     """
     for _ in range(_TRIES):
         current = registry.find_newest(call)
+        await ready(call.kind, [current])
         try:
             obj = change(decode(call.kind, current))
             return await _replace(registry, call, obj, current, tracked)
@@ -98,9 +99,9 @@ async def _replace(
     if is_same(obj, old):  # 3
         await registry.store.settled()
         return current
+    bucket, kept = bucket_of(call.kind), await stored(call.kind, obj)  # 4
     if call.dry_run:
-        return unsaved(stored(call.kind, obj), call.key)
-    bucket, kept = bucket_of(call.kind), stored(call.kind, obj)  # 4
+        return unsaved(kept, call.key)
     if _is_free_to_go(obj):
         return await registry.store.delete(bucket, call.key, kept, expected=current.revision)
     return await registry.store.update(bucket, call.key, kept, expected=current.revision)

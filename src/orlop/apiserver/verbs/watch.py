@@ -11,9 +11,10 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
+from ...api.kinds import Kind
 from ...store import Event, Expired, Record, Watch
 from ...store.record import ADDED, DELETED, MODIFIED, record_of
-from ..conversion import bucket_of
+from ..conversion import bucket_of, ready
 from ..failures import expired, too_large
 from ..registry import Call, Registry
 from ..selection import ALL, Selection
@@ -50,19 +51,19 @@ async def watch(
     1. What is there now, where the client has no revision or asks for it (WatchList).
     2. Every change after that, and now and then a bookmark where nothing else tells the revision.
     """
-    begun, initial = _begin(registry, call, options)
+    begun, initial = await _begin(registry, call, options)
     registry.watches.add(begun)
     try:
         if initial is not None:  # 1
             yield initial
-        async for seen in _follow(registry, begun, options):  # 2
+        async for seen in _follow(registry, call.kind, begun, options):  # 2
             yield seen
     finally:
         registry.watches.discard(begun)
         begun.close()
 
 
-def _begin(
+async def _begin(
     registry: Registry, call: Call, options: WatchOptions
 ) -> tuple[Watch, list[Seen] | None]:
     store, bucket = registry.store, bucket_of(call.kind)
@@ -79,6 +80,7 @@ def _begin(
         begun = store.watch(bucket, call.namespace, after=snapshot.revision)
     except Expired as too_old:
         raise expired(str(too_old)) from too_old
+    await ready(call.kind, snapshot.records)
     chosen = [record for record in snapshot.records if options.selection.matches(record)]
     initial = [Seen(ADDED, record.revision, record) for record in chosen]
     if options.initial_events and options.bookmarks:
@@ -87,12 +89,14 @@ def _begin(
 
 
 async def _follow(
-    registry: Registry, begun: Watch, options: WatchOptions
+    registry: Registry, kind: Kind, begun: Watch, options: WatchOptions
 ) -> AsyncGenerator[list[Seen], None]:
     loop = asyncio.get_running_loop()
     end = loop.time() + options.timeout if options.timeout is not None else None
     while not begun.is_closed:
-        seen = _visible(begun, options.selection)
+        events = _pending(begun)
+        await ready(kind, (record for event in events for record in _states(event)))
+        seen = _visible(events, options.selection)
         if seen:
             yield seen
             continue
@@ -115,11 +119,20 @@ async def _woken(begun: Watch, seconds: float | None) -> bool:
     return True
 
 
-def _visible(begun: Watch, selection: Selection) -> list[Seen]:
+def _pending(begun: Watch) -> list[Event]:
     try:
-        events = begun.pending()
+        return begun.pending()
     except Expired as too_slow:
         raise expired(str(too_slow)) from too_slow
+
+
+def _states(event: Event) -> list[Record]:
+    """Whatever of an event may have to be read."""
+    previous = event.previous
+    return [event.record, *([previous, _last_seen(event)] if previous is not None else [])]
+
+
+def _visible(events: list[Event], selection: Selection) -> list[Seen]:
     if selection.is_everything:
         return [Seen(event.type, event.revision, event.record) for event in events]
     return [seen for event in events if (seen := _through(event, selection)) is not None]

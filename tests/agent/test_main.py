@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orlop.agent.main import Job, end_of
+from orlop.agent.main import Job, active_since, end_of
 
 STARTED = {"type": "started"}
 SUCCEEDED = {"type": "finished", "phase": "Succeeded"}
@@ -64,3 +64,10 @@ def test_without_an_engine_there_still_is_a_job(environment):
     assert job.id
     assert job.node
     assert job.restart == 0
+
+
+def test_a_requeue_gives_the_deadline_no_second_beginning():
+    first = {"type": "started", "time": 100.0}
+    records = [first, {"type": "container", "time": 101.0}, {"type": "started", "time": 500.0}]
+    assert active_since(records) == 100.0
+    assert active_since([]) is None

@@ -100,6 +100,11 @@ def end_of(records: list[dict[str, Any]]) -> int | None:
     return 0 if records[-1]["phase"] == "Succeeded" else 1
 
 
+def active_since(records: list[dict[str, Any]]) -> float | None:
+    """When the pod first ran; a requeue gives its deadline no second beginning."""
+    return next((record["time"] for record in records if record["type"] == "started"), None)
+
+
 def _keep(course: Course) -> int:
     """Fork the supervisor, pass signals on to it, wait for it, clean up after it."""
     held = {signal.SIGTERM, signal.SIGINT}
@@ -169,7 +174,8 @@ def _run_with_uplink(course: Course, supervisor: Supervisor) -> int:
 def _life(course: Course) -> life.Life:
     pod = course.plan.pod
     title = f"{pod.name}_{pod.namespace}({pod.uid})"
-    spec = life.PodSpec(title, pod.restart_policy, pod.grace, pod.deadline, time.time())
+    since = active_since(course.journal.records) or time.time()
+    spec = life.PodSpec(title, pod.restart_policy, pod.grace, pod.deadline, since)
     specs = [life.Spec(c.name, c.init, c.stop_signal) for c in course.plan.containers]
     machine = life.Life(spec, specs)
     machine.remember(course.journal.records)

@@ -46,7 +46,7 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("get dbc orders", r"orders +5 +True", since=24),
         Step("wait dbc/orders --for=condition=Ready --timeout=2s", "condition met", since=24),
         Step("label dbc orders tier=gold", "labeled"),
-        Step("annotate dbc orders a=b", "annotated"),
+        Step("annotate dbc orders a=b", "annotated?"),
         Step("describe dbc orders", "Storage Class: +fast"),
         Step("get dbclusters.v1alpha1.data.NAMESPACE.example.com orders -o yaml",
              "apiVersion: data.NAMESPACE.example.com/v1alpha1"),

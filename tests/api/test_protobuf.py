@@ -22,7 +22,6 @@ from orlop.api.schema import Schema
 from orlop.api.schema.model import struct_name
 from orlop.api.wire import Wire
 from orlop.errors import BadRequest
-from tools.devroot import dev_root
 from tools.kubectl import minor_version
 
 Obj = dict[str, Any]
@@ -482,13 +481,9 @@ COMMANDS: dict[str, Obj] = {
 
 @pytest.fixture(scope="module")
 def kubectl() -> tuple[str, int]:
-    """The newest kubectl of this machine: from 1.32 on they send typed creates as protobuf."""
-    found = [str(dev_root().bin / "kubectl"), shutil.which("kubectl") or ""]
-    found += sorted(map(str, Path("/usr/lib/google-cloud-sdk/bin").glob("kubectl.1.*")))[::-1]
-    program, minor = "", 0
-    for one in found:
-        if minor < 32 and minor_version(one) > minor:
-            program, minor = one, minor_version(one)
+    """The kubectl of set-up: from 1.32 on they send typed creates as protobuf."""
+    program = shutil.which("kubectl") or ""
+    minor = minor_version(program)
     assert minor, "a kubectl must be installed: run tools/setup"
     return program, minor
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -16,8 +15,6 @@ from orlop.client.informer import Informers
 from orlop.controllers.manager import ControllerManager
 from orlop.store import Store
 from tests.controllers.world import Kubelet
-
-pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
 
 Kubectl = Callable[..., Awaitable[str]]
 

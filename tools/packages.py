@@ -37,6 +37,7 @@ PACKAGES = (
     "qemu-user-static",  # the aarch64 form of what apptainer starts
     "squashfuse",
     "uidmap",
+    "zstd",
     # tools
     "ca-certificates",
     "curl",

@@ -24,7 +24,7 @@ class Client:
 
     def __init__(self, site, session):
         endpoints = json.loads(site.paths.endpoint.read_text())["endpoints"]
-        self.url = f"https://{endpoints[-1]}"
+        self.url = f"https://127.0.0.1:{endpoints[-1].rpartition(':')[2]}"
         self.session = session
 
     async def get(self, path):

@@ -9,23 +9,36 @@ import pytest
 
 from tests.e2e.site import Obj, Site, eventually, pod, terminated
 
-CPUS = 8
 RUNNING, QUEUED = 10, 5
+SHORT, LONG = 12, 18  # seconds: some end while nobody looks
 
 
 def counting(name: str, seconds: int, code: int) -> Obj:
     script = f"for i in $(seq {seconds * 5}); do echo {name} $i; sleep 0.2; done; exit {code}"
-    return pod(name, "busybox", script, container={"resources": {"requests": {"cpu": "3"}}})
+    return pod(name, "busybox", script)
+
+
+def queued(manifest: Obj) -> Obj:
+    manifest["metadata"]["annotations"] = {"slurm.orlop.dev/begin": "now+30"}
+    return manifest
+
+
+def accounted(site: Site, prefix: str) -> Counter[str]:
+    """How often Slurm's accounts know each job of the namespace."""
+    names = site.run("sacct", "-X", "-n", "-P", "-o", "JobName%100").stdout.split()
+    return Counter(name for name in names if name.startswith(f"{site.namespace}/{prefix}"))
 
 
 @pytest.mark.timeout(300)
 def test_kill_9_with_ten_pods_running_and_five_queued(accounted_site: Site) -> None:
-    site = accounted_site  # 4 nodes of 8 CPUs: two pods of 3 CPUs each fit on a node, and some wait
+    site = accounted_site
     names = [f"p{n}" for n in range(RUNNING + QUEUED)]
-    pods = [counting(name, 6 if n < 4 else 15, n) for n, name in enumerate(names)]
+    seconds = [SHORT if n < 4 else LONG for n in range(len(names))]
+    pods = [counting(name, seconds[n], n) for n, name in enumerate(names)]
+    pods[RUNNING:] = [queued(manifest) for manifest in pods[RUNNING:]]
     site.apply({"apiVersion": "v1", "kind": "List", "items": pods})
-    eventually(lambda: len(site.squeue("%i")) == len(names), "15 jobs")
-    eventually(lambda: len(site.squeue("%i", "-t", "running")) >= 8, "most of them run")
+    eventually(lambda: len(site.squeue("%i", "-t", "running")) == RUNNING, "ten jobs run")
+    assert len(site.squeue("%i", "-t", "pending")) == QUEUED
 
     site.kill()
     eventually(lambda: len(site.squeue("%i")) < len(names), "some end meanwhile", timeout=60)
@@ -36,10 +49,9 @@ def test_kill_9_with_ten_pods_running_and_five_queued(accounted_site: Site) -> N
         ended = site.wait_phase(name, "Succeeded" if number == 0 else "Failed", timeout=120)
         assert terminated(ended)["exitCode"] == number, name
         lines = site.kubectl("logs", name).splitlines()
-        rounds = (6 if number < 4 else 15) * 5
-        assert lines == [f"{name} {i}" for i in range(1, rounds + 1)], name
-    counts = Counter(site.run("sacct", "-X", "-n", "-P", "-o", "JobName").stdout.split())
-    assert [counts[f"{site.namespace}/{name}"] for name in names] == [1] * len(names)
+        assert lines == [f"{name} {i}" for i in range(1, seconds[number] * 5 + 1)], name
+    eventually(lambda: len(accounted(site, "p")) == len(names), "the accounts, which come late")
+    assert set(accounted(site, "p").values()) == {1}
 
 
 @pytest.mark.timeout(300)
@@ -66,10 +78,5 @@ def test_kill_9_while_pods_are_being_submitted_doubles_none(accounted_site: Site
     assert site.get("job", "burst")["status"]["succeeded"] == 40
     pods = site.pods("job-name=burst")
     assert len(pods) == 40
-
-    def accounted() -> Counter[str]:
-        names = site.run("sacct", "-X", "-n", "-P", "-o", "JobName%100").stdout.split()
-        return Counter(name for name in names if name.startswith(f"{site.namespace}/burst-"))
-
-    eventually(lambda: len(accounted()) == 40, "the accounts, which come late, know all of them")
-    assert set(accounted().values()) == {1}
+    eventually(lambda: len(accounted(site, "burst-")) == 40, "the accounts, which come late")
+    assert set(accounted(site, "burst-").values()) == {1}

@@ -11,6 +11,7 @@ import bisect
 import os
 import resource
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -19,7 +20,7 @@ MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Metric:
+class Metric(ABC):
     """One name, and a series per combination of label values."""
 
     kind = ""
@@ -29,8 +30,8 @@ class Metric:
         self.help = help
         self.labels = tuple(labels)
 
-    def lines(self) -> list[str]:
-        raise NotImplementedError
+    @abstractmethod
+    def lines(self) -> list[str]: ...
 
     def _series(self, suffix: str, values: Labels, value: float, *more: tuple[str, str]) -> str:
         pairs = [*zip(self.labels, values, strict=True), *more]

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import benchmarks
-from benchmarks.__main__ import BENCHMARKS, main
+from benchmarks import apiserver
+from benchmarks.__main__ import ALONE, BENCHMARKS, main
 from benchmarks.table import Samples, quantile
 
 MS = 0.001
@@ -40,7 +41,24 @@ def test_quantiles_of_few_samples_are_samples():
 def test_an_unknown_benchmark_is_named(capsys):
     assert main(["nonsense"]) == 2
     said = capsys.readouterr().out
-    assert [name for name in ("nonsense", *BENCHMARKS) if name not in said] == []
+    assert [name for name in ("nonsense", *ALONE, *BENCHMARKS) if name not in said] == []
+
+
+def test_a_small_run_over_the_api_server_measures_everything():
+    size = apiserver.Size(
+        pods=30, config_maps=30, gets=50, patches=20, lists=1, events=5, watchers=10, recovered=40
+    )
+    (report,) = apiserver.measure(size)
+    assert len(report.lines) == 15
+    assert all(line.value > 0 for line in report.lines.values())
+    assert "POST Pod" in str(report)
+
+
+def test_a_peer_stands_beside_ours_with_a_ratio_that_is_higher_where_ours_is_better():
+    ours = {"GET": apiserver.Line("GET", 300, "/s"), "LIST": apiserver.Line("LIST", 0.5, " s")}
+    peer = {"GET": apiserver.Line("GET", 100, "/s"), "LIST": apiserver.Line("LIST", 1.0, " s")}
+    text = str(apiserver.Report("Both", ours, peer)).splitlines()
+    assert [line.split()[-1] for line in text[3:]] == ["3.0x", "2.0x"]
 
 
 def test_the_driver_needs_nothing_but_the_standard_library():

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from orlop import pki
+from tools.devroot import PROJECT
 
 HERE = Path(__file__).parent
 _numbers = itertools.count(1)
@@ -95,7 +96,10 @@ class Kubectl:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     home = tmp_path_factory.mktemp("cluster")
     process = subprocess.Popen(
-        [sys.executable, str(HERE / "serve.py"), str(home)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tools.apiserver", str(home)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=PROJECT,
     )
     assert process.stdout is not None
     port = process.stdout.readline().strip()

@@ -21,8 +21,7 @@ from orlop import errors, pki
 from orlop.api import kinds
 from orlop.api.objects import Key, Obj, key_of
 from orlop.client.https import HttpsApi
-
-from .conftest import HERE
+from tools.devroot import PROJECT
 
 NAMES = [f"n{n}" for n in range(6)]
 
@@ -35,8 +34,8 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, str(HERE / "serve.py"), str(self.home)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        command = [sys.executable, "-m", "tools.apiserver", str(self.home)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=PROJECT)
         assert self.process.stdout is not None
         self.url = f"https://127.0.0.1:{self.process.stdout.readline().strip()}"
 

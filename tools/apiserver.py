@@ -1,6 +1,7 @@
-"""An API server alone in a process of its own, for clients that others wrote.
+"""An API server alone in a process of its own, for clients that others wrote and for benchmarks.
 
-Started by the fixtures with a folder: prints its port when it serves, ends at TERM.
+Started with a folder: prints its port when it serves, ends at TERM. There are no controllers beside
+it, so nothing happens but what its clients ask for.
 """
 
 from __future__ import annotations

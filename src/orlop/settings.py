@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from ipaddress import IPv4Network, ip_address
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,32 @@ class ImageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parallel_pulls: int = 3
 
 
+class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The addresses and names of pods and services."""
+
+    pod_range: str = "10.244.0.0/16"  # every pod has an address of it
+    service_range: str = "10.96.0.0/16"  # every service has an address of it
+    domain: str = "cluster.local"  # the root of all names of the cluster
+    allow_outside: bool = False  # whether others than the cluster's own pods may connect to pods
+    upstream: list[str] = []  # DNS servers for all other names; empty: those of the node
+    stub_domains: dict[str, list[str]] = {}  # domain -> DNS servers that know it
+
+    def __post_init__(self) -> None:
+        pods, services = _network(self.pod_range), _network(self.service_range)
+        if pods.overlaps(services):
+            raise ValueError(f"pod_range {pods} and service_range {services} overlap")
+        for server in [*self.upstream, *(s for many in self.stub_domains.values() for s in many)]:
+            ip_address(server.partition("#")[0])
+
+
+def _network(text: str) -> IPv4Network:
+    """A range with room for more than a handful; raises ValueError."""
+    network = IPv4Network(text)
+    if not 8 <= network.prefixlen <= 24:
+        raise ValueError(f"expected a range from /8 to /24, found {network}")
+    return network
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """config.yaml; everything has a default, so that an empty home works."""
 
@@ -65,6 +92,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     slurm: SlurmSettings = SlurmSettings()
     agent: AgentSettings = AgentSettings()
     images: ImageSettings = ImageSettings()
+    network: NetworkSettings = NetworkSettings()
 
 
 @dataclass(frozen=True, slots=True)

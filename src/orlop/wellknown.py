@@ -35,6 +35,7 @@ ENGINE_LABEL = "orlop.dev/engine"  # slurm or local
 
 # Conditions and reasons on pods.
 ALLOCATED = "orlop.dev/Allocated"  # whether the pod has been given its machine; Slurm's words
+NETWORK = "orlop.dev/Network"  # False, with what the kernel lacks: the pod has its node's network
 ENGINE_REACHABLE = "orlop.dev/EngineReachable"  # False while slurmctld does not answer
 
 # An image that is no image: the container runs in the compute node's own root.
@@ -79,6 +80,10 @@ SLURM_ENV_PASSED = (
     "CUDA_VISIBLE_DEVICES",
     "ROCR_VISIBLE_DEVICES",
 )  # what a container sees of its job
+
+# In a plan, in the place of what only the compute node knows; no variable can hold a zero byte.
+HOST_IP_MARK = "\0hostIP\0"
+HOST_IPS_MARK = "\0hostIPs\0"
 
 # The agent's connection to the kubelet.
 AGENT_PATH = "/orlop/v1/agents"  # + /<namespace>/<name>/<uid>

@@ -82,3 +82,26 @@ def test_what_is_wrong_with_a_plan_is_said(tmp_path, changes, words):
 )  # fmt: skip
 def test_stop_signals_are_read_as_images_write_them(name, number):
     assert signal_number(name) == number
+
+
+def test_marks_in_a_plan_become_the_nodes_addresses(tmp_path, monkeypatch):
+    monkeypatch.setattr(plan, "own_addresses", lambda file: ["10.77.0.1", "192.0.2.7"])
+    marked = {"name": "c", "argv": ["serve", "--at=\0hostIP\0"], "env": [["A", "\0hostIPs\0"]]}
+    (container,) = read(tmp_path, containers=[marked], kubelet={}).containers
+    assert container.argv == ["serve", "--at=10.77.0.1"]
+    assert container.env == [("A", "10.77.0.1,192.0.2.7")]
+
+
+def test_a_pod_has_its_nodes_network_unless_it_is_given_its_own(tmp_path):
+    assert read(tmp_path).network is None
+    raw = {
+        "podIP": "10.244.3.7",
+        "podCIDR": "10.244.0.0/16",
+        "serviceCIDR": "10.96.0.0/16",
+        "key": "00ff",
+        "dns": {"nameserver": "10.96.0.10"},
+        "host": {"allowOutside": True},
+    }
+    found = read(tmp_path, network=raw).network
+    assert (found.pod_ip, found.key, found.allow_outside) == ("10.244.3.7", b"\x00\xff", True)
+    assert found.dns["nameserver"] == "10.96.0.10"

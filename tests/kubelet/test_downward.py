@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orlop.kubelet.downward import field_value, resource_value
+from orlop.kubelet.downward import field_value, resource_value, with_addresses
 from orlop.kubelet.refusal import Refusal
 
 from .objects import NODE, UID, a_container, a_pod
@@ -55,10 +55,18 @@ def test_a_field_that_cannot_be_told_is_refused():
         field_value(POD, "spec.containers")
 
 
-@pytest.mark.parametrize("path", ["status.podIP", "status.hostIPs"])
-def test_an_address_that_nobody_knows_yet_is_refused_with_a_way_out(path):
-    with pytest.raises(Refusal, match=rf"{path} is not known before .* \(hostname -i\)"):
-        field_value(POD, path)
+@pytest.mark.parametrize(
+    ("path", "own", "of_node"),
+    [
+        ("status.podIP", "10.244.0.7", "\0hostIP\0"),
+        ("status.podIPs", "10.244.0.7", "\0hostIPs\0"),
+        ("status.hostIP", "\0hostIP\0", "\0hostIP\0"),
+        ("status.hostIPs", "\0hostIPs\0", "\0hostIPs\0"),
+    ],
+)
+def test_an_address_is_the_pods_own_or_a_mark_for_the_nodes(path, own, of_node):
+    assert field_value(with_addresses(POD, "10.244.0.7"), path) == own
+    assert field_value(with_addresses(POD, ""), path) == of_node
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from orlop.settings import Paths
 from .objects import UID, a_pod
 
 PLAN = {
+    "network": {"podIP": "10.244.0.7"},
     "initContainers": [{"name": "first", "image": "a", "imageID": "a@1"}],
     "containers": [{"name": "main", "image": "b", "imageID": "b@2", "env": [["A", "\udcff"]]}],
 }
@@ -45,11 +46,11 @@ def test_it_may_be_written_again(folder):
 
 def test_a_plan_with_bytes_that_are_no_text_can_be_written_and_read(folder):
     folder.write(PLAN, "token")
-    assert folder.images() == {"first": ("a", "a@1"), "main": ("b", "b@2")}
+    assert folder.planned() == ({"first": ("a", "a@1"), "main": ("b", "b@2")}, "10.244.0.7")
 
 
 def test_without_a_plan_nothing_is_known_of_images(folder):
-    assert folder.images() == {}
+    assert folder.planned() == ({}, "")
 
 
 def test_a_submission_counts_as_begun_once_there_is_a_plan_and_a_submit_file(folder):

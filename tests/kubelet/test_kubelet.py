@@ -62,7 +62,8 @@ async def test_what_the_agent_says_is_on_the_pod_at_once(site):
     calls = site.engine.calls
     await agent.say(started(), running())
     pod = await site.until_phase("Running")
-    assert pod["status"]["podIP"] == "10.77.0.1"
+    assert pod["status"]["hostIP"] == "10.77.0.1"
+    assert pod["status"]["podIP"].startswith("10.244.")
     assert pod["metadata"]["annotations"][NODES] == "n1"
     assert pod["status"]["containerStatuses"][0]["imageID"].startswith("busybox@sha256:")
     await agent.say(exited(0), finished("Succeeded"))

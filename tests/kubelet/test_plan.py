@@ -53,6 +53,7 @@ def test_the_whole_of_a_small_plan():
         "uid": UID,
         "node": "main",
         "hostname": "web",
+        "fqdn": "",
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
         "activeDeadlineSeconds": 60,

@@ -87,6 +87,19 @@ def test_a_reason_of_many_words_is_cut_to_its_first():
     assert words(found, "orlop.dev/Allocated") == ("False", "ReqNodeNotAvail")
 
 
+def test_a_pod_with_an_address_of_its_own_has_that_beside_its_nodes():
+    found = status(journal=a_journal(started(), running()), job_id=JOB, pod_ip="10.244.0.7")
+    assert (found["podIP"], found["hostIP"]) == ("10.244.0.7", "10.77.0.1")
+    assert found["podIPs"] == [{"ip": "10.244.0.7"}]
+
+
+def test_where_the_kernel_lacks_what_it_takes_a_pod_has_its_nodes_address():
+    lacks = {"type": "condition", "condition": "orlop.dev/Network", "status": "False"}
+    journal = a_journal(started(), lacks, running())
+    found = status(journal=journal, job_id=JOB, pod_ip="10.244.0.7")
+    assert found["podIP"] == "10.77.0.1"
+
+
 @pytest.mark.parametrize(
     ("state", "reason", "message"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Network
+
 import pytest
 
 from orlop.api.kinds import POD
@@ -14,6 +16,7 @@ from orlop.kubelet.events import Events
 from orlop.kubelet.health import EngineHealth
 from orlop.kubelet.pods import Pods
 from orlop.kubelet.status_writer import StatusWriter
+from orlop.network.addresses import PodAddresses
 
 from .conftest import condition
 from .objects import a_job, a_journal, exited, finished, running, started
@@ -28,7 +31,7 @@ async def scene(bare_site):
     await site.create()
     events = Events(Recorder(site.api, "kubelet"))
     site.writer = StatusWriter(site.api, events, EngineHealth(), SystemClock())
-    site.state = Pods(site.paths).of(await site.pod())
+    site.state = Pods(site.paths, PodAddresses(IPv4Network("10.244.0.0/16"))).of(await site.pod())
     site.told = events._waiting
     return site
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from ipaddress import IPv4Network
 
 import pytest
 
@@ -15,6 +16,7 @@ from orlop.kubelet.health import EngineHealth
 from orlop.kubelet.pods import Pods
 from orlop.kubelet.status import Trouble
 from orlop.kubelet.ticker import Ticker
+from orlop.network.addresses import PodAddresses
 from orlop.settings import Paths, Settings, SlurmSettings
 
 from .fakes import FakeEngine
@@ -26,7 +28,7 @@ class Scene:
 
     def __init__(self, tmp_path):
         self.engine = FakeEngine()
-        self.pods = Pods(Paths(tmp_path))
+        self.pods = Pods(Paths(tmp_path), PodAddresses(IPv4Network("10.244.0.0/16")))
         self.clock = ManualClock()
         self.health = EngineHealth(self.clock)
         self.changed = []

@@ -6,13 +6,17 @@ runtimes/ from what the node has.
 
 from __future__ import annotations
 
-from .lean import loads, signal, value
+from ..wellknown import HOST_IP_MARK, HOST_IPS_MARK
+from .addresses import own_addresses
+from .lean import dumps, loads, signal, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 VERSION = 1
+# As JSON has them inside a string.
+_HOST_IP, _HOST_IPS = (dumps(mark)[1:-1].encode() for mark in (HOST_IP_MARK, HOST_IPS_MARK))
 
 
 @value
@@ -59,10 +63,23 @@ class Pod:
     uid: str
     node: str
     hostname: str
+    fqdn: str  # its name in DNS; empty: none but by its address
     restart_policy: str
     grace: float
     deadline: float  # 0: none
     host_aliases: list[dict[str, Any]]
+
+
+@value
+class Network:
+    """The pod's own network; `key` proves to others that we are of the cluster."""
+
+    pod_ip: str
+    pod_cidr: str
+    service_cidr: str
+    key: bytes
+    dns: dict[str, Any]  # nameserver, domain, searches, options, upstream, stubs
+    allow_outside: bool
 
 
 @value
@@ -75,12 +92,14 @@ class Plan:
     pass_env: list[str]
     volumes: list[dict[str, Any]]
     containers: list[Container]  # init containers first, in order
+    network: Network | None = None  # None: the node's
+    resolver: dict[str, Any] | None = None  # what goes into resolv.conf; None: the node's
 
 
 def read(path: str) -> Plan:
     """The plan in the file at `path`; raises ValueError with what is wrong with it."""
     with open(path, "rb") as file:
-        raw = loads(file.read())
+        raw = loads(_with_addresses(file.read()))
     if raw.get("version") != VERSION:
         found = raw.get("version")
         raise ValueError(f"{path}: plan version {found}, this agent reads {VERSION}: `orlop up`")
@@ -88,6 +107,14 @@ def read(path: str) -> Plan:
         return _plan(raw)
     except KeyError as missing:
         raise ValueError(f"{path}: the plan has no {missing}") from missing
+
+
+def _with_addresses(text: bytes) -> bytes:
+    """The plan's JSON with the node's addresses where marks stand for them."""
+    if _HOST_IP not in text and _HOST_IPS not in text:
+        return text
+    found = own_addresses(loads(text)["kubelet"].get("endpointFile", ""))
+    return text.replace(_HOST_IP, found[0].encode()).replace(_HOST_IPS, ",".join(found).encode())
 
 
 def _plan(raw: dict[str, Any]) -> Plan:
@@ -101,6 +128,21 @@ def _plan(raw: dict[str, Any]) -> Plan:
         volumes=raw.get("volumes") or [],
         containers=[_container(c, True) for c in raw.get("initContainers") or []]
         + [_container(c, False) for c in raw["containers"]],
+        network=_network(raw.get("network")),
+        resolver=raw.get("resolver"),
+    )
+
+
+def _network(raw: dict[str, Any] | None) -> Network | None:
+    if not raw:
+        return None
+    return Network(
+        pod_ip=raw["podIP"],
+        pod_cidr=raw["podCIDR"],
+        service_cidr=raw["serviceCIDR"],
+        key=bytes.fromhex(raw["key"]),
+        dns=raw.get("dns") or {},
+        allow_outside=bool((raw.get("host") or {}).get("allowOutside")),
     )
 
 
@@ -112,6 +154,7 @@ def _pod(raw: dict[str, Any]) -> Pod:
         uid=raw["uid"],
         node=raw.get("node", ""),
         hostname=raw.get("hostname") or raw["name"],
+        fqdn=raw.get("fqdn") or "",
         restart_policy=raw.get("restartPolicy") or "Always",
         grace=30.0 if grace is None else float(grace),
         deadline=float(raw.get("activeDeadlineSeconds") or 0),

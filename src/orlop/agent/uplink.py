@@ -16,10 +16,11 @@ from .. import wellknown
 from .addresses import endpoints_in
 from .frames import Broken
 from .journal import Journal
-from .lean import loads, value
+from .lean import dumps, loads, value
 from .life import Terminate
 from .logs import LogReader
 from .plan import Plan
+from .relay import Relay
 from .sessions import Sessions
 
 TYPE_CHECKING = False
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 RETRY_MIN, RETRY_MAX = 0.2, 10.0
 SILENCE = 70.0  # the kubelet pings every 20 s
 BACKLOG = 256 * 1024  # logs are not read while so much waits to be sent
+# What the network process is told of the line itself: after CONNECTED it says all it has to say.
+CONNECTED, DISCONNECTED = {"type": "net-connected"}, {"type": "net-disconnected"}
 
 
 @value
@@ -61,6 +64,8 @@ class Uplink:
         self._readers: dict[int, LogReader] = {}
         self._sessions = sessions
         sessions.wake = self._wake
+        self._relay: Relay | None = None
+        self._offered: Relay | None = None  # the next one, taken over by the thread
         self._told = self._acked = 0
         self._complaints: set[str] = set()
         self._is_welcome = False
@@ -79,6 +84,11 @@ class Uplink:
         """A log has grown (called by the supervisor)."""
         if self._readers:
             self._wake()
+
+    def carry(self, relay: Relay) -> None:
+        """Carry the messages of this network process from now on, in place of any before it."""
+        self._offered = relay
+        self._wake()
 
     def finish(self, timeout: float) -> None:
         """Wait until the kubelet knows all of the journal, if it can be reached, and not long."""
@@ -151,6 +161,8 @@ class Uplink:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self._complain(f"did not understand the kubelet ({error})")
         finally:
+            self._is_welcome = False
+            self._tell_network(DISCONNECTED)
             for reader in self._readers.values():
                 reader.close()
             self._readers.clear()
@@ -165,11 +177,12 @@ class Uplink:
             for stream, payload in link.receive():
                 heard = time.monotonic()
                 if stream == 0:
-                    self._on_message(link, loads(payload))
+                    self._on_payload(link, payload)
                 else:
                     self._sessions.on_data(stream, payload)
             if time.monotonic() - heard > SILENCE:
                 raise Broken("silence")
+            self._relay_to(link)
             self._tell_records(link)
             has_more = self._pump_logs(link)
             self._sessions.turn()
@@ -181,6 +194,9 @@ class Uplink:
         poll = select.poll()
         poll.register(self._wake_read, select.POLLIN)
         poll.register(link.fileno(), select.POLLIN | (select.POLLOUT if link.backlog else 0))
+        if self._relay is not None:
+            wants = select.POLLIN | (select.POLLOUT if self._relay.backlog else 0)
+            poll.register(self._relay.fileno(), wants)
         self._sessions.register(poll, link.backlog < BACKLOG)
         ready = [fd for fd, _ in poll.poll(int(timeout * 1000 + 0.999))]
         if self._wake_read in ready:
@@ -193,12 +209,20 @@ class Uplink:
         except BlockingIOError:
             pass
 
+    def _on_payload(self, link: Link, payload: bytes) -> None:
+        message = loads(payload)
+        if str(message.get("type")).startswith("net-"):
+            self._pass_on(payload)
+        else:
+            self._on_message(link, message)
+
     def _on_message(self, link: Link, message: dict[str, Any]) -> None:
         """Messages of kinds that we do not know are passed over: versions may differ."""
         kind = message.get("type")
         if kind == "welcome":
             self._is_welcome = True
             self._told = self._acked = min(int(message["acked"]), self._journal.seq)
+            self._tell_network(CONNECTED)
         elif kind == "ack":
             self._acked = max(self._acked, int(message["seq"]))
         elif kind == "ping":
@@ -215,6 +239,42 @@ class Uplink:
                 self._sessions.on_message(link, message)
         else:
             self._sessions.on_message(link, message)
+
+    # The network process
+
+    def _tell_network(self, message: dict[str, Any]) -> None:
+        self._pass_on(dumps(message).encode())
+
+    def _pass_on(self, payload: bytes) -> None:
+        relay = self._relay
+        try:
+            if relay is not None:
+                relay.send(payload)
+        except Broken:
+            self._drop(relay)
+
+    def _relay_to(self, link: Link) -> None:
+        """What the network process has to say, and what it has not read yet."""
+        if self._offered is not None:
+            self._drop(self._relay)
+            self._relay, self._offered = self._offered, None
+            if self._is_welcome:
+                self._tell_network(CONNECTED)
+        relay = self._relay
+        if relay is None:
+            return
+        try:
+            relay.flush()
+            for payload in relay.receive():
+                link.send(0, payload)
+        except Broken:
+            self._drop(relay)
+
+    def _drop(self, relay: Relay | None) -> None:
+        """Its process is gone; whoever keeps it comes with another."""
+        if relay is not None and self._relay is relay:
+            self._relay = None
+            relay.close()
 
     def _tell_records(self, link: Link) -> None:
         if self._is_welcome:

@@ -14,15 +14,15 @@ from ..api.kinds import Kind
 from ..api.objects import Key, Obj, annotations_of
 from ..client.api import Api
 from ..errors import AlreadyExists, NotFound
+from ..network.ranges import Ranges
 from .bootstrap_roles import BINDINGS, CLUSTER_ROLES, Role
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
-SERVICE_IP = "10.96.0.1"
 
 
-async def ensure(api: Api, port: int) -> None:
+async def ensure(api: Api, port: int, ranges: Ranges) -> None:
     """Make what is missing, in few turns of the disk."""
     await _together(
         _ensure(api, kinds.NAMESPACE, {"metadata": {"name": name}}) for name in NAMESPACES
@@ -32,7 +32,8 @@ async def ensure(api: Api, port: int) -> None:
         _ensure(api, kinds.CLUSTER_ROLE_BINDING, _binding(name, role, groups))
         for name, (role, groups) in BINDINGS.items()
     )
-    await _ensure(api, kinds.SERVICE, _kubernetes(port))
+    await _ensure(api, kinds.SERVICE, _kubernetes(port, ranges.api))
+    await _ensure(api, kinds.SERVICE, _dns(ranges.dns))
 
 
 async def _together(works: Iterable[Coroutine[None, None, None]]) -> None:
@@ -88,7 +89,24 @@ def _binding(name: str, role: str, groups: list[str]) -> Obj:
     }
 
 
-def _kubernetes(port: int) -> Obj:
+def _dns(address: str) -> Obj:
+    """Where tools look for the cluster's DNS; every pod is answered by its own agent."""
+    ports = [
+        {"name": "dns", "port": 53, "protocol": "UDP", "targetPort": 53},
+        {"name": "dns-tcp", "port": 53, "protocol": "TCP", "targetPort": 53},
+    ]
+    labels = {
+        "k8s-app": "kube-dns",
+        "kubernetes.io/cluster-service": "true",
+        "kubernetes.io/name": "CoreDNS",
+    }
+    return {
+        "metadata": {"name": "kube-dns", "namespace": "kube-system", "labels": labels},
+        "spec": {"type": "ClusterIP", "clusterIP": address, "ports": ports},
+    }
+
+
+def _kubernetes(port: int, address: str) -> Obj:
     """Where programs in pods look for the API by habit; it has no selector."""
     return {
         "metadata": {
@@ -98,7 +116,7 @@ def _kubernetes(port: int) -> Obj:
         },
         "spec": {
             "type": "ClusterIP",
-            "clusterIP": SERVICE_IP,
+            "clusterIP": address,
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}],
             "sessionAffinity": "None",
         },

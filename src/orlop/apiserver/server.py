@@ -20,6 +20,8 @@ from ..api.schema import Schema, load
 from ..jwt import SigningKey
 from ..log import logger
 from ..metrics import PROCESS
+from ..network.ranges import Ranges
+from ..settings import NetworkSettings
 from ..store import Store
 from . import bootstrap
 from .admission import standard
@@ -58,18 +60,20 @@ class ApiServer:
         signing_key: SigningKey | None = None,
         flow: Flow | None = None,
         auditor: Auditor | None = None,
+        ranges: Ranges | None = None,
     ) -> None:
         """`tls` asks for client certificates (CERT_OPTIONAL); None serves nobody over HTTP.
 
         Without a `signing_key` no tokens of service accounts are issued, or taken; without an
         `auditor` no records are kept.
         """
+        self._ranges = ranges or Ranges.of(NetworkSettings())
         tokens = Tokens(store, signing_key) if signing_key is not None else None
         self.registry = Registry(
             store,
             ServedKinds(store, has_tokens=tokens is not None),
             schema or load_schema(store.path),
-            standard(store, has_tokens=tokens is not None),
+            standard(store, has_tokens=tokens is not None, addresses=self._ranges.services),
             tokens,
         )
         PROCESS.before("apiserver", lambda: look_at_store(self.registry))
@@ -112,7 +116,7 @@ class ApiServer:
     async def prepare(self, port: int = 443) -> None:
         """Make the objects every cluster has, and serve its custom resources; part of `start`."""
         client = self.client("system:apiserver", ["system:masters"])
-        await bootstrap.ensure(client, port)
+        await bootstrap.ensure(client, port, self._ranges)
         if self._definitions is None:
             work = DefinitionController(self.registry, client).run()
             self._definitions = asyncio.create_task(work, name="custom resource definitions")

@@ -28,6 +28,7 @@ from ..controllers.manager import ControllerManager
 from ..files import write_private
 from ..jwt import SigningKey
 from ..kubelet import Kubelet
+from ..network.ranges import Ranges
 from ..runtime.images import Images
 from ..scheduler import Scheduler
 from ..settings import Paths, Settings, home_from_env, load
@@ -87,7 +88,10 @@ class ControlPlane:
         ensure_cluster_uid(paths)
         self.engine = engine_for(engine, settings, paths)
         self.tenancy = tenancy
-        self.names = [*addresses.host_names(), *addresses.addresses(), *settings.advertise]
+        self.ranges = Ranges.of(settings.network)
+        hosts = [*addresses.host_names(), *addresses.addresses(), *settings.advertise]
+        inside = [self.ranges.api, f"kubernetes.default.svc.{self.ranges.domain}"]
+        self.names = [*hosts, *inside]
         self.pki = pki.ensure(paths.pki, self.names)
 
     async def run(self, ready: Readiness, job: str) -> None:
@@ -109,6 +113,7 @@ class ControlPlane:
                 kubelet_tls=self.pki.client_context(self.pki.apiserver_kubelet_client),
                 signing_key=signing_key,
                 auditor=self._auditor(stack),
+                ranges=self.ranges,
             )
             port = await self._listen(server)
             stack.push_async_callback(server.stop)

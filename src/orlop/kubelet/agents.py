@@ -38,6 +38,10 @@ class Hears(Protocol):
 
     def on_record(self, state: PodState, record: Record) -> None: ...
 
+    def on_network(self, state: PodState, message: dict[str, Any]) -> None:
+        """What the network of the pod listens at, or wants to know ("net-...")."""
+        ...
+
     def on_silence(self, state: PodState) -> None:
         """Its connection has ended, for whatever reason, and there is no other."""
         ...
@@ -241,6 +245,8 @@ class AgentConnection:
                 stream = self._streams.get(int(message["stream"]))
                 if stream is not None:
                     stream.on_message(message)
+            case str(kind) if kind.startswith("net-"):
+                hears.on_network(self._state, message)
 
     def _on_record(self, hears: Hears, raw: Any) -> None:
         record = record_of(raw)

@@ -1,7 +1,7 @@
 """What a pod may know of itself: fieldRef and resourceFieldRef, the downward API.
 
 Called for variables and for volumes while a plan is made. It never asks anyone: what only the
-compute node knows, the pod's address, is refused.
+compute node knows, its own address, is a mark that the agent fills in there.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from ..api.objects import Obj, annotations_of, labels_of, meta
 from ..api.quantity import NANO, Quantity, parse
+from ..wellknown import HOST_IP_MARK, HOST_IPS_MARK
 from .refusal import Refusal
 
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
-_ADDRESSES = ("status.podIP", "status.podIPs", "status.hostIP", "status.hostIPs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,24 @@ def field_value(pod: Obj, path: str) -> str:
         return str(metadata.get(path.removeprefix("metadata."), ""))
     if path in ("spec.nodeName", "spec.serviceAccountName"):
         return str(spec.get(path.removeprefix("spec."), ""))
-    if path in _ADDRESSES:
-        raise Refusal(
-            f"{path} is not known before the pod's job has a compute node, and cannot be passed to "
-            "containers yet; let the container ask for its own address (hostname -i)"
-        )
+    if path in ("status.podIP", "status.hostIP"):
+        return str((pod.get("status") or {}).get(path.removeprefix("status."), ""))
+    if path in ("status.podIPs", "status.hostIPs"):
+        many = (pod.get("status") or {}).get(path.removeprefix("status.")) or []
+        return ",".join(one["ip"] for one in many)
     raise Refusal(f'field label not supported: "{path}"')
+
+
+def with_addresses(pod: Obj, pod_ip: str) -> Obj:
+    """The pod as its containers may know it; without an address of its own it has the node's."""
+    host, hosts = HOST_IP_MARK, [{"ip": HOST_IPS_MARK}]
+    addresses = {
+        "hostIP": host,
+        "hostIPs": hosts,
+        "podIP": pod_ip or host,
+        "podIPs": [{"ip": pod_ip}] if pod_ip else hosts,
+    }
+    return {**pod, "status": {**(pod.get("status") or {}), **addresses}}
 
 
 def resource_value(pod: Obj, container: Obj, reference: Obj, allocatable: Allocatable) -> str:

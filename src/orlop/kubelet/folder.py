@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import NamedTuple
 
 from .. import wellknown
 from ..api.objects import Key, Obj, key_of, uid_of
@@ -73,13 +74,13 @@ class PodFolder:
         files = (wellknown.PLAN_FILE, wellknown.SUBMIT_FILE)
         return all((self.path / name).exists() for name in files)
 
-    def images(self) -> dict[str, ImageUsed]:
-        """The images of the plan that the job was given, by container."""
+    def planned(self) -> Planned:
+        """What the job was given, as far as the kubelet goes on needing it."""
         try:
             plan = json.loads((self.path / wellknown.PLAN_FILE).read_bytes())
         except (OSError, ValueError):
-            return {}
-        return images_of(plan)
+            return Planned({}, "")
+        return planned_of(plan)
 
     def output(self) -> str:
         """The last lines of what the job itself printed."""
@@ -125,9 +126,17 @@ class PodFolder:
         return not self.path.exists()
 
 
-def images_of(plan: Obj) -> dict[str, ImageUsed]:
+class Planned(NamedTuple):
+    """Of a plan: its images, by container, and the pod's address; empty: its node's."""
+
+    images: dict[str, ImageUsed]
+    pod_ip: str
+
+
+def planned_of(plan: Obj) -> Planned:
     containers = [*plan["initContainers"], *plan["containers"]]
-    return {c["name"]: ImageUsed(c["image"], c["imageID"]) for c in containers}
+    images = {c["name"]: ImageUsed(c["image"], c["imageID"]) for c in containers}
+    return Planned(images, (plan.get("network") or {}).get("podIP", ""))
 
 
 def existing(paths: Paths) -> dict[str, tuple[Key, PodFolder]]:

@@ -28,6 +28,8 @@ from ..errors import Error
 from ..files import write_private
 from ..log import logger
 from ..metrics import PROCESS
+from ..network.addresses import PodAddresses
+from ..network.ranges import Ranges
 from ..settings import Paths, Settings
 from ..wellknown import JOB_ID, NODE_LIST
 from .events import Events
@@ -35,6 +37,7 @@ from .folder import PodFolder
 from .health import EngineHealth
 from .host import endpoints, this_host
 from .journal import Record
+from .network_plan import ClusterNetwork, network_key
 from .nodes import Nodes
 from .plan import RUNTIMES, Site
 from .pods import Pods, PodState
@@ -88,7 +91,8 @@ class Kubelet:
         self._has_swept = False
 
         self._health = EngineHealth(self._clock)
-        self._pods = Pods(paths)
+        self._ranges = Ranges.of(settings.network)
+        self._pods = Pods(paths, PodAddresses(self._ranges.pods))
         self._events = Events(Recorder(api, "kubelet", clock=self._clock))
         self._nodes = Nodes(
             api,
@@ -118,7 +122,15 @@ class Kubelet:
             self._cached,
             self._pods,
             self._nodes,
-            Preparation(api, images, self._nodes, self._events, self._site(), token_key),
+            Preparation(
+                api,
+                images,
+                self._nodes,
+                self._events,
+                self._site(token_key),
+                token_key,
+                self._pods.addresses,
+            ),
             Termination(api, engine, self._pods, self._writer, self._health, self._clock, self),
             self._writer,
             self._events,
@@ -136,8 +148,8 @@ class Kubelet:
         running = [pod for pod in self._cached.list() if phase_of(pod) == "Running"]
         _running_pods.set(sum(self._is_mine(pod) for pod in running))
 
-    def _site(self) -> Site:
-        agent = self._settings.agent
+    def _site(self, token_key: bytes) -> Site:
+        agent, network = self._settings.agent, self._settings.network
         return Site(
             cluster=self._paths.cluster_uid.read_text().strip(),
             endpoint_file=self._paths.endpoint,
@@ -145,6 +157,13 @@ class Kubelet:
             runtimes=(agent.runtime,) if agent.runtime else RUNTIMES,
             scratch=agent.scratch,
             api_server=self._api_server,
+            network=ClusterNetwork(
+                self._ranges,
+                network_key(token_key),
+                network.allow_outside,
+                tuple(network.upstream),
+                network.stub_domains,
+            ),
         )
 
     async def run(self) -> None:
@@ -283,6 +302,9 @@ class Kubelet:
             self._queue.add(state.uid)
             if record.type == "finished":
                 self._ticker.ask()
+
+    def on_network(self, state: PodState, message: dict[str, Any]) -> None:
+        """Nobody answers yet."""
 
     def on_silence(self, state: PodState) -> None:
         self._queue.add(state.uid)

@@ -20,9 +20,10 @@ from ..wellknown import (
     RUNTIME_ANNOTATION,
     SLURM_ENV_PASSED,
 )
-from .downward import Allocatable
+from .downward import Allocatable, with_addresses
 from .environment import container_variables, service_variables, with_image
 from .expansion import expand
+from .network_plan import ClusterNetwork, planned_network, planned_resolver
 from .refusal import Refusal
 from .sources import Sources
 from .support import unsupported
@@ -30,7 +31,6 @@ from .users import Accounts, container_user
 from .volumes import planned_mounts, planned_volumes
 
 VERSION = 1
-CLUSTER_DOMAIN = "cluster.local"
 RUNTIMES = ("crun", "apptainer", "singularity")
 MAX_HOSTNAME = 63
 MAX_FQDN = 64  # of the kernel: __NEW_UTS_LEN
@@ -71,6 +71,11 @@ class Site:
     runtimes: tuple[str, ...] = RUNTIMES
     scratch: str = ""
     api_server: str = ""  # https://host:port where pods reach it; empty: they are not told
+    network: ClusterNetwork | None = None  # None: pods have their node's
+
+    @property
+    def domain(self) -> str:
+        return "cluster.local" if self.network is None else self.network.ranges.domain
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,7 @@ class Inputs:
     allocatable: Allocatable
     sources: Sources = field(default_factory=Sources)
     accounts: Mapping[str, Accounts] = field(default_factory=dict)
+    pod_ip: str = ""  # empty: its node's
     launcher: tuple[str, ...] = ()  # what stands before each container's command, e.g. mpiexec
 
 
@@ -114,11 +120,14 @@ def runs_on_host(pod: Obj, image: str) -> bool:
 
 def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
     """The plan.json of the pod."""
+    pod = with_addresses(pod, inputs.pod_ip)
     spec = pod["spec"]
     return {
         "version": VERSION,
         "cluster": site.cluster,
-        "pod": _pod(pod),
+        "pod": _pod(pod, site.domain),
+        "network": planned_network(pod, site.network, inputs.pod_ip),
+        "resolver": planned_resolver(pod, site.network),
         "kubelet": {
             "endpointFile": str(site.endpoint_file),
             "ca": str(site.ca),
@@ -151,7 +160,7 @@ def _launched(container: Obj, inputs: Inputs) -> Obj:
     return {**container, "argv": [*inputs.launcher, *container["argv"]]}
 
 
-def _pod(pod: Obj) -> Obj:
+def _pod(pod: Obj, domain: str) -> Obj:
     metadata, spec = meta(pod), pod["spec"]
     grace = spec.get("terminationGracePeriodSeconds")
     return {
@@ -159,7 +168,8 @@ def _pod(pod: Obj) -> Obj:
         "name": metadata["name"],
         "uid": metadata["uid"],
         "node": spec.get("nodeName", ""),
-        "hostname": hostname(pod),
+        "hostname": hostname(pod, domain),
+        "fqdn": fqdn(pod, domain),
         "restartPolicy": spec.get("restartPolicy") or "Always",
         "terminationGracePeriodSeconds": 30 if grace is None else int(grace),
         "activeDeadlineSeconds": spec.get("activeDeadlineSeconds"),
@@ -167,15 +177,26 @@ def _pod(pod: Obj) -> Obj:
     }
 
 
-def hostname(pod: Obj) -> str:
-    """The pod's own host name. As pkg/kubelet/util/util.go and kubelet_pods.go have it."""
+def fqdn(pod: Obj, domain: str) -> str:
+    """Its name in DNS, for a pod with a subdomain; else empty."""
     metadata, spec = meta(pod), pod["spec"]
+    if not spec.get("subdomain") or spec.get("hostnameOverride"):
+        return ""
+    return f"{_short(pod)}.{spec['subdomain']}.{metadata['namespace']}.svc.{domain}"
+
+
+def _short(pod: Obj) -> str:
+    return str(pod["spec"].get("hostname") or meta(pod)["name"])[:MAX_HOSTNAME].rstrip("-.")
+
+
+def hostname(pod: Obj, domain: str = "cluster.local") -> str:
+    """The pod's own host name. As pkg/kubelet/util/util.go and kubelet_pods.go have it."""
+    spec = pod["spec"]
     if spec.get("hostnameOverride"):
         return str(spec["hostnameOverride"])
-    short = str(spec.get("hostname") or metadata["name"])[:MAX_HOSTNAME].rstrip("-.")
-    if not (spec.get("setHostnameAsFQDN") and spec.get("subdomain")):
-        return short
-    full = f"{short}.{spec['subdomain']}.{metadata['namespace']}.svc.{CLUSTER_DOMAIN}"
+    full = fqdn(pod, domain)
+    if not (spec.get("setHostnameAsFQDN") and full):
+        return _short(pod)
     if len(full) > MAX_FQDN:
         words = (
             f"failed to construct FQDN from pod hostname and cluster domain, FQDN {full} is too "

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..api.objects import Key, Obj, annotations_of, condition_of, is_terminal, key_of, uid_of
 from ..engine import Job, JobId
+from ..network.addresses import PodAddresses
 from ..settings import Paths
 from ..wellknown import ALLOCATED, JOB_ID
 from .container_status import ImageUsed
@@ -46,6 +47,7 @@ class PodState:
     ended_seen: float = 0.0  # when the engine first said that the job has ended
     finished_seen: float = 0.0  # when we first acted on the agent's last word
     images: dict[str, ImageUsed] = field(default_factory=dict)  # by container
+    pod_ip: str = ""  # of its plan; empty: its node's
     # What keeps it from being submitted, and when to try again.
     trouble: Trouble | None = None
     failures: int = 0
@@ -71,6 +73,7 @@ class PodState:
             images=self.images,
             engine_error=engine_error,
             output=self.folder.output() if needs_output else "",
+            pod_ip=self.pod_ip,
         )
 
     def apply(self, record: Record) -> bool:
@@ -108,8 +111,9 @@ class PodState:
 class Pods:
     """All pods that the kubelet is concerned with, whether their objects still exist or not."""
 
-    def __init__(self, paths: Paths) -> None:
+    def __init__(self, paths: Paths, addresses: PodAddresses) -> None:
         self._paths = paths
+        self.addresses = addresses  # kept as long as the state is
         self._states: dict[str, PodState] = {}
 
     def __iter__(self) -> Iterator[PodState]:
@@ -132,20 +136,31 @@ class Pods:
         state = self._found(uid_of(pod), key_of(pod), self.folder_of(pod))
         state.job_id = _job_of(pod, state.folder)
         state.is_settled = is_terminal(pod)
-        state.images = {} if state.is_settled else state.folder.images()
+        if not state.is_settled:
+            self._recall(state)
         return state
+
+    def _recall(self, state: PodState) -> None:
+        state.images, state.pod_ip = state.folder.planned()
+        self.addresses.reserve(state.uid, state.pod_ip)
 
     def left_behind(self, uids: frozenset[str]) -> Iterator[PodState]:
         """States of folders whose pod is not among `uids`."""
         for uid, (key, folder) in existing(self._paths).items():
             if uid not in uids:
-                yield self._states.get(uid) or self._found(uid, key, folder)
+                yield self._states.get(uid) or self._left(uid, key, folder)
 
     def orphan(self, uid: str, key: Key) -> PodState:
         """The state of a pod of which only the job is left."""
         known = self._states.get(uid)
         folder = PodFolder(self._paths.pod(key.namespace, key.name, uid))
-        return known if known is not None else self._found(uid, key, folder)
+        return known if known is not None else self._left(uid, key, folder)
+
+    def _left(self, uid: str, key: Key, folder: PodFolder) -> PodState:
+        """Its job may still run, and has its address until it does not."""
+        state = self._found(uid, key, folder)
+        self._recall(state)
+        return state
 
     def _found(self, uid: str, key: Key, folder: PodFolder) -> PodState:
         state = PodState(uid, key, folder, JournalFile(folder.journal))
@@ -155,6 +170,7 @@ class Pods:
 
     def forget(self, uid: str) -> None:
         self._states.pop(uid, None)
+        self.addresses.release(uid)
 
 
 def _job_of(pod: Obj, folder: PodFolder) -> JobId | None:

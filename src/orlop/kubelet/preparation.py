@@ -18,11 +18,13 @@ from .. import errors
 from ..api.kinds import CONFIG_MAP, SECRET, SERVICE_ACCOUNT, Kind
 from ..api.objects import Key, Obj, meta
 from ..client.api import Api
+from ..network.addresses import PodAddresses
 from ..runtime.images import Image
 from ..slurm.job import mpi_launcher
 from ..wellknown import HOST_IMAGE
 from .events import Events
-from .folder import agent_token, images_of
+from .folder import agent_token, planned_of
+from .network_plan import has_own_network
 from .nodes import Nodes
 from .plan import Inputs, Site, check, make_plan, runs_on_host
 from .pods import PodState
@@ -63,6 +65,7 @@ class Preparation:
     events: Events
     site: Site
     token_key: bytes
+    addresses: PodAddresses
 
     async def prepare(self, pod: Obj, state: PodState) -> None:
         """Make the pod's folder ready.
@@ -77,10 +80,17 @@ class Preparation:
         )
         accounts = {name: _accounts(image) for name, image in images.items()}
         allocatable = self.nodes.allocatable(pod["spec"]["nodeName"])
-        inputs = Inputs(images, allocatable, sources, accounts, mpi_launcher(pod))
+        inputs = Inputs(
+            images, allocatable, sources, accounts, self._address(pod, state), mpi_launcher(pod)
+        )
         plan = make_plan(pod, self.site, inputs)  # 3
         await asyncio.to_thread(state.folder.write, plan, agent_token(self.token_key, state.uid))
-        state.images = images_of(plan)
+        state.images, state.pod_ip = planned_of(plan)
+
+    def _address(self, pod: Obj, state: PodState) -> str:
+        if self.site.network is None or not has_own_network(pod):
+            return ""
+        return self.addresses.allocate(state.uid)
 
     def _warn(self, pod: Obj, state: PodState, wishes: list[str]) -> None:
         if wishes and not state.warned:

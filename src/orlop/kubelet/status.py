@@ -14,7 +14,7 @@ from ..api.objects import Obj, condition_of, is_deleting
 from ..api.qos import qos_class
 from ..api.times import rfc3339
 from ..engine import Job, JobId, JobState
-from ..wellknown import ALLOCATED, ENGINE_REACHABLE
+from ..wellknown import ALLOCATED, ENGINE_REACHABLE, NETWORK
 from . import conditions
 from .conditions import condition
 from .container_status import (
@@ -66,6 +66,7 @@ class Observed:
     images: Mapping[str, ImageUsed] = field(default_factory=dict)
     engine_error: str = ""  # why the engine does not answer; empty while it does
     output: str = ""  # the last lines of what the job itself printed
+    pod_ip: str = ""  # the address that its plan gives it; empty: its node's
 
     @property
     def is_requeued(self) -> bool:
@@ -175,7 +176,11 @@ def _addresses(observed: Observed) -> Obj:
         return {}
     each = [{"ip": address} for address in started.addresses]
     first = started.addresses[0]
-    return {"hostIP": first, "hostIPs": each, "podIP": first, "podIPs": each}
+    found = {"hostIP": first, "hostIPs": each, "podIP": first, "podIPs": each}
+    network = observed.journal.conditions.get(NETWORK)
+    if observed.pod_ip and not (network is not None and network.status == "False"):
+        found |= {"podIP": observed.pod_ip, "podIPs": [{"ip": observed.pod_ip}]}
+    return found
 
 
 def _conditions(

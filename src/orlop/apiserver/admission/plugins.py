@@ -5,6 +5,8 @@ Called once, by the server. A new plugin is a module beside this one and a line 
 
 from __future__ import annotations
 
+from ipaddress import IPv4Network
+
 from ...store import Store
 from .certificates import Certificates
 from .chain import Admission
@@ -12,15 +14,17 @@ from .namespace_lifecycle import NamespaceLifecycle
 from .not_effective import NotEffective
 from .rbac_escalation import RbacEscalation
 from .service_account import ServiceAccount
-from .service_addresses import ServiceAddresses
+from .service_addresses import ADDRESSES, ServiceAddresses
 
 
-def standard(store: Store, *, has_tokens: bool = False) -> Admission:
-    """`has_tokens`: this server signs tokens, so pods may have them."""
+def standard(
+    store: Store, *, has_tokens: bool = False, addresses: IPv4Network = ADDRESSES
+) -> Admission:
+    """`has_tokens`: this server signs tokens, so pods may have them; `addresses`: of services."""
     plugins = [
         NamespaceLifecycle(store),
         ServiceAccount(store, has_tokens=has_tokens),
-        ServiceAddresses(store),
+        ServiceAddresses(store, addresses),
         NotEffective(),
         RbacEscalation(store),
         Certificates(store),

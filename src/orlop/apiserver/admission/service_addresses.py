@@ -16,17 +16,24 @@ from ...api.objects import Obj
 from ...api.validation import FieldError, invalid
 from ...api.validation.errors import bad_value
 from ...errors import InternalError
+from ...settings import NetworkSettings
 from ...store import Store
 from .chain import Attributes, Plugin
 
-ADDRESSES = IPv4Network("10.96.0.0/16")
+ADDRESSES = IPv4Network(NetworkSettings().service_range)
 NODE_PORTS = range(30000, 32768)
 _TRIES = 64  # random picks before all of the range is looked through
 
 
 class ServiceAddresses(Plugin):
-    def __init__(self, store: Store, rng: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        addresses: IPv4Network = ADDRESSES,
+        rng: random.Random | None = None,
+    ) -> None:
         self._store = store
+        self._addresses = addresses
         self._rng = rng or random.SystemRandom()
 
     async def admit(self, attributes: Attributes) -> None:
@@ -49,7 +56,7 @@ class ServiceAddresses(Plugin):
         if not asked:
             asked = self._free_address(taken)
         else:
-            problem = _refused(asked, taken)
+            problem = _refused(asked, taken, self._addresses)
             if problem is not None:
                 raise invalid(kinds.SERVICE, attributes.name, [problem])
         spec["clusterIP"], spec["clusterIPs"] = asked, [asked]
@@ -81,14 +88,15 @@ class ServiceAddresses(Plugin):
         return {value for spec in specs for value in of(spec)}
 
     def _free_address(self, taken: Collection[Hashable]) -> str:
-        size = ADDRESSES.num_addresses - 2
+        addresses = self._addresses
+        size = addresses.num_addresses - 2
         for _ in range(_TRIES):
-            candidate = str(ADDRESSES[1 + self._rng.randrange(size)])
+            candidate = str(addresses[1 + self._rng.randrange(size)])
             if candidate not in taken:
                 return candidate
-        found = next((str(one) for one in ADDRESSES.hosts() if str(one) not in taken), None)
+        found = next((str(one) for one in addresses.hosts() if str(one) not in taken), None)
         if found is None:
-            raise InternalError(f"failed to allocate a serviceIP: {ADDRESSES} is full")
+            raise InternalError(f"failed to allocate a serviceIP: {addresses} is full")
         return found
 
     def _free_port(self, taken: Collection[Hashable]) -> int:
@@ -102,14 +110,14 @@ class ServiceAddresses(Plugin):
         return found
 
 
-def _refused(asked: str, taken: Collection[Hashable]) -> FieldError | None:
+def _refused(asked: str, taken: Collection[Hashable], addresses: IPv4Network) -> FieldError | None:
     try:
-        is_ours = ip_address(asked) in ADDRESSES
+        is_ours = ip_address(asked) in addresses
     except ValueError:
         return None  # validation says it better
     if not is_ours:
         why = f"failed to allocate IP {asked}: the provided IP is not in the valid range. "
-        return bad_value("spec.clusterIPs", [asked], f"{why}The range of valid IPs is {ADDRESSES}")
+        return bad_value("spec.clusterIPs", [asked], f"{why}The range of valid IPs is {addresses}")
     if asked in taken:
         why = f"failed to allocate IP {asked}: provided IP is already allocated"
         return bad_value("spec.clusterIPs", [asked], why)

@@ -1,0 +1,107 @@
+"""Messages between the agent and its network process: frames of JSON over a socket pair.
+
+The agent's end is polled by the uplink's thread, which carries "net-..." messages to and from the
+kubelet unchanged; the other end is read by the network process. A new pair is made for each network
+process, so that one killed in the middle of a message leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from .frames import Broken, Frames, frame
+from .lean import dumps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from typing import Any
+
+_CHUNK = 65536
+MAX_BACKLOG = 16 << 20  # bytes that a network process does not read: it is stuck
+
+
+class Relay:
+    """The agent's end; `flush` and `receive` never wait."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._frames = Frames()
+        self._out = bytearray()
+        sock.setblocking(False)
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    @property
+    def backlog(self) -> int:
+        return len(self._out)
+
+    def send(self, payload: bytes) -> None:
+        """Pass a message on; raises Broken where nobody reads any more."""
+        self._out += frame(0, payload)
+        if len(self._out) > MAX_BACKLOG:
+            raise Broken("the network process does not read")
+        self.flush()
+
+    def tell(self, message: dict[str, Any]) -> None:
+        self.send(dumps(message).encode())
+
+    def flush(self) -> None:
+        while self._out:
+            try:
+                sent = self._sock.send(bytes(self._out[:_CHUNK]))
+            except BlockingIOError:
+                return
+            except OSError as error:
+                raise Broken(str(error)) from error
+            del self._out[:sent]
+
+    def receive(self) -> list[bytes]:
+        """All whole messages that are here now; raises Broken at the end of the process."""
+        while True:
+            try:
+                data = self._sock.recv(_CHUNK)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                raise Broken(str(error)) from error
+            if not data:
+                raise Broken("the network process has ended")
+            self._frames.feed(data)
+        return [payload for _, payload in self._frames.take()]
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+class Line:
+    """The network process's end: any thread sends, one receives."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._frames = Frames()
+        self._lock = threading.Lock()
+        sock.setblocking(True)
+
+    def send(self, message: dict[str, Any]) -> None:
+        data = frame(0, dumps(message).encode())
+        with self._lock:
+            self._sock.sendall(data)
+
+    def receive(self) -> list[bytes]:
+        """The next messages, waiting for one; raises Broken when the agent is gone."""
+        while True:
+            found = [payload for _, payload in self._frames.take()]
+            if found:
+                return found
+            try:
+                data = self._sock.recv(_CHUNK)
+            except OSError as error:
+                raise Broken(str(error)) from error
+            if not data:
+                raise Broken("the agent has ended")
+            self._frames.feed(data)
+
+    def close(self) -> None:
+        self._sock.close()

@@ -1,0 +1,82 @@
+"""What a pod's plan says of its network: its address, the cluster's ranges, how it finds names.
+
+Used by `plan` alone; pure. A pod on its node's network has none of this but its resolver. What the
+node's own resolv.conf adds is merged there, by the agent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..api.objects import Obj, meta
+from ..network.ranges import Ranges
+
+NDOTS = [["ndots", "5"]]  # as pkg/kubelet/network/dns has it for names of the cluster
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNetwork:
+    """What all pods of the cluster share; `key` proves to a pod that a peer is of the cluster."""
+
+    ranges: Ranges
+    key: str
+    allow_outside: bool = False
+    upstream: tuple[str, ...] = ()
+    stub_domains: Mapping[str, list[str]] = field(default_factory=dict)
+
+
+def network_key(token_key: bytes) -> str:
+    """The cluster's own secret of its pods' network, in hexadecimal."""
+    return hmac.new(token_key, b"network", hashlib.sha256).hexdigest()
+
+
+def has_own_network(pod: Obj) -> bool:
+    return not pod["spec"].get("hostNetwork")
+
+
+def planned_network(pod: Obj, network: ClusterNetwork | None, pod_ip: str) -> Obj | None:
+    """`network` of the plan; None for a pod that has its node's."""
+    if network is None or not pod_ip or not has_own_network(pod):
+        return None
+    ranges = network.ranges
+    return {
+        "podIP": pod_ip,
+        "podCIDR": str(ranges.pods),
+        "serviceCIDR": str(ranges.services),
+        "key": network.key,
+        "dns": {
+            "nameserver": ranges.dns,
+            "domain": ranges.domain,
+            "searches": searches(pod, ranges.domain),
+            "options": NDOTS,
+            "upstream": list(network.upstream),
+            "stubs": dict(network.stub_domains),
+        },
+        "host": {"allowOutside": network.allow_outside},
+    }
+
+
+def planned_resolver(pod: Obj, network: ClusterNetwork | None) -> Obj:
+    """What goes into the pod's resolv.conf, by its dnsPolicy. As pkg/kubelet/network/dns."""
+    spec = pod["spec"]
+    policy, config = spec.get("dnsPolicy") or "ClusterFirst", spec.get("dnsConfig") or {}
+    # Its node's network does not lead to addresses of services, such as that of the DNS.
+    is_cluster = policy.startswith("ClusterFirst") and has_own_network(pod)
+    if is_cluster and network is not None:
+        domain = network.ranges.domain
+        found: Obj = {"policy": "ClusterFirst", "nameservers": [network.ranges.dns]}
+        found |= {"searches": searches(pod, domain), "options": NDOTS}
+    else:
+        known = "None" if policy == "None" else "Default"
+        found = {"policy": known, "nameservers": [], "searches": [], "options": []}
+    options = [[one["name"], one.get("value") or ""] for one in config.get("options") or []]
+    more = {name: list(config.get(name) or []) for name in ("nameservers", "searches")}
+    return {**found, "more": {**more, "options": options}}
+
+
+def searches(pod: Obj, domain: str) -> list[str]:
+    """The domains in which a short name is looked for."""
+    return [f"{meta(pod)['namespace']}.svc.{domain}", f"svc.{domain}", domain]

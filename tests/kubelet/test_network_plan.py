@@ -1,0 +1,95 @@
+"""A plan says of the network what its pod needs to take part in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from orlop.kubelet.network_plan import (
+    ClusterNetwork,
+    network_key,
+    planned_network,
+    planned_resolver,
+)
+from orlop.network.ranges import Ranges
+from orlop.settings import NetworkSettings
+
+from .objects import a_pod
+
+NETWORK = ClusterNetwork(Ranges.of(NetworkSettings()), network_key(b"secret"))
+SEARCHES = ["default.svc.cluster.local", "svc.cluster.local", "cluster.local"]
+NOTHING_MORE = {"nameservers": [], "searches": [], "options": []}
+
+
+def test_the_whole_of_a_planned_network():
+    assert planned_network(a_pod(), NETWORK, "10.244.3.7") == {
+        "podIP": "10.244.3.7",
+        "podCIDR": "10.244.0.0/16",
+        "serviceCIDR": "10.96.0.0/16",
+        "key": NETWORK.key,
+        "dns": {
+            "nameserver": "10.96.0.10",
+            "domain": "cluster.local",
+            "searches": SEARCHES,
+            "options": [["ndots", "5"]],
+            "upstream": [],
+            "stubs": {},
+        },
+        "host": {"allowOutside": False},
+    }
+
+
+def test_the_key_is_the_clusters_own_and_not_its_token_key():
+    assert len(bytes.fromhex(network_key(b"a"))) == 32
+    assert network_key(b"a") != network_key(b"b")
+
+
+@pytest.mark.parametrize(
+    ("pod", "network", "address"),
+    [
+        (a_pod(hostNetwork=True), NETWORK, "10.244.3.7"),
+        (a_pod(), None, "10.244.3.7"),
+        (a_pod(), NETWORK, ""),
+    ],
+    ids=["host network", "no network", "no address"],
+)
+def test_a_pod_on_its_nodes_network_has_none_of_its_own(pod, network, address):
+    assert planned_network(pod, network, address) is None
+
+
+CLUSTER = {
+    "policy": "ClusterFirst",
+    "nameservers": ["10.96.0.10"],
+    "searches": SEARCHES,
+    "options": [["ndots", "5"]],
+}
+OF_NODE = {"policy": "Default", "nameservers": [], "searches": [], "options": []}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, CLUSTER),
+        ({"dnsPolicy": "ClusterFirst"}, CLUSTER),
+        ({"dnsPolicy": "ClusterFirstWithHostNet"}, CLUSTER),
+        ({"dnsPolicy": "Default"}, OF_NODE),
+        ({"dnsPolicy": "None"}, {**OF_NODE, "policy": "None"}),
+        ({"hostNetwork": True}, OF_NODE),
+        ({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}, OF_NODE),
+    ],
+)
+def test_the_resolver_follows_the_policy(spec, expected):
+    assert planned_resolver(a_pod(**spec), NETWORK) == {**expected, "more": NOTHING_MORE}
+
+
+def test_what_a_pod_configures_itself_is_kept_apart_to_be_added_last():
+    config = {
+        "nameservers": ["192.0.2.1"],
+        "searches": ["my.example"],
+        "options": [{"name": "ndots", "value": "2"}, {"name": "edns0"}],
+    }
+    found = planned_resolver(a_pod(dnsConfig=config), NETWORK)
+    assert found["more"] == {
+        "nameservers": ["192.0.2.1"],
+        "searches": ["my.example"],
+        "options": [["ndots", "2"], ["edns0", ""]],
+    }

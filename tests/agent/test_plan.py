@@ -94,14 +94,4 @@ def test_marks_in_a_plan_become_the_nodes_addresses(tmp_path, monkeypatch):
 
 def test_a_pod_has_its_nodes_network_unless_it_is_given_its_own(tmp_path):
     assert read(tmp_path).network is None
-    raw = {
-        "podIP": "10.244.3.7",
-        "podCIDR": "10.244.0.0/16",
-        "serviceCIDR": "10.96.0.0/16",
-        "key": "00ff",
-        "dns": {"nameserver": "10.96.0.10"},
-        "host": {"allowOutside": True},
-    }
-    found = read(tmp_path, network=raw).network
-    assert (found.pod_ip, found.key, found.allow_outside) == ("10.244.3.7", b"\x00\xff", True)
-    assert found.dns["nameserver"] == "10.96.0.10"
+    assert read(tmp_path, network={"podIP": "10.244.3.7"}).network == {"podIP": "10.244.3.7"}

@@ -18,13 +18,16 @@ def test_a_pod_runs_as_a_slurm_job_under_its_own_name(site: Site) -> None:
     assert site.kubectl("logs", "hello") == "hello from hello\n"
 
 
-def test_get_pods_wide_shows_the_compute_node(site: Site) -> None:
+def test_get_pods_wide_shows_the_compute_node_and_the_pods_own_address(site: Site) -> None:
     site.apply(pod("where", "busybox", "sleep 30", terminationGracePeriodSeconds=0))
     site.wait_phase("where", "Running")
     job_node = site.squeue("%N", "--name", f"{site.namespace}/where")[0]
     row = site.kubectl("get", "pod", "where", "-o", "wide", "--no-headers").split()
     assert job_node in row
-    assert site.cluster.spec.addresses[job_node] in row
+    status = site.get("pod", "where")["status"]
+    assert status["podIP"].startswith("10.244.")
+    assert status["podIP"] in row
+    assert status["hostIP"] == site.cluster.spec.addresses[job_node]
     site.kubectl("delete", "pod", "where")
 
 

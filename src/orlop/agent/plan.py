@@ -71,18 +71,6 @@ class Pod:
 
 
 @value
-class Network:
-    """The pod's own network; `key` proves to others that we are of the cluster."""
-
-    pod_ip: str
-    pod_cidr: str
-    service_cidr: str
-    key: bytes
-    dns: dict[str, Any]  # nameserver, domain, searches, options, upstream, stubs
-    allow_outside: bool
-
-
-@value
 class Plan:
     cluster: str
     pod: Pod
@@ -92,7 +80,7 @@ class Plan:
     pass_env: list[str]
     volumes: list[dict[str, Any]]
     containers: list[Container]  # init containers first, in order
-    network: Network | None = None  # None: the node's
+    network: dict[str, Any] | None = None  # its own, as the plan has it; None: the node's
     resolver: dict[str, Any] | None = None  # what goes into resolv.conf; None: the node's
 
 
@@ -128,21 +116,8 @@ def _plan(raw: dict[str, Any]) -> Plan:
         volumes=raw.get("volumes") or [],
         containers=[_container(c, True) for c in raw.get("initContainers") or []]
         + [_container(c, False) for c in raw["containers"]],
-        network=_network(raw.get("network")),
+        network=raw.get("network"),
         resolver=raw.get("resolver"),
-    )
-
-
-def _network(raw: dict[str, Any] | None) -> Network | None:
-    if not raw:
-        return None
-    return Network(
-        pod_ip=raw["podIP"],
-        pod_cidr=raw["podCIDR"],
-        service_cidr=raw["serviceCIDR"],
-        key=bytes.fromhex(raw["key"]),
-        dns=raw.get("dns") or {},
-        allow_outside=bool((raw.get("host") or {}).get("allowOutside")),
     )
 
 

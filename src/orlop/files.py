@@ -1,4 +1,4 @@
-"""Writing a file all or nothing, and for its owner alone.
+"""Writing a file all or nothing and for its owner alone; removing folders without leaving them.
 
 Used wherever a secret is written, or a file that another process may read at any moment. It
 never leaves a half-written file under the name that others read.
@@ -7,7 +7,10 @@ never leaves a half-written file under the name that others read.
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
+
+_DEEPEST = 64  # folders entered at once while a tree is removed
 
 
 def write_private(path: Path, data: bytes | str, *, mode: int = 0o600) -> None:
@@ -24,3 +27,51 @@ def write_private(path: Path, data: bytes | str, *, mode: int = 0o600) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def remove_below(name: str, parent: int) -> None:
+    """Remove a folder of an open one, with all in it, whatever its modes and however deep.
+
+    By descriptors alone: a link that somebody lays meanwhile leads nowhere. What is very deep is
+    moved to the top first, so that neither descriptors nor the stack run out.
+    """
+    top = _opened(name, parent)
+    try:
+        while _empty(top, top, 0):
+            pass
+    finally:
+        os.close(top)
+    os.rmdir(name, dir_fd=parent)
+
+
+def _empty(folder: int, top: int, depth: int) -> bool:
+    """Remove all in a folder; whether there was anything."""
+    with os.scandir(folder) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in found:
+        if not is_folder:
+            os.unlink(name, dir_fd=folder)
+            continue
+        below = _opened(name, folder)
+        try:
+            if depth < _DEEPEST:
+                _empty(below, top, depth + 1)
+        finally:
+            os.close(below)
+        if depth < _DEEPEST:
+            os.rmdir(name, dir_fd=folder)
+        else:
+            os.rename(name, os.urandom(16).hex(), src_dir_fd=folder, dst_dir_fd=top)
+    return bool(found)
+
+
+def _opened(name: str, parent: int) -> int:
+    """A folder that we may list and write, whatever its mode was."""
+    flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    path = os.open(name, os.O_PATH | flags, dir_fd=parent)
+    try:
+        if stat.S_IMODE(os.fstat(path).st_mode) & 0o700 != 0o700:
+            os.chmod(f"/proc/self/fd/{path}", 0o700)
+        return os.open(f"/proc/self/fd/{path}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    finally:
+        os.close(path)

@@ -77,6 +77,12 @@ def _network(text: str) -> IPv4Network:
     return network
 
 
+class StorageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the folders of persistent volumes are."""
+
+    scratch: str = ""  # folder on a shared scratch file system: the class `scratch`; empty: none
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """config.yaml; everything has a default, so that an empty home works."""
 
@@ -93,6 +99,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     agent: AgentSettings = AgentSettings()
     images: ImageSettings = ImageSettings()
     network: NetworkSettings = NetworkSettings()
+    storage: StorageSettings = StorageSettings()
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,11 @@ ALLOCATED = "orlop.dev/Allocated"  # whether the pod has been given its machine;
 NETWORK = "orlop.dev/Network"  # False, with what the kernel lacks: the pod has its node's network
 ENGINE_REACHABLE = "orlop.dev/EngineReachable"  # False while slurmctld does not answer
 
+# Storage: who makes folders for claims, and what keeps objects that are in use.
+FOLDER_PROVISIONER = "orlop.dev/folder"
+CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
+VOLUME_PROTECTION = "kubernetes.io/pv-protection"
+
 # An image that is no image: the container runs in the compute node's own root.
 HOST_IMAGE = "host"
 

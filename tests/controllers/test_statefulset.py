@@ -11,6 +11,7 @@ from orlop.api.kinds import CONTROLLER_REVISION, PERSISTENT_VOLUME_CLAIM, POD, S
 from orlop.api.objects import Key, is_active, is_ready, key_of, labels_of, meta, uid_of
 from orlop.controllers.garbage_collector import GarbageCollector
 from orlop.controllers.statefulset import StatefulSets
+from orlop.controllers.storage_protection import ClaimProtection
 from tests.controllers.world import Kubelet, World, eventually, stays, workload
 
 CLAIM = {
@@ -25,6 +26,7 @@ CLAIM = {
 def parts(cluster: World, **kubelet):
     return (
         lambda informers: StatefulSets(cluster.api, informers),
+        lambda informers: ClaimProtection(cluster.api, informers),
         lambda informers: Kubelet(cluster.api, informers, **kubelet),
     )
 

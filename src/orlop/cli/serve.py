@@ -24,6 +24,7 @@ from ..apiserver import ApiServer
 from ..apiserver.audit import AuditLog, Auditor, load_policy
 from ..client.api import Api
 from ..client.informer import Informers
+from ..controllers.folder_provisioner import folders_in
 from ..controllers.manager import ControllerManager
 from ..files import write_private
 from ..jwt import SigningKey
@@ -36,6 +37,7 @@ from ..store import Store
 from . import addresses, kubeconfig_file, record
 from .engines import engine_for, ensure_cluster_uid
 from .readiness import Readiness
+from .removal import in_namespace
 from .tasks import until_stopped
 from .tenancy import BEAT, Tenancy
 
@@ -139,6 +141,12 @@ class ControlPlane:
                 root_ca=self.pki.ca.read_text(),
                 signing_key=signing_key,
                 sign=self.pki.sign_request,
+                folders=folders_in(
+                    self.paths.volumes,
+                    self.settings.storage.scratch,
+                    self.paths.cluster_uid.read_text().strip(),
+                    in_namespace,
+                ),
             )
             scheduler = Scheduler(_client(server, "system:kube-scheduler"), informers)
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}

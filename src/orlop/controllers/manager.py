@@ -25,15 +25,20 @@ from .daemonset import DaemonSets
 from .deployment import Deployments
 from .endpoints import EndpointsController
 from .endpointslice import EndpointSlices
+from .ephemeral_volume import EphemeralVolumes
 from .event_ttl import EventTtl
+from .folder_provisioner import FolderDeleter, FolderProvisioner, Folders
 from .garbage_collector import GarbageCollector
 from .job import Jobs
 from .namespace import Namespaces
+from .persistentvolume import Volumes
+from .persistentvolumeclaim import VolumeClaims
 from .podgc import PodGc
 from .replicaset import ReplicaSets
 from .root_ca import RootCa
 from .serviceaccount import ServiceAccounts
 from .statefulset import StatefulSets
+from .storage_protection import ClaimProtection, VolumeProtection
 from .token_secrets import TokenSecrets
 from .ttl_after_finished import TtlAfterFinished
 
@@ -53,7 +58,7 @@ class ControllerManager:
     """All controllers; `root_ca` is the PEM of the cluster's CA, published where given.
 
     With a `signing_key`, Secrets that ask for the token of a service account get it; with `sign`,
-    certificates that were approved are signed by it.
+    certificates that were approved are signed by it; with `folders`, claims get folders there.
     """
 
     def __init__(
@@ -64,6 +69,7 @@ class ControllerManager:
         root_ca: str = "",
         signing_key: SigningKey | None = None,
         sign: Sign | None = None,
+        folders: Folders | None = None,
         kinds: Iterable[Kind] = STORED,
         clock: Clock | None = None,
     ) -> None:
@@ -83,11 +89,21 @@ class ControllerManager:
                 ClusterRoleAggregation,
                 EndpointSlices,
                 EndpointsController,
+                VolumeClaims,
+                Volumes,
+                ClaimProtection,
+                VolumeProtection,
+                EphemeralVolumes,
                 PodGc,
                 EventTtl,
             )
         ]
         controllers.append(Namespaces(api, informers, clock=self._clock, kinds=every))
+        if folders:
+            controllers += [
+                kind(api, informers, folders, clock=self._clock)
+                for kind in (FolderProvisioner, FolderDeleter)
+            ]
         if root_ca:
             controllers.append(RootCa(api, informers, root_ca, clock=self._clock))
         if sign is not None:

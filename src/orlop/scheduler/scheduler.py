@@ -8,6 +8,7 @@ partition and never counts what is free. It never touches a pod that has a node.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from .. import errors
 from ..api.kinds import NODE, POD
@@ -31,6 +32,7 @@ from ..log import logger
 from .bind import bind, mark_unschedulable
 from .filters import explain, refusal, wish_of
 from .scores import best
+from .volumes import PodVolumes
 
 DEFAULT_SCHEDULER = "default-scheduler"
 # As upstream's scheduling queue: 1 s to 10 s after a failed binding.
@@ -62,6 +64,7 @@ class Scheduler:
         )
         self._recorder = Recorder(api, name, clock=self._clock)
         self._unschedulable: set[Key] = set()
+        self._volumes = PodVolumes(api, informers, on_change=self._look_again)
 
     async def run(self) -> None:
         """Schedule until cancelled; no pod's failure ends it."""
@@ -70,12 +73,14 @@ class Scheduler:
             self._nodes.subscribe(self._node_changed)
             self._pods.subscribe(self._pod_changed)
             await self._pods.synced()
+            await self._volumes.start()
             async with asyncio.TaskGroup() as group:
                 for number in range(_WORKERS):
                     group.create_task(self._work(), name=f"scheduler {number}")
         finally:
             self._nodes.unsubscribe(self._node_changed)
             self._pods.unsubscribe(self._pod_changed)
+            self._volumes.stop()
             self._queue.close()
 
     def _pod_changed(self, event: WatchEvent, previous: Obj | None) -> None:
@@ -94,8 +99,12 @@ class Scheduler:
             and _face(event.object) == _face(previous)
         ):
             return
-        for key in self._unschedulable:
-            self._queue.add(key)
+        self._look_again(self._unschedulable)
+
+    def _look_again(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            if key in self._unschedulable:
+                self._queue.add(key)
 
     def _is_waiting(self, pod: Obj) -> bool:
         spec = pod["spec"]
@@ -137,12 +146,19 @@ class Scheduler:
             return
         wish = wish_of(pod)
         nodes = self._nodes.list()
-        refusals = [refusal(wish, node) for node in nodes]
+        view = self._volumes.view(pod)
+        if view.trouble:
+            await self._give_up(pod, f"0/{len(nodes)} nodes are available: {view.trouble}.")
+            return
+        refusals = [refusal(wish, node) or view.refusal(node) for node in nodes]
         feasible = [node for node, reason in zip(nodes, refusals, strict=True) if not reason]
         if not feasible:
             await self._give_up(pod, explain(wish, nodes, refusals))
             return
-        node = best(pod, feasible)
+        node = view.chosen(feasible) or best(pod, feasible)
+        if not await self._volumes.bind(view, node):
+            self._unschedulable.add(key)  # until its claims are bound
+            return
         await bind(self._api, pod, node)
         self._unschedulable.discard(key)
         name = meta(node)["name"]

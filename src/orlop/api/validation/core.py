@@ -278,19 +278,30 @@ def persistent_volume_claim_update(new: Obj, old: Obj) -> Errors:
     if not former.get("volumeName"):
         spec.pop("volumeName", None)
         former.pop("volumeName", None)
-    if not former.get("storageClassName"):
+    if "storageClassName" not in former:  # an empty name is a name: it asks for no class at all
         spec.pop("storageClassName", None)
         former.pop("storageClassName", None)
+    errors = _no_less_than_there_is(spec, old)
     for key in ("resources", "volumeAttributesClassName"):
         spec.pop(key, None)
         former.pop(key, None)
     if spec == former:
-        return []
+        return errors
     detail = (
         "spec is immutable after creation except resources.requests and "
         "volumeAttributesClassName for bound claims"
     )
-    return [forbidden("spec", detail)]
+    return [*errors, forbidden("spec", detail)]
+
+
+def _no_less_than_there_is(spec: Obj, old: Obj) -> Errors:
+    asked = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    has = ((old.get("status") or {}).get("capacity") or {}).get("storage")
+    if asked is None or has is None or quantity.parse(asked) >= quantity.parse(has):
+        return []
+    return [
+        forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+    ]
 
 
 def limit_range(obj: Obj) -> Errors:

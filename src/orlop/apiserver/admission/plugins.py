@@ -15,6 +15,11 @@ from .not_effective import NotEffective
 from .rbac_escalation import RbacEscalation
 from .service_account import ServiceAccount
 from .service_addresses import ADDRESSES, ServiceAddresses
+from .storage import (
+    DefaultStorageClass,
+    PersistentVolumeClaimResize,
+    StorageObjectInUseProtection,
+)
 
 
 def standard(
@@ -25,6 +30,9 @@ def standard(
         NamespaceLifecycle(store),
         ServiceAccount(store, has_tokens=has_tokens),
         ServiceAddresses(store, addresses),
+        DefaultStorageClass(store),
+        StorageObjectInUseProtection(),
+        PersistentVolumeClaimResize(store),
         NotEffective(),
         RbacEscalation(store),
         Certificates(store),

@@ -72,16 +72,16 @@ class Connection:
             raise AssertionError("a request did not fit into the socket's buffer")
 
     def receive(self) -> bytes:
-        """Whatever has come; empty where there was nothing to read after all."""
-        pieces = []
+        """What has come, or some of it; empty where it was of TLS itself."""
         try:
-            while True:
-                piece = self.socket.recv(_PIECE)
-                if not piece:
-                    raise ConnectionError("the server closed a connection")
-                pieces.append(piece)
-        except (ssl.SSLWantReadError, BlockingIOError):
-            return b"".join(pieces)
+            pieces = [self.socket.recv(_PIECE)]
+            while self.socket.pending():
+                pieces.append(self.socket.recv(_PIECE))
+        except ssl.SSLWantReadError:
+            return b""
+        if not pieces[-1]:
+            raise ConnectionError("the server closed a connection")
+        return b"".join(pieces)
 
     def answered(self, run: Run) -> bool:
         """Read on; whether the answer is whole, and then it is counted."""

@@ -19,6 +19,11 @@ _STRATEGIC = "application/strategic-merge-patch+json"
 _TIME = "2026-01-01T00:00:00Z"
 
 
+def compact(obj: dict[str, Any]) -> bytes:
+    """As Go's clients write it."""
+    return json.dumps(obj, separators=(",", ":")).encode()
+
+
 def pod(name: str, node: str) -> dict[str, Any]:
     owner = {
         "apiVersion": "apps/v1",
@@ -93,8 +98,8 @@ def status() -> dict[str, Any]:
 
 def post_pods(count: int) -> Iterator[bytes]:
     for number in range(count):
-        body = json.dumps(pod(f"web-{number}", f"node-{number % 100}"))
-        yield request("POST", PODS, body.encode())
+        body = compact(pod(f"web-{number}", f"node-{number % 100}"))
+        yield request("POST", PODS, body)
 
 
 def post_config_maps(prefix: str, count: int) -> Iterator[bytes]:
@@ -105,7 +110,7 @@ def post_config_maps(prefix: str, count: int) -> Iterator[bytes]:
             "metadata": {"name": f"{prefix}-{number}", "labels": {"app": "web"}},
             "data": {"web.conf": "listen = 8080\n" * 20},
         }
-        yield request("POST", CONFIG_MAPS, json.dumps(body).encode())
+        yield request("POST", CONFIG_MAPS, compact(body))
 
 
 def get_pods(count: int, among: int) -> Iterator[bytes]:
@@ -115,7 +120,7 @@ def get_pods(count: int, among: int) -> Iterator[bytes]:
 
 
 def patch_statuses(count: int) -> Iterator[bytes]:
-    body = json.dumps(status()).encode()
+    body = compact(status())
     for number in range(count):
         yield request("PATCH", f"{PODS}/web-{number}/status", body, _STRATEGIC)
 
@@ -141,4 +146,4 @@ def prepare(user: str) -> Iterator[bytes]:
         ),
     ]
     for path, body in objects:
-        yield request("POST", path, json.dumps(body).encode())
+        yield request("POST", path, compact(body))

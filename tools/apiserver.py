@@ -13,6 +13,7 @@ from pathlib import Path
 
 from orlop import log, pki
 from orlop.apiserver import ApiServer
+from orlop.apiserver.memory import settle
 from orlop.jwt import SigningKey
 from orlop.store import Store
 
@@ -29,6 +30,7 @@ async def serve(home: Path) -> None:
     )
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    settle()
     print(await server.start("127.0.0.1", 0), flush=True)
     await stopped.wait()
     await server.stop()

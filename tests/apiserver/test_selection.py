@@ -11,7 +11,7 @@ from orlop.api import kinds
 from orlop.api.fields import selectable
 from orlop.api.objects import Key
 from orlop.apiserver.selection import ALL, select
-from orlop.store import Record
+from orlop.store import Record, Store
 
 LABELS = {"app": "web", "tier": "front"}
 POD = {
@@ -90,3 +90,38 @@ def test_everything_matches_without_a_look() -> None:
     assert ALL.matches(Record(1, Key("", "a"), b"not even JSON"))
     by_name = select(kinds.POD, fields="metadata.name=a")
     assert by_name.matches(Record(1, Key("", "a"), b"not even JSON"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "fields", "terms"),
+    [
+        (kinds.POD, "app=web,tier in (front)", "", ["app=web", "tier=front"]),
+        (kinds.POD, "app!=web,tier in (a,b),x", "", []),
+        (kinds.POD, "", "spec.nodeName=n1,status.phase=Running", [".spec.nodeName=n1"]),
+        (kinds.POD, "", "spec.nodeName=", [".spec.nodeName="]),
+        (kinds.POD, "", "spec.nodeName!=n1", []),
+        (kinds.EVENT, "", "involvedObject.name=p", [".involvedObject.name=p"]),
+        (kinds.EVENTS_EVENT, "", "regarding.name=p", []),
+    ],
+)
+def test_what_an_index_can_answer_is_asked_of_it(kind, labels, fields, terms) -> None:
+    assert select(kind, labels, fields).terms == terms
+
+
+@pytest.mark.parametrize(
+    ("labels", "fields"),
+    [("app=web", ""), ("", "spec.nodeName=n1"), ("app=db", "spec.nodeName="), ("a!=b", "")],
+)
+async def test_a_list_by_index_shows_what_a_scan_shows(tmp_path, labels, fields) -> None:
+    store = await Store.open(tmp_path / "state.db")
+    for number in range(30):
+        spec = {"nodeName": f"n{number % 3}"} if number % 4 else {}
+        metadata = {"name": f"p{number}", "namespace": "default"}
+        metadata |= {"labels": {"app": "web" if number % 2 else "db"}} if number % 5 else {}
+        obj = {"metadata": metadata, "spec": spec}
+        await store.create("pods", Key("default", f"p{number}"), obj)
+    selection = select(kinds.POD, labels, fields)
+    found = [r for r in selection.find(store, "pods", "").records if selection.matches(r)]
+    assert found == [r for r in store.list("pods").records if selection.matches(r)]
+    assert found
+    await store.close()

@@ -170,3 +170,36 @@ async def test_watchers_from_any_revision_rebuild_the_listed_state(
         mirror.follow()
         assert mirror.state == now
     await store.close()
+
+
+async def test_a_watch_is_not_woken_for_what_does_not_concern_it(store: Store) -> None:
+    watch = store.watch(
+        PODS, after=store.revision, concerns=lambda event: event.record.key.name == "mine"
+    )
+    waiting = asyncio.ensure_future(watch.wait())
+    await create(store, "theirs")
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await create(store, "mine")
+    await asyncio.wait_for(waiting, 5)
+    assert told(watch.pending()) == [("ADDED", "mine")]
+
+
+async def test_a_watch_of_a_quiet_corner_outlives_the_history_of_the_rest(store: Store) -> None:
+    """It has seen all that concerns it: there is nothing it could have missed."""
+    watch = store.watch(PODS, "mine", after=store.revision)
+    for number in range(120):
+        await create(store, f"n{number}", "theirs")
+    await create(store, "a", "mine")
+    assert told(watch.pending()) == [("ADDED", "a")]
+
+
+async def test_a_watch_that_has_not_read_yet_is_not_moved_on(store: Store) -> None:
+    first = await create(store, "mine")
+    watch = store.watch(
+        PODS,
+        after=first.revision - 1,
+        concerns=lambda event: event.record.key.name == "mine",
+    )
+    await create(store, "theirs")
+    assert ("ADDED", "mine") in told(watch.pending())

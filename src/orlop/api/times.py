@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SYNTAX = re.compile(
@@ -17,7 +18,12 @@ _SYNTAX = re.compile(
 
 def rfc3339(seconds: float) -> str:
     """`2026-01-02T15:04:05Z`: a metav1.Time, cut to the second."""
-    return datetime.fromtimestamp(int(seconds // 1), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _whole_second(int(seconds // 1))
+
+
+@lru_cache(maxsize=64)  # all writes of one second bear the same time
+def _whole_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def rfc3339_micro(seconds: float) -> str:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from ..errors import TooManyRequests
@@ -36,6 +34,18 @@ class Limits:
 WRITES, READS = Limits(400, 200), Limits(128, 64)
 
 
+@dataclass(frozen=True, slots=True)
+class Seat:
+    seats: Seats
+    user: str
+
+    async def __aenter__(self) -> None:
+        await self.seats.take(self.user)
+
+    async def __aexit__(self, *_: object) -> None:
+        self.seats.leave(self.user)
+
+
 class Seats:
     """Turns among users; a seat that is left is free from the loop's next round on.
 
@@ -50,17 +60,18 @@ class Seats:
         self._total = 0
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}  # the first has the next turn
 
-    @asynccontextmanager
-    async def seat(self, user: str) -> AsyncIterator[None]:
-        """Wait for a seat, or TooManyRequests."""
+    def seat(self, user: str) -> Seat:
+        """A place to work, as long as `async with` lasts; TooManyRequests if none comes free."""
+        return Seat(self, user)
+
+    async def take(self, user: str) -> None:
         if self._queues or not self._has_room(user):
             await self._wait(user)
         else:
             self._take(user)
-        try:
-            yield
-        finally:
-            asyncio.get_running_loop().call_soon(self._leave, user)
+
+    def leave(self, user: str) -> None:
+        asyncio.get_running_loop().call_soon(self._leave, user)
 
     async def _wait(self, user: str) -> None:
         queue = self._queues.setdefault(user, deque())

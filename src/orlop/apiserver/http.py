@@ -16,6 +16,7 @@ from aiohttp import web
 
 from ..errors import ApiError, Timeout
 from .body import check_size, decode_object, too_large
+from .render import Pieces
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
@@ -81,18 +82,17 @@ def _warn(response: web.StreamResponse, warnings: Sequence[str]) -> None:
 
 async def answer_pieces(
     request: web.BaseRequest,
-    pieces: Sequence[bytes],
+    pieces: Pieces,
     media_type: str,
     *,
     warnings: Sequence[str] = (),
 ) -> web.StreamResponse:
     """A large answer is sent piece by piece, no faster than the client takes it."""
-    size = sum(len(piece) for piece in pieces)
-    if size <= _AT_ONCE:
+    if pieces.size <= _AT_ONCE:
         return answer(b"".join(pieces), media_type, warnings=warnings)
     response = web.StreamResponse(headers={"Content-Type": media_type})
     _warn(response, warnings)
-    response.content_length = size
+    response.content_length = pieces.size
     await response.prepare(request)
     for piece in pieces:
         await response.write(piece)

@@ -66,7 +66,7 @@ class Registry:
     tokens: Tokens | None = None  # of service accounts; None where there is no key to sign with
     now: Callable[[], float] = time.time
     new_uid: Callable[[], str] = lambda: str(uuid.uuid4())
-    rng: random.Random = field(default_factory=random.SystemRandom)
+    rng: random.Random = field(default_factory=random.Random)  # of names, which are no secrets
     watches: set[Watch] = field(default_factory=set)  # those that clients read now
     shapes: Shapes = field(init=False)  # what merges, and how, of each kind
 

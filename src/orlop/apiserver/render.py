@@ -47,6 +47,22 @@ def value(form: Form, obj: Any) -> bytes:
     return encode(obj) + b"\n"
 
 
+class Pieces:
+    """A long answer, put together only as it is sent: its items are those of the store."""
+
+    def __init__(self, opening: bytes, items: list[bytes], closing: bytes) -> None:
+        self._opening, self._items, self._closing = opening, items, closing
+        commas = max(len(items) - 1, 0)
+        self.size = len(opening) + sum(map(len, items)) + commas + len(closing)
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._opening
+        for start in range(0, len(self._items), _BLOCK):
+            block = b",".join(self._items[start : start + _BLOCK])
+            yield b"," + block if start else block
+        yield self._closing
+
+
 class Renderer:
     """How one kind looks to one request."""
 
@@ -66,7 +82,7 @@ class Renderer:
         body = self._shaped(record, with_columns=True)
         return value(self.form, msgspec.json.decode(body)) if self.form.is_yaml else body
 
-    async def page(self, page: Page) -> list[bytes]:
+    async def page(self, page: Page) -> Pieces:
         """A list, in pieces that are sent one after the other."""
         await ready(self.kind, page.records)
         metadata: Obj = {"resourceVersion": str(page.revision)}
@@ -76,9 +92,9 @@ class Renderer:
                 metadata["remainingItemCount"] = page.remaining
         opening = encode({**self._list_type(), "metadata": metadata})[:-1]
         field = b',"rows":[' if self.form.shape == "table" else b',"items":['
-        pieces = [opening + field, *_joined(await self._items(page)), b"]}\n"]
+        pieces = Pieces(opening + field, await self._items(page), b"]}\n")
         if self.form.is_yaml:
-            return [value(self.form, msgspec.json.decode(b"".join(pieces)))]
+            return Pieces(value(self.form, msgspec.json.decode(b"".join(pieces))), [], b"")
         return pieces
 
     async def _items(self, page: Page) -> list[bytes]:
@@ -94,13 +110,20 @@ class Renderer:
     def _chunk(self, records: list[Record]) -> Iterator[bytes]:
         if self.form.shape != "table":
             return (self._shaped(record) for record in records)
-        return (encode(self._row(record)) for record in records)
+        return (self._row(record) for record in records)
 
-    def _row(self, record: Record) -> Obj:
+    def _row(self, record: Record) -> bytes:
         # Printers know the stored view of a kind; a client that wants the object wants its own.
         is_own = self._include == "Object" or self.kind.custom is not None
         obj = decode(self.kind, record) if is_own else record.decode()
-        return tables.row(self.kind, obj, self._now, self._include)
+        if is_own or self._include == "None":
+            return encode(tables.row(self.kind, obj, self._now, self._include))
+        cells = encode(tables.cells_of(self.kind, obj, self._now))
+        return b'{"cells":%b,"object":%b}' % (cells, self._partial(record))
+
+    def _partial(self, record: Record) -> bytes:
+        head = encode(self._meta_type("PartialObjectMetadata"))[:-1]
+        return b'%b,"metadata":%b}' % (head, bytes(_bare(record.data).metadata))
 
     def event(self, seen: Seen, *, is_first: bool) -> bytes:
         """One line of a watch; a Table names its columns in the first one only."""
@@ -115,15 +138,14 @@ class Renderer:
             case "table":
                 return self._table(record, with_columns)
             case "partial":
-                head = encode(self._meta_type("PartialObjectMetadata"))[:-1]
-                return b'%b,"metadata":%b}' % (head, bytes(_bare(record.data).metadata))
+                return self._partial(record)
         return encode(decode(self.kind, record)) if self._is_view else record.data
 
     def _table(self, record: Record, with_columns: bool) -> bytes:
         columns = tables.columns(self.kind) if with_columns else None
         metadata = {"resourceVersion": str(record.revision) if record.revision else ""}
         head = {**self._meta_type("Table"), "metadata": metadata, "columnDefinitions": columns}
-        return encode({**head, "rows": [self._row(record)]})
+        return b'%b,"rows":[%b]}' % (encode(head)[:-1], self._row(record))
 
     def _bookmark(self, seen: Seen) -> Obj:
         metadata: Obj = {"resourceVersion": str(seen.revision), "creationTimestamp": None}
@@ -152,13 +174,6 @@ class Renderer:
 
     def _meta_type(self, kind: str) -> Obj:
         return {"kind": kind, "apiVersion": f"meta.k8s.io/{self.form.version}"}
-
-
-def _joined(items: list[bytes]) -> Iterator[bytes]:
-    """The items with commas between them, a block at a time."""
-    for start in range(0, len(items), _BLOCK):
-        block = b",".join(items[start : start + _BLOCK])
-        yield b"," + block if start else block
 
 
 def _included(text: str) -> tables.IncludeObject:

@@ -22,6 +22,7 @@ from .. import __version__, errors, log, pki
 from ..agent.build import build as build_agent
 from ..apiserver import ApiServer
 from ..apiserver.audit import AuditLog, Auditor, load_policy
+from ..apiserver.memory import settle
 from ..client.api import Api
 from ..client.informer import Informers
 from ..controllers.folder_provisioner import folders_in
@@ -158,6 +159,7 @@ class ControlPlane:
                 "control plane is up", version=__version__, url=mine.url, engine=mine.engine
             )
             ready.up(mine)
+            settle()
 
             await until_stopped(
                 {

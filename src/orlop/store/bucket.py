@@ -7,20 +7,23 @@ an object.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 
 from ..api.objects import Key
 from .history import History, Limits
+from .index import Index, Terms
 from .record import DELETED, Event, Record
 
 
 class Bucket:
     """What is there now, and what it was at any kept revision."""
 
-    __slots__ = ("_keys", "_live", "changed", "history")
+    __slots__ = ("_index", "_keys", "_live", "changed", "history")
 
     def __init__(self, limits: Limits) -> None:
         self._live: dict[Key, Record] = {}
         self._keys: list[Key] | None = None  # in order; None: to be sorted when first read
+        self._index: Index | None = None  # made when first asked for
         self.history = History(limits)
         self.changed = 0  # revision of the newest change, for caches built over this bucket
 
@@ -35,6 +38,8 @@ class Bucket:
         if self._keys is not None and record.key not in self._live:
             insort(self._keys, record.key)
         self._live[record.key] = record
+        if self._index is not None:
+            self._index.put(record)
         self.changed = record.revision
 
     def apply(self, event: Event) -> list[int]:
@@ -47,6 +52,8 @@ class Bucket:
         return self.history.append(event)
 
     def _remove(self, key: Key) -> None:
+        if self._index is not None:
+            self._index.remove(key)
         if self._live.pop(key, None) is not None and self._keys is not None:
             del self._keys[bisect_left(self._keys, key)]
 
@@ -60,6 +67,16 @@ class Bucket:
         first = bisect_left(self._keys, (namespace, ""))
         last = bisect_left(self._keys, (namespace + "\0", ""), first)
         return [live[key] for key in self._keys[first:last]]
+
+    def find(self, terms: Sequence[str], terms_of: Terms, namespace: str = "") -> list[Record]:
+        """All objects that may answer to these terms, by namespace and name, and few others."""
+        if self._index is None or self._index.terms_of is not terms_of:
+            self._index = Index(terms_of, self._live.values())
+        live = self._live
+        keys = self._index.keys(terms)
+        if namespace:
+            keys = [key for key in keys if key.namespace == namespace]
+        return [live[key] for key in sorted(keys)]
 
     def records_at(self, revision: int, namespace: str = "") -> list[Record]:
         """The same as of an earlier revision, found by undoing what came after it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from sys import intern
@@ -19,6 +19,7 @@ from ..errors import Error, Unavailable
 from ..log import logger
 from .bucket import Bucket
 from .history import Limits
+from .index import Terms
 from .record import ADDED, DELETED, MODIFIED, Event, Record, record_of
 from .sqlite import Compaction, Database
 from .watch import Expired, Watch
@@ -142,6 +143,15 @@ class Store:
             raise Expired(f"too old resource version: {at} ({kept.history.floor})")
         return Snapshot(at, kept.records_at(at, namespace))
 
+    def find(
+        self, bucket: str, terms: Sequence[str], terms_of: Terms, namespace: str = ""
+    ) -> Snapshot:
+        """As `list` now, but of objects that may answer to `terms` alone: by an index.
+
+        `terms_of` tells what an object answers to; it must be the same one each time.
+        """
+        return Snapshot(self._revision, self._bucket(bucket).find(terms, terms_of, namespace))
+
     def list_newest(self, bucket: str) -> Sequence[Record]:
         """All objects as the next write will find them, in no order."""
         newest = {record.key: record for record in self._bucket(bucket).records()}
@@ -159,10 +169,21 @@ class Store:
         """The revision of the newest change in a bucket, for caches built over it."""
         return self._bucket(bucket).changed
 
-    def watch(self, bucket: str, namespace: str = "", *, after: int) -> Watch:
-        """Every change after a revision; Expired if the history does not reach back so far."""
+    def watch(
+        self,
+        bucket: str,
+        namespace: str = "",
+        *,
+        after: int,
+        concerns: Callable[[Event], bool] | None = None,
+    ) -> Watch:
+        """Every change after a revision; Expired if the history does not reach back so far.
+
+        One that has read everything is not woken for what does not `concern` it, but may still
+        be told of it with what does.
+        """
         watches = self._watches.setdefault(bucket, set())
-        watch = Watch(self._bucket(bucket).history, namespace, after, watches.discard)
+        watch = Watch(self._bucket(bucket).history, namespace, after, watches.discard, concerns)
         watches.add(watch)
         return watch
 
@@ -232,19 +253,18 @@ class Store:
             self._fail(writes, error)
 
     def _publish(self, writes: Sequence[Write]) -> None:
-        namespaces: dict[str, set[str]] = {}
+        news: dict[str, list[Event]] = {}
         for write in writes:
             event = write.event
             self._revision = event.revision
             self._forget(write.bucket, self._bucket(write.bucket).apply(event))
             if self._pending.get((write.bucket, event.record.key)) is event:
                 del self._pending[write.bucket, event.record.key]
-            namespaces.setdefault(write.bucket, set()).add(event.record.key.namespace)
+            news.setdefault(write.bucket, []).append(event)
             write.done.set_result(None)
-        for bucket, changed in namespaces.items():
+        for bucket, events in news.items():
             for watch in self._watches.get(bucket, ()):
-                if not watch.namespace or watch.namespace in changed:
-                    watch.wake()
+                watch.offer(events)
 
     def _fail(self, writes: Sequence[Write], error: sqlite3.Error) -> None:
         log.error("cannot write state", path=self._database.path, error=error)

@@ -7,7 +7,7 @@ never make the store wait: when it falls too far behind, reading raises `Expired
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from ..errors import Error
 from .history import History
@@ -27,6 +27,7 @@ class Watch:
         namespace: str,
         after: int,
         forget: Callable[[Watch], None],
+        concerns: Callable[[Event], bool] | None = None,
     ) -> None:
         if after < history.floor:
             raise Expired(f"too old resource version: {after} ({history.floor})")
@@ -35,17 +36,36 @@ class Watch:
         self._place = history.place_after(after)
         self._after = after
         self._forget = forget
-        self._wake = asyncio.Event()
+        self._concerns = concerns
+        self._is_awake = False
+        self._waiter: asyncio.Future[None] | None = None
         self._is_closed = False
 
     def wake(self) -> None:
-        self._wake.set()
+        self._is_awake = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def offer(self, events: Sequence[Event]) -> None:
+        """The newest changes: a reason to wake, or, for one who has seen all before, to move on."""
+        if self._is_awake:
+            return
+        if any(self._is_mine(event) for event in events):
+            self.wake()
+        elif self._place == self._history.end - len(events):
+            self._place = self._history.end
+            self._after = events[-1].revision
+
+    def _is_mine(self, event: Event) -> bool:
+        if self.namespace and event.record.key.namespace != self.namespace:
+            return False
+        return self._concerns is None or self._concerns(event)
 
     def pending(self) -> list[Event]:
         """What has happened since the last call."""
         if not self._history.has(self._place):
             raise Expired(f"too old resource version: {self._after} ({self._history.floor})")
-        self._wake.clear()
+        self._is_awake = False
         if self._place == self._history.end:
             return []
         events = self._history.since(self._place)
@@ -61,8 +81,13 @@ class Watch:
 
     async def wait(self) -> None:
         """Return when something may have happened, or the watch was closed."""
-        if not self._is_closed:
-            await self._wake.wait()
+        if self._is_closed or self._is_awake:
+            return
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         while not self._is_closed:
@@ -73,7 +98,7 @@ class Watch:
     def close(self) -> None:
         """Stop; whoever waits returns."""
         self._is_closed = True
-        self._wake.set()
+        self.wake()
         self._forget(self)
 
     @property

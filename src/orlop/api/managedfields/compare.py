@@ -48,7 +48,8 @@ def whole(value: Any, shape: Shape) -> FieldSet:
         for name, item in value.items():
             child = child_of(shape, name)
             if child is not None and child is not IGNORED:
-                children[f"f:{name}"] = whole(item, child)
+                # Most are leaves; to see it here saves the call.
+                children[f"f:{name}"] = {} if type(child) is Leaf else whole(item, child)
     elif isinstance(value, list) and isinstance(shape, KeyedList | SetList):
         elements = _indexed(value, shape)
         if elements is not None:

@@ -26,10 +26,8 @@ def joined(children: FieldSet, *, member: bool) -> FieldSet | None:
     """A node of these children, sorted; None where it would stand for nothing."""
     if not children:
         return {} if member else None
-    node: FieldSet = {_SELF: {}} if member else {}
-    for element in sorted(children):
-        node[element] = children[element]
-    return node
+    ordered = dict(sorted(children.items())) if len(children) > 1 else children
+    return {_SELF: {}, **ordered} if member else ordered
 
 
 def union(one: FieldSet, other: FieldSet) -> FieldSet:

@@ -73,6 +73,6 @@ def resolved(shape: Shape, value: Any) -> Shape:
 
 def child_of(shape: Struct | Map, name: str) -> Shape | None:
     """The shape of a field or entry; None where the struct has no such field."""
-    if isinstance(shape, Map):
-        return shape.element
-    return shape.fields.get(name, shape.rest)
+    if isinstance(shape, Struct):
+        return shape.fields.get(name, shape.rest)
+    return shape.element

@@ -11,12 +11,16 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from ...errors import BadRequest
 from ..kinds import Kind
 
 
 def duplicate_fields(body: bytes | str) -> list[str]:
     """Paths of keys that one object of a JSON text has twice; ValueError where it is no JSON."""
+    if is_plain(body):
+        return []
     repeated: dict[int, list[str]] = {}
     kept: list[dict[str, Any]] = []  # so that no id is given out again while we look
 
@@ -30,6 +34,18 @@ def duplicate_fields(body: bytes | str) -> list[str]:
 
     document = json.loads(body, object_pairs_hook=pairs)
     return list(_paths(document, "", repeated)) if repeated else []
+
+
+def is_plain(body: bytes | str) -> bool:
+    """Whether a text is just what we would write of its value, as those of Go's clients are.
+
+    Then nothing in it was said twice, and a sixth of the work has shown it.
+    """
+    text = body.encode() if isinstance(body, str) else body
+    try:
+        return msgspec.json.encode(msgspec.json.decode(text)) == text.rstrip()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 def _paths(value: Any, path: str, repeated: dict[int, list[str]]) -> Iterator[str]:

@@ -82,6 +82,10 @@ def columns(kind: Kind) -> list[Obj]:
     return list(_printer(kind).columns)
 
 
+def cells_of(kind: Kind, obj: Obj, now: float) -> Cells:
+    return _printer(kind).row(obj, now)
+
+
 def row(kind: Kind, obj: Obj, now: float, include_object: IncludeObject = "Metadata") -> Obj:
     """One object's row, with as much of the object as the client asked for."""
     return {"cells": _printer(kind).row(obj, now), "object": _included(obj, include_object)}

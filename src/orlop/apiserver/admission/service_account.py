@@ -31,7 +31,7 @@ class ServiceAccount(Plugin):
         """Without `has_tokens` nothing is mounted: there is nobody to sign a token."""
         self._store = store
         self._has_tokens = has_tokens
-        self._rng = rng or random.SystemRandom()
+        self._rng = rng or random.Random()
 
     async def admit(self, attributes: Attributes) -> None:
         pod = attributes.obj

@@ -89,6 +89,8 @@ def _snapshot(
         if start is not None:
             return store.list(bucket, namespace, at=start.revision or None)
         at = _revision_asked_for(registry, options)
+        if at is None or at == store.revision:
+            return options.selection.find(store, bucket, namespace)
         return store.list(bucket, namespace, at=at)
     except Expired as too_old:
         raise _gone(start, str(too_old)) from too_old

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 from ...api.kinds import Kind
 from ...store import Event, Expired, Record, Watch
@@ -33,8 +34,7 @@ class WatchOptions:
     timeout: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """One event for one watcher; a bookmark has no record, only the revision."""
 
     type: str
@@ -74,10 +74,15 @@ async def _begin(
     if wants_initial is None:
         wants_initial = after == 0
     try:
+        selection = options.selection
+        is_choosy = call.kind.custom is None and not selection.is_everything
+        concerns = selection.concerns if is_choosy else None
         if not wants_initial:
-            return store.watch(bucket, call.namespace, after=after or store.revision), None
-        snapshot = store.list(bucket, call.namespace)
-        begun = store.watch(bucket, call.namespace, after=snapshot.revision)
+            after = after or store.revision
+            return store.watch(bucket, call.namespace, after=after, concerns=concerns), None
+        snapshot = selection.find(store, bucket, call.namespace)
+        after = snapshot.revision
+        begun = store.watch(bucket, call.namespace, after=after, concerns=concerns)
     except Expired as too_old:
         raise expired(str(too_old)) from too_old
     await ready(call.kind, snapshot.records)
@@ -91,32 +96,61 @@ async def _begin(
 async def _follow(
     registry: Registry, kind: Kind, begun: Watch, options: WatchOptions
 ) -> AsyncGenerator[list[Seen], None]:
-    loop = asyncio.get_running_loop()
-    end = loop.time() + options.timeout if options.timeout is not None else None
-    while not begun.is_closed:
-        events = _pending(begun)
-        await ready(kind, (record for event in events for record in _states(event)))
-        seen = _visible(events, options.selection)
-        if seen:
-            yield seen
-            continue
-        wait = BOOKMARK_EVERY if options.bookmarks else None
-        if end is not None:
-            left = end - loop.time()
-            if left <= 0:
+    with _Alarm(begun, options) as alarm:
+        while not begun.is_closed:
+            events = _pending(begun)
+            if events:
+                if kind.custom is not None:
+                    await ready(kind, (record for event in events for record in _states(event)))
+                seen = _visible(events, options.selection)
+                if seen:
+                    yield seen
+            elif alarm.is_over():
                 return
-            wait = left if wait is None else min(wait, left)
-        if not await _woken(begun, wait) and options.bookmarks:
-            yield [Seen(BOOKMARK, registry.store.revision)]
+            elif alarm.is_due():
+                yield [Seen(BOOKMARK, registry.store.revision)]
+            else:
+                await begun.wait()
 
 
-async def _woken(begun: Watch, seconds: float | None) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            await begun.wait()
-    except TimeoutError:
-        return False
-    return True
+class _Alarm:
+    """Wakes a watch for its bookmarks and for its end.
+
+    One timer for all of its life: one for each event would cost more than the event.
+    """
+
+    def __init__(self, begun: Watch, options: WatchOptions) -> None:
+        self._begun = begun
+        self._loop = asyncio.get_running_loop()
+        now = self._loop.time()
+        self._every = BOOKMARK_EVERY if options.bookmarks else float("inf")
+        self._due = now + self._every
+        self._end = now + options.timeout if options.timeout is not None else float("inf")
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Self:
+        self._set()
+        return self
+
+    def _set(self) -> None:
+        when = min(self._due, self._end)
+        if when < float("inf"):
+            self._timer = self._loop.call_at(when, self._begun.wake)
+
+    def is_over(self) -> bool:
+        return self._loop.time() >= self._end
+
+    def is_due(self) -> bool:
+        """Whether it is time for a bookmark; asked again, it is time for the next."""
+        if self._loop.time() < self._due:
+            return False
+        self._due = self._loop.time() + self._every
+        self._set()
+        return True
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 def _pending(begun: Watch) -> list[Event]:

@@ -87,6 +87,23 @@ def converted(kind: Kind, obj: Obj, wanted: Kind) -> Obj:
     return kept if view is None else view.from_stored(kept)
 
 
+async def in_version(kind: Kind, obj: Obj, wanted: Kind) -> Obj:
+    """As `converted`, and by webhook where a definition wants that."""
+    custom = kind.custom
+    if custom is not None and custom.conversion.strategy == "Webhook":
+        return await versions.between(kind, custom, obj, wanted)
+    return converted(kind, obj, wanted)
+
+
+def namespace_fields(namespace: Obj | None) -> Obj | None:
+    """What expressions see of a namespace: its metadata, but for who manages it, and its phase."""
+    if namespace is None:
+        return None
+    hidden = ("managedFields", "ownerReferences", "selfLink")
+    metadata = {key: value for key, value in namespace["metadata"].items() if key not in hidden}
+    return {**namespace, "metadata": metadata}
+
+
 def is_view(kind: Kind) -> bool:
     """Whether the stored bytes are not what clients of this kind must see."""
     return kind.custom is not None or _view(kind) is not None

@@ -14,6 +14,7 @@ from aiohttp import web
 from ..api.kinds import Kind, subresource
 from ..api.schema.strict import duplicate_fields
 from . import options
+from .audit import ANNOTATIONS
 from .authentication import User
 from .authorization import Authorizer
 from .body import apply_body, decode_json, media_type_of
@@ -111,6 +112,11 @@ class Dispatcher:
                 user, replace(info, verb="create"), kind
             ),
         )
+        request[ANNOTATIONS] = call.annotations
+        if info.verb == "patch":
+            call.options = {"kind": "PatchOptions", "force": flag(query, "force") or None}
+        if "fieldValidation" in query:
+            call.options["fieldValidation"] = call.field_validation
         if kind.custom is not None and kind.custom.warning:
             call.warnings.append(kind.custom.warning)
         return await serve(request, call)

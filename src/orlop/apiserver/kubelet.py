@@ -17,7 +17,7 @@ import aiohttp
 from yarl import URL
 
 from .. import wellknown
-from ..api.objects import Obj
+from ..api.objects import Key, Obj
 from ..errors import InternalError
 
 _CONNECT_TIMEOUT = 5.0
@@ -76,6 +76,27 @@ class KubeletClient:
             finally:
                 upgraded.writer.close()
             return
+        raise _unreachable(node, failures)
+
+    async def forward(self, node: Obj, pod: Key, port: int) -> aiohttp.ClientWebSocketResponse:
+        """Channels to one port of a pod of the node, as clients without SPDY have them."""
+        failures: list[str] = []
+        for url in urls_of(node):
+            try:
+                return await self._open().ws_connect(
+                    f"{url}/portForward/{pod.namespace}/{pod.name}",
+                    params={"ports": str(port)},
+                    protocols=("v4.channel.k8s.io",),
+                    server_hostname=wellknown.AGENT_SERVER_NAME,
+                    max_msg_size=0,
+                    compress=0,
+                )
+            except aiohttp.WSServerHandshakeError as error:
+                raise InternalError(
+                    f"the kubelet of pod {pod.name} refused port {port}: {error.status}"
+                ) from error
+            except (aiohttp.ClientConnectionError, TimeoutError) as error:
+                failures.append(f"{url}: {error or type(error).__name__}")
         raise _unreachable(node, failures)
 
     async def _dial(self, url: URL, method: str, path: URL, headers: Mapping[str, str]) -> Upgraded:

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 from ..api.kinds import Kind
 from ..api.managedfields.builtin import Shapes
-from ..api.objects import Key
+from ..api.objects import Key, Obj
 from ..api.schema import Schema
 from ..api.times import rfc3339
 from ..store import Record, Store, Watch
-from .admission import Admission
+from .admission import Admission, Attributes, Operation
 from .authentication import User
 from .conversion import bucket_of
 from .customresources.served import ServedKinds
@@ -26,6 +26,15 @@ from .failures import not_found
 from .tokens import Tokens
 
 MAX_MANAGER = 128  # bytes of the name of a field manager
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How admission sees an object, and how what it changes there comes back."""
+
+    kind: tuple[str, str, str]
+    show: Callable[[Obj], Obj]
+    take: Callable[[Obj, Obj], Obj]
 
 
 @dataclass(slots=True)
@@ -43,6 +52,10 @@ class Call:
     field_validation: str = "Warn"
     warnings: list[str] = field(default_factory=list)
     duplicates: list[str] = field(default_factory=list)  # fields that the body names twice
+    options: Obj = field(default_factory=dict)  # of the request, beside what is above
+    annotations: dict[str, str] = field(default_factory=dict)  # for the audit record
+    view: View | None = None  # the other object that admission sees, e.g. a Scale
+    is_admitted: bool = False  # what follows is a part of something that was admitted already
 
     # Raises Forbidden where a write that would create the object needs a right of its own.
     authorize_create: Callable[[], None] = lambda: None
@@ -51,6 +64,37 @@ class Call:
     def manager(self) -> str:
         """Whose write it is, where the caller does not say: by what program it came."""
         return self.field_manager or manager_of(self.user_agent)
+
+    def attributes(self, operation: Operation, obj: Obj | None, old: Obj | None) -> Attributes:
+        """The call as admission sees it."""
+        name = self.name or str(((obj or {}).get("metadata") or {}).get("name") or "")
+        return Attributes(
+            operation,
+            self.user,
+            self.kind,
+            self.namespace,
+            name,
+            subresource=self.subresource,
+            obj=obj if obj is None or self.view is None else self.view.show(obj),
+            old=old if old is None or self.view is None else self.view.show(old),
+            dry_run=self.dry_run,
+            warnings=self.warnings,
+            options=self._options(operation),
+            annotations=self.annotations,
+            object_kind=self.view.kind if self.view is not None else None,
+        )
+
+    def _options(self, operation: Operation) -> Obj | None:
+        if operation == "CONNECT":
+            return None
+        said = {
+            "kind": f"{operation.capitalize()}Options",
+            "apiVersion": "meta.k8s.io/v1",
+            "dryRun": ["All"] if self.dry_run else None,
+            "fieldManager": self.field_manager,
+            **self.options,
+        }
+        return {name: value for name, value in said.items() if value not in (None, "")}
 
     @property
     def key(self) -> Key:

@@ -24,7 +24,7 @@ from ..network.ranges import Ranges
 from ..settings import NetworkSettings
 from ..store import Store
 from . import bootstrap
-from .admission import standard
+from .admission import Means, standard
 from .audit import Auditor
 from .authentication import user as user_of
 from .authorization import Authorizer
@@ -39,9 +39,11 @@ from .inprocess import InProcessApi
 from .instruments import look_at_store
 from .kubelet import KubeletClient
 from .rbac import Rbac
+from .reaching import Reaching
 from .registry import Registry
 from .reviews import Reviews
 from .tokens import Tokens
+from .webhook_client import WebhookClient
 
 log = logger(__name__)
 
@@ -69,20 +71,22 @@ class ApiServer:
         """
         self._ranges = ranges or Ranges.of(NetworkSettings())
         tokens = Tokens(store, signing_key) if signing_key is not None else None
-        self.registry = Registry(
-            store,
-            ServedKinds(store, has_tokens=tokens is not None),
-            schema or load_schema(store.path),
-            standard(store, has_tokens=tokens is not None, addresses=self._ranges.services),
-            tokens,
+        self._rbac = Rbac(store)
+        self._kubelet = KubeletClient(kubelet_tls)
+        self.reaching = Reaching(store, self._kubelet)
+        self._webhooks = WebhookClient(self.reaching)
+        kinds = ServedKinds(store, has_tokens=tokens is not None, webhooks=self._webhooks)
+        schema = schema or load_schema(store.path)
+        means = Means(kinds, schema, self._webhooks, Authorizer(self._rbac))
+        admission = standard(
+            store, has_tokens=tokens is not None, addresses=self._ranges.services, means=means
         )
+        self.registry = Registry(store, kinds, schema, admission, tokens)
         PROCESS.before("apiserver", lambda: look_at_store(self.registry))
         self._flow = flow or Flow()
         self._auditor = auditor
         self._definitions: asyncio.Task[None] | None = None
         self._tls = tls
-        self._rbac = Rbac(store)
-        self._kubelet = KubeletClient(kubelet_tls)
         self._runner: web.ServerRunner | None = None
         self._is_stopping = False
 
@@ -147,6 +151,8 @@ class ApiServer:
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+        await self._webhooks.close()
+        await self.reaching.close()
         await self._kubelet.close()
 
 

@@ -13,7 +13,7 @@ from . import macros, operators
 from .errors import CelError, CelSyntaxError
 from .frames import PER_CALL, Eval, Frame
 from .lexing import error
-from .library import FUNCTIONS, METHODS, NAMESPACES
+from .library import COSTS, FUNCTIONS, METHODS, NAMESPACES
 from .parsing import Call, Expr, Ident, Index, ListExpr, Literal, MapExpr, Select, parse
 from .values import NONE, Optional, Type, is_missing, lookup, some
 
@@ -196,15 +196,15 @@ class Compiler:
         function = METHODS.get(expr.name)
         if function is None:
             raise self.fail(expr, f"undeclared reference to '{expr.name}' (in container '')")
-        return _strict(function, [self.compile(target), *args])
+        return _strict(function, [self.compile(target), *args], COSTS.get(expr.name, 1))
 
 
-def _strict(function: Any, args: list[Eval]) -> Eval:
+def _strict(function: Any, args: list[Eval], cost: int = 1) -> Eval:
     """A function of values: all arguments first. Most have one or two."""
 
     def call(frame: Frame) -> Any:
         values = [arg(frame) for arg in args]
-        frame.spend(1 + sum(len(one) for one in values if type(one) in (str, bytes, list)) // 10)
+        frame.spend(cost + sum(len(one) for one in values if type(one) in (str, bytes, list)) // 10)
         try:
             return function(*values)
         except (TypeError, AttributeError, KeyError) as error:
@@ -239,6 +239,7 @@ def _qualified(expr: Expr) -> str:
 def _field(value: Any, names: tuple[str, ...]) -> Any:
     if isinstance(value, Optional):
         return _optional_field(value, names)
+    value = getattr(value, "cel_fields", value)
     if type(value) is not dict:
         raise CelError(f"no such key: {names[0]}" if value is None else "no such overload")
     for name in names:

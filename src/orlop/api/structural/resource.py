@@ -68,6 +68,7 @@ class CustomResource:
         self._selectors = {path: JsonPath(f".{path}") for path in self.selectable}
         self.scale = _scale(version)
         self.conversion = _conversion(spec)
+        self.webhooks: object = None  # the server's client: who asks the conversion webhook
         self.is_terminating = "deletionTimestamp" in definition["metadata"]
         self.warning = _deprecation(spec, version)
         self._digest = hashlib.sha256(msgspec.json.encode([spec, version["name"]])).hexdigest()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ..kinds import Kind
 from ..objects import Obj
-from . import cluster, core, definitions, jobs, metadata, pods, services, workloads
+from . import cluster, core, definitions, jobs, metadata, pods, services, webhooks, workloads
 from .errors import Errors, FieldError, invalid
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 _APIEXTENSIONS = "apiextensions.k8s.io"
+_ADMISSION = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 
 
@@ -91,6 +92,8 @@ _CHECKS: dict[tuple[str, str], Callable[[Obj], Errors]] = {
     ("coordination.k8s.io", "Lease"): cluster.lease,
     ("node.k8s.io", "RuntimeClass"): cluster.runtime_class,
     ("certificates.k8s.io", "CertificateSigningRequest"): cluster.signing_request,
+    (_ADMISSION, "MutatingWebhookConfiguration"): webhooks.mutating,
+    (_ADMISSION, "ValidatingWebhookConfiguration"): webhooks.validating,
 }
 _UPDATES: dict[tuple[str, str], Callable[[Obj, Obj], Errors]] = {
     ("", "Pod"): pods.validate_update,

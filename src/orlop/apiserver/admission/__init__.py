@@ -4,7 +4,7 @@ Called by the write verbs after defaulting. A plugin changes the object it is gi
 with an ApiError; none of them writes.
 """
 
-from .chain import Admission, Attributes, Plugin
-from .plugins import standard
+from .chain import Admission, Attributes, Operation, Plugin
+from .plugins import Means, standard
 
-__all__ = ["Admission", "Attributes", "Plugin", "standard"]
+__all__ = ["Admission", "Attributes", "Means", "Operation", "Plugin", "standard"]

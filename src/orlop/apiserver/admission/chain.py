@@ -17,9 +17,36 @@ from ..authentication import User
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
+@dataclass(slots=True)
+class Round:
+    """Mutation has two: what changed in the first may have to be looked at again.
+
+    `called` are those who may be asked again and were, `due` those who must be, because the object
+    changed after they saw it; `last` is what a plugin left behind. As plugin/webhook/mutating and
+    apiserver/pkg/admission/reinvocation.go.
+    """
+
+    number: int = 0
+    is_wanted: bool = False
+    called: dict[str, set[str]] = field(default_factory=dict)
+    due: dict[str, set[str]] = field(default_factory=dict)
+    last: dict[str, bytes] = field(default_factory=dict)
+
+    def changed(self, plugin: str) -> None:
+        """The object is not what those who were called saw."""
+        self.due.setdefault(plugin, set()).update(self.called.pop(plugin, ()))
+
+    def is_due(self, plugin: str, name: str) -> bool:
+        return self.number == 0 or name in self.due.get(plugin, ())
+
+
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What is about to happen; `obj` is absent for DELETE, `old` for CREATE."""
+    """What is about to happen; `obj` is absent for DELETE, `old` for CREATE.
+
+    `object_kind` is that of the object, as group, version and kind, where a subresource takes
+    another one than its resource has.
+    """
 
     operation: Operation
     user: User
@@ -31,6 +58,10 @@ class Attributes:
     old: Obj | None = None
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list)  # told to the client whatever is decided
+    options: Obj | None = None  # of the request: CreateOptions, DeleteOptions and so on
+    annotations: dict[str, str] = field(default_factory=dict)  # for the audit record
+    object_kind: tuple[str, str, str] | None = None
+    round: Round = field(default_factory=Round)
 
 
 class Plugin:
@@ -49,8 +80,13 @@ class Admission:
         self._validating = [p for p in plugins if type(p).validate is not Plugin.validate]
 
     async def admit(self, attributes: Attributes) -> None:
+        """All that mutate, and once more if one of them asks for it."""
         for plugin in self._mutating:
             await plugin.admit(attributes)
+        if attributes.round.is_wanted:
+            attributes.round.number = 1
+            for plugin in self._mutating:
+                await plugin.admit(attributes)
 
     async def validate(self, attributes: Attributes) -> None:
         for plugin in self._validating:

@@ -1,7 +1,7 @@
 """Says so when an object is kept that nothing acts upon yet.
 
-An admission plugin, always on. A webhook that is never called, or a policy that is never evaluated,
-must not look like protection: whoever writes one is warned, in a header that kubectl prints.
+An admission plugin, always on. A policy that is never evaluated must not look like protection:
+whoever writes one is warned, in a header that kubectl prints.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 from .chain import Attributes, Plugin
 
 _WITHOUT_EFFECT = {
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io": "webhooks are not called yet",
-    "validatingwebhookconfigurations.admissionregistration.k8s.io": "webhooks are not called yet",
     "validatingadmissionpolicies.admissionregistration.k8s.io": "policies are not evaluated yet",
     "validatingadmissionpolicybindings.admissionregistration.k8s.io": (
         "policies are not evaluated yet"

@@ -5,11 +5,16 @@ Called once, by the server. A new plugin is a module beside this one and a line 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from ipaddress import IPv4Network
 
+from ...api.kinds import Kinds
+from ...api.schema import Schema
 from ...store import Store
+from ..authorization import Authorizer
+from ..webhook_client import WebhookClient
 from .certificates import Certificates
-from .chain import Admission
+from .chain import Admission, Plugin
 from .namespace_lifecycle import NamespaceLifecycle
 from .not_effective import NotEffective
 from .rbac_escalation import RbacEscalation
@@ -20,10 +25,26 @@ from .storage import (
     PersistentVolumeClaimResize,
     StorageObjectInUseProtection,
 )
+from .webhooks import MutatingWebhooks, ValidatingWebhooks
+from .webhooks.asking import Asker
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What plugins need beside the store, where users' programs have a say."""
+
+    kinds: Kinds
+    schema: Schema
+    webhooks: WebhookClient
+    authorizer: Authorizer
 
 
 def standard(
-    store: Store, *, has_tokens: bool = False, addresses: IPv4Network = ADDRESSES
+    store: Store,
+    *,
+    has_tokens: bool = False,
+    addresses: IPv4Network = ADDRESSES,
+    means: Means | None = None,
 ) -> Admission:
     """`has_tokens`: this server signs tokens, so pods may have them; `addresses`: of services."""
     plugins = [
@@ -36,5 +57,15 @@ def standard(
         NotEffective(),
         RbacEscalation(store),
         Certificates(store),
+        *(_programs(store, means) if means is not None else ()),
     ]
     return Admission(plugins)
+
+
+def _programs(store: Store, means: Means) -> list[Plugin]:
+    """What users have written, asked when our own plugins have had their say."""
+    asker = Asker(store, means.kinds, means.webhooks, means.authorizer)
+    return [
+        MutatingWebhooks(store, asker, means.schema),
+        ValidatingWebhooks(store, asker),
+    ]

@@ -5,6 +5,6 @@
 
 from .log import AuditLog
 from .policy import Policy, load_policy
-from .trail import Auditor, Trail
+from .trail import ANNOTATIONS, Auditor, Trail
 
-__all__ = ["AuditLog", "Auditor", "Policy", "Trail", "load_policy"]
+__all__ = ["ANNOTATIONS", "AuditLog", "Auditor", "Policy", "Trail", "load_policy"]

@@ -23,6 +23,9 @@ from ..body import decode_object, media_type_of
 from ..requestinfo import RequestInfo
 from .policy import Decision, Level, Policy
 
+# What admission notes for the record of a request.
+ANNOTATIONS = web.RequestKey("audit annotations", dict[str, str])
+
 
 class Sink(Protocol):
     def write(self, event: Obj) -> None: ...
@@ -103,6 +106,7 @@ class Trail:
             named = ("status", "message", "reason", "details")
             status |= {name: told[name] for name in named if name in told}
         self._event["responseStatus"] = status
+        self._annotate(self._request.get(ANNOTATIONS) or {})
         if self._decision.level >= Level.REQUEST and self._request.content.is_eof():
             media_type = media_type_of(self._request.headers.get("Content-Type", ""))
             sent = _decoded(media_type, await self._request.read())
@@ -111,6 +115,16 @@ class Trail:
             media_type = media_type_of(answer.headers.get("Content-Type", ""))
             self._keep("responseObject", _decoded(media_type, answer.body))
         self.tell("ResponseComplete")
+
+    def _annotate(self, notes: dict[str, str]) -> None:
+        """What admission noted; patches tell what is in objects, and need the level for that."""
+        shown = {
+            key: text
+            for key, text in notes.items()
+            if self._decision.level >= Level.REQUEST or not key.startswith("patch.")
+        }
+        if shown:
+            self._event["annotations"] = {**self._event.get("annotations", {}), **shown}
 
     def _keep(self, name: str, obj: Any) -> None:
         if obj is None:

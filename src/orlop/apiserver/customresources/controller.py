@@ -129,7 +129,7 @@ class DefinitionController:
 
     async def _delete(self, kind: Kind, key: Key) -> None:
         """By the verb itself: the API knows no kind of which no version is served."""
-        call = Call(_USER, kind, key.namespace, key.name)
+        call = Call(_USER, kind, key.namespace, key.name, is_admitted=True)
         try:
             await delete(self._registry, call, DeleteOptions())
         except (NotFound, Conflict):

@@ -25,12 +25,13 @@ _Stamp = tuple[str, int, bool]
 
 
 class ServedKinds(Kinds):
-    def __init__(self, store: Store, *, has_tokens: bool = True) -> None:
+    def __init__(self, store: Store, *, has_tokens: bool = True, webhooks: object = None) -> None:
         self._store = store
         self._seen = -1
         self._looked_at: dict[str, int] = {}  # definitions, and at which revision of each
         self._made: dict[str, tuple[_Stamp, list[Kind]]] = {}
         super().__init__(kind for kind in BUILT_IN if has_tokens or kind != TOKEN_REVIEW)
+        self._webhooks = webhooks  # asks those that convert
         self.shapes: Shapes | None = None  # told how the fields of each kind merge
         self._own = {(kind.group, kind.version, kind.plural) for kind in BUILT_IN}
 
@@ -83,6 +84,8 @@ class ServedKinds(Kinds):
         self._made[metadata["name"]] = (stamp, kinds)
         for kind in kinds:
             self.add(kind)
+            if kind.custom is not None:
+                kind.custom.webhooks = self._webhooks
             if self.shapes is not None and kind.custom is not None:
                 self.shapes.use(kind, *fields_of(kind.custom.schema))
 

@@ -55,7 +55,7 @@ async def ready(kind: Kind, custom: CustomResource, records: Iterable[Record]) -
     for start in range(0, len(keys), _AT_ONCE):
         some = keys[start : start + _AT_ONCE]
         objects = [waiting[key] for key in some]
-        answers = await webhook.convert(kind, custom.conversion.webhook, objects, kind.api_version)
+        answers = await webhook.convert(kind, custom, objects, kind.api_version)
         for key, answer in zip(some, answers, strict=True):
             _converted[key] = msgspec.json.encode(answer)
     while len(_converted) > max(_REMEMBERED, len(keys)):
@@ -66,8 +66,15 @@ async def write(kind: Kind, custom: CustomResource, obj: Obj) -> Obj:
     """An object of `kind` as it is kept."""
     version = f"{kind.group}/{custom.conversion.storage}"
     if obj["apiVersion"] != version and custom.conversion.strategy == "Webhook":
-        return (await webhook.convert(kind, custom.conversion.webhook, [obj], version))[0]
+        return (await webhook.convert(kind, custom, [obj], version))[0]
     return {**obj, "apiVersion": version}
+
+
+async def between(kind: Kind, custom: CustomResource, obj: Obj, wanted: Kind) -> Obj:
+    """An object of one served version as another one shows it."""
+    copy: Obj = msgspec.json.decode(msgspec.json.encode(obj))
+    new = (await webhook.convert(kind, custom, [copy], wanted.api_version))[0]
+    return new if wanted.custom is None else wanted.custom.read(new)
 
 
 def _key(custom: CustomResource, record: Record) -> _Key:

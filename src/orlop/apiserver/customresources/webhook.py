@@ -7,43 +7,40 @@ apiextensions' conversion/webhook_converter.go, in its words.
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import binascii
-import ssl
 import uuid
 from collections.abc import Sequence
-from typing import Any
-
-import aiohttp
-import msgspec
+from typing import cast
 
 from ...api.kinds import Kind
 from ...api.objects import Obj, meta
+from ...api.structural import CustomResource
 from ...errors import InternalError
+from ..webhook_client import CallFailed, WebhookClient, target_of
 
 _TIMEOUT = 30.0  # seconds, as upstream's
-_MOST = 64 * 1024 * 1024  # bytes of an answer
 _MAY_CHANGE = ("labels", "annotations")
 
 
-async def convert(kind: Kind, webhook: Obj, objects: Sequence[Obj], version: str) -> list[Obj]:
+async def convert(
+    kind: Kind, custom: CustomResource, objects: Sequence[Obj], version: str
+) -> list[Obj]:
     """The objects in another version (`group/version`); InternalError where that fails."""
     try:
-        answer = await _ask(webhook, list(objects), version)
+        answer = await _ask(custom, list(objects), version)
         return _checked(objects, answer, version)
-    except (_Refused, aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError) as error:
-        why = str(error) or type(error).__name__
+    except (_Refused, CallFailed) as error:
         title = f"{kind.api_version}, Kind={kind.kind}"
-        raise InternalError(f"conversion webhook for {title} failed: {why}") from error
+        raise InternalError(f"conversion webhook for {title} failed: {error}") from error
 
 
 class _Refused(Exception):
     """The webhook's answer cannot be used; the message says why."""
 
 
-async def _ask(webhook: Obj, objects: list[Obj], version: str) -> Obj:
-    client = webhook.get("clientConfig") or {}
+async def _ask(custom: CustomResource, objects: list[Obj], version: str) -> Obj:
+    webhook, client = custom.conversion.webhook, custom.webhooks
+    if not isinstance(client, WebhookClient):
+        raise _Refused("this server calls no webhooks")
     uid = str(uuid.uuid4())
     versions = webhook.get("conversionReviewVersions") or ["v1"]
     review = next(one for one in versions if one in ("v1", "v1beta1"))
@@ -52,53 +49,14 @@ async def _ask(webhook: Obj, objects: list[Obj], version: str) -> Obj:
         "apiVersion": f"apiextensions.k8s.io/{review}",
         "request": {"uid": uid, "desiredAPIVersion": version, "objects": objects},
     }
-    response = (await _post(_url(client), _tls(client), body)).get("response") or {}
+    target = target_of(webhook.get("clientConfig") or {})
+    response = (await client.ask(target, body, timeout=_TIMEOUT)).get("response") or {}
     if response.get("uid") != uid:
         raise _Refused(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
     result = response.get("result") or {}
     if result.get("status") != "Success":
         raise _Refused(result.get("message") or f"its answer has status {result.get('status')!r}")
-    return response
-
-
-async def _post(url: str, tls: ssl.SSLContext, body: Obj) -> Obj:
-    timeout = aiohttp.ClientTimeout(total=_TIMEOUT)
-    headers = {"Content-Type": "application/json", "Accept": "application/json"}
-    async with (
-        asyncio.timeout(_TIMEOUT),
-        aiohttp.ClientSession(timeout=timeout) as session,
-        session.post(url, data=msgspec.json.encode(body), headers=headers, ssl=tls) as reply,
-    ):
-        if reply.status != 200:
-            text = (await reply.text())[:200]
-            raise _Refused(f"the server answered {reply.status}: {text}")
-        data = await reply.content.read(_MOST)
-        answer: Any = msgspec.json.decode(data)
-    if not isinstance(answer, dict):
-        raise _Refused("its answer is no ConversionReview")
-    return answer
-
-
-def _url(client: Obj) -> str:
-    url: str | None = client.get("url")
-    if url is not None:
-        return url
-    service = client.get("service") or {}
-    where = f"{service.get('name')}.{service.get('namespace')}.svc:{service.get('port', 443)}"
-    raise _Refused(
-        f"service {where} cannot be reached: the control plane is not in the pods' network yet; "
-        "give the webhook's clientConfig a url instead"
-    )
-
-
-def _tls(client: Obj) -> ssl.SSLContext:
-    bundle = client.get("caBundle")
-    if not bundle:
-        return ssl.create_default_context()
-    try:
-        return ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
-    except (binascii.Error, ValueError, ssl.SSLError) as error:
-        raise _Refused(f"its caBundle holds no certificate: {error}") from error
+    return cast("Obj", response)
 
 
 def _checked(objects: Sequence[Obj], response: Obj, version: str) -> list[Obj]:

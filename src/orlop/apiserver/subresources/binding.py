@@ -13,6 +13,7 @@ from ...api.objects import Obj, condition_of
 from ..failures import bad_request, conflict
 from ..registry import Call, Registry
 from ..verbs.update import modify
+from .admitting import admit
 from .answers import created
 
 
@@ -32,6 +33,8 @@ async def bind(registry: Registry, call: Call, body: Any) -> Obj:
         )
     call.kind, call.subresource = kinds.POD, "binding"
     call.name = call.name or str(metadata.get("name") or "")
+    body = {"apiVersion": "v1", "kind": "Binding", **body, "metadata": metadata}
+    await admit(registry, call, body, ("", "v1", "Binding"))
     await modify(registry, call, lambda pod: _assigned(registry, call, pod, body))
     return created()
 

@@ -21,6 +21,7 @@ from ..http import answer
 from ..kubelet import KubeletClient, Upgraded
 from ..registry import Call, Registry
 from ..requestinfo import flag
+from .admitting import admit
 from .log import container_of, node_of
 
 # Of the API server -> of the kubelet.
@@ -38,6 +39,7 @@ async def connect(
     registry: Registry, call: Call, kubelet: KubeletClient, request: web.BaseRequest
 ) -> web.StreamResponse:
     pod = registry.find(call).decode()
+    await admit_connection(registry, call, request.query)
     path = location(pod, call, request.query)
     node_name = pod["spec"].get("nodeName")
     if not node_name:
@@ -53,6 +55,28 @@ async def connect(
         writer.write(upgraded.head)
         await _join((reader, writer), (upgraded.reader, upgraded.writer))
     return Taken()
+
+
+_KINDS = {
+    "exec": "PodExecOptions",
+    "attach": "PodAttachOptions",
+    "portforward": "PodPortForwardOptions",
+}
+
+
+async def admit_connection(registry: Registry, call: Call, query: MultiMapping[str]) -> None:
+    """CONNECT, with the options of the connection as the object."""
+    kind = _KINDS[call.subresource]
+    options: Obj = {"apiVersion": "v1", "kind": kind}
+    options |= {name: True for name in _OPTIONS if flag(query, name)}
+    if call.subresource == "portforward":
+        ports = [word for text in query.getall("ports", []) for word in text.split(",")]
+        options["ports"] = [int(word) for word in ports if word.isdecimal()]
+    elif query.get("container"):
+        options["container"] = query["container"]
+    if call.subresource == "exec":
+        options["command"] = query.getall("command", [])
+    await admit(registry, call, options, ("", "v1", kind), "CONNECT")
 
 
 def location(pod: Obj, call: Call, query: MultiMapping[str]) -> URL:

@@ -17,6 +17,7 @@ from ..failures import bad_request
 from ..registry import Call, Registry
 from ..verbs.delete import DeleteOptions, delete, options_from
 from ..verbs.update import modify
+from .admitting import admit
 from .answers import created
 
 
@@ -26,8 +27,10 @@ async def evict(registry: Registry, call: Call, body: Any) -> Obj:
         raise bad_request("the body of the request must be an Eviction")
     options = options_from(body.get("deleteOptions"))
     call.dry_run = call.dry_run or options.dry_run
-    call.subresource = ""
     pod = registry.find_newest(call).decode()
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", **body}
+    await admit(registry, call, body, ("policy", "v1", "Eviction"))
+    call.subresource = ""
     budgets = _budgets(registry, pod)
     if budgets and not _may_ignore_budgets(pod):
         await _spend(registry, call, pod, budgets)
@@ -75,6 +78,7 @@ async def _spend(registry: Registry, call: Call, pod: Obj, budgets: list[Record]
         budgets[0].key.name,
         subresource="eviction",
         dry_run=call.dry_run,
+        is_admitted=True,
     )
     await modify(registry, budget_call, lambda budget: _one_less(registry, budget, pod))
 

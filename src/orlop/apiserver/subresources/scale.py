@@ -22,7 +22,7 @@ from ..conversion import decode, ready
 from ..customresources import scale as custom_scale
 from ..failures import bad_request
 from ..fieldmanager import applied
-from ..registry import Call, Registry
+from ..registry import Call, Registry, View
 from ..verbs import apply as apply_verb
 from ..verbs import patch as patch_verb
 from ..verbs.update import modify
@@ -82,6 +82,11 @@ async def _write(registry: Registry, call: Call, change: Callable[[Obj], Obj]) -
         metadata |= {"managedFields": managed} if managed else {}
         return workload
 
+    call.view = View(
+        ("autoscaling", "v1", "Scale"),
+        lambda workload: _shown(call, workload),
+        lambda workload, scale: _scaled(call, workload, scale),
+    )
     return await _answer(call, await modify(registry, call, change_workload, tracked=False))
 
 

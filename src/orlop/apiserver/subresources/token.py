@@ -18,6 +18,7 @@ from ..conversion import bucket_of
 from ..failures import bad_request, conflict, not_found
 from ..registry import Call, Registry
 from ..tokens import Lifetime, Tokens
+from .admitting import admit
 
 TOKEN_REQUEST = kinds.Kind("authentication.k8s.io", "v1", "TokenRequest", "tokenrequests", True)
 _DEFAULT, _SHORTEST, _LONGEST = 3600, 600, 1 << 32
@@ -34,6 +35,10 @@ async def request_token(registry: Registry, call: Call, body: Any) -> Obj:
         raise MethodNotAllowed("this server has no key to sign tokens with", details={})
     account = registry.find(call).decode()
     spec = _spec(call, body, tokens)
+    asked = {"apiVersion": TOKEN_REQUEST.api_version, "kind": TOKEN_REQUEST.kind, "spec": spec}
+    named = {"metadata": {"name": call.name, "namespace": call.namespace}}
+    of = (TOKEN_REQUEST.group, TOKEN_REQUEST.version, TOKEN_REQUEST.kind)
+    await admit(registry, call, asked | named, of)
     bound = _bound(registry, call, account, spec.get("boundObjectRef"))
     expires = registry.now() + spec["expirationSeconds"]
     lifetime = _lifetime(registry, tokens, spec, expires, bound)

@@ -13,7 +13,6 @@ from ...api.names import generate
 from ...api.objects import Obj
 from ...store import Record, RevisionConflict
 from ...store.record import unsaved
-from ..admission import Attributes
 from ..conversion import bucket_of, stored
 from ..failures import already_exists, definition_terminating
 from ..fieldcheck import checked
@@ -39,28 +38,14 @@ async def create(registry: Registry, call: Call, body: Any, *, tracked: bool = T
     defaults.apply_defaults(call.kind, obj)  # 2
     if tracked:
         track(registry, call, None, obj)
-    await registry.admission.admit(_attributes(call, obj))
+    await registry.admission.admit(call.attributes("CREATE", obj, None))
     name_new(registry, call, obj)  # 3
     strategy.prepare_for_create(call.kind, obj, now=registry.now(), uid=registry.new_uid())
     problems = validation.validate_create(call.kind, obj)  # 4
     if problems:
         raise validation.invalid(call.kind, call.name, problems)
-    await registry.admission.validate(_attributes(call, obj))
+    await registry.admission.validate(call.attributes("CREATE", obj, None))
     return await _keep(registry, call, obj)  # 5
-
-
-def _attributes(call: Call, obj: Obj) -> Attributes:
-    name = call.name or str(obj["metadata"].get("name") or "")
-    return Attributes(
-        "CREATE",
-        call.user,
-        call.kind,
-        call.namespace,
-        name,
-        obj=obj,
-        dry_run=call.dry_run,
-        warnings=call.warnings,
-    )
 
 
 async def _keep(registry: Registry, call: Call, obj: Obj) -> Record:

@@ -18,7 +18,6 @@ from ...api.times import rfc3339
 from ...store import Record, RevisionConflict
 from ...store.record import unsaved
 from .. import rules
-from ..admission import Attributes
 from ..conversion import bucket_of
 from ..customresources import definitions
 from ..failures import bad_request, conflict
@@ -99,15 +98,28 @@ async def delete(registry: Registry, call: Call, options: DeleteOptions) -> Dele
         current = registry.find_newest(call)
         obj = current.decode()
         check_preconditions(call, obj, options)
-        attributes = Attributes(
-            "DELETE", call.user, call.kind, call.namespace, call.name, old=obj, dry_run=call.dry_run
-        )
-        await registry.admission.validate(attributes)
+        await _admit(registry, call, options, obj)
         try:
             return await _delete(registry, call, options, current, obj)
         except RevisionConflict:
             continue
     raise conflict(call.kind, call.name)
+
+
+async def _admit(registry: Registry, call: Call, options: DeleteOptions, obj: Obj) -> None:
+    if call.is_admitted:
+        return
+    preconditions = {"uid": options.uid, "resourceVersion": options.resource_version}
+    preconditions = {name: text for name, text in preconditions.items() if text is not None}
+    call.options = {
+        "gracePeriodSeconds": options.grace,
+        "preconditions": preconditions or None,
+        "propagationPolicy": options.propagation,
+        "orphanDependents": options.orphan_dependents,
+    }
+    attributes = call.attributes("DELETE", None, obj)
+    await registry.admission.admit(attributes)
+    await registry.admission.validate(attributes)
 
 
 def check_preconditions(call: Call, obj: Obj, options: DeleteOptions) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from ...errors import NotFound
+from ...errors import ApiError, NotFound
 from ..registry import Call, Registry
 from .delete import DeleteOptions, delete
 from .list import ListOptions, Page, list_
@@ -21,6 +21,7 @@ async def deletecollection(
     registry: Registry, call: Call, options: DeleteOptions, which: ListOptions
 ) -> Page:
     page = list_(registry, call, which)
+    refusals: list[ApiError] = []
     for start in range(0, len(page.records), _AT_ONCE):
         some = page.records[start : start + _AT_ONCE]
         calls = [
@@ -28,12 +29,18 @@ async def deletecollection(
         ]
         async with asyncio.TaskGroup() as tasks:
             for one in calls:
-                tasks.create_task(_delete_one(registry, one, options))
+                tasks.create_task(_delete_one(registry, one, options, refusals))
+        if refusals:
+            raise refusals[0]
     return page
 
 
-async def _delete_one(registry: Registry, call: Call, options: DeleteOptions) -> None:
+async def _delete_one(
+    registry: Registry, call: Call, options: DeleteOptions, refusals: list[ApiError]
+) -> None:
     try:
         await delete(registry, call, options)
     except NotFound:
         pass
+    except ApiError as error:
+        refusals.append(error)

@@ -18,7 +18,6 @@ from ...api.validation.errors import bad_value
 from ...errors import Conflict
 from ...store import Record, RevisionConflict
 from ...store.record import unsaved
-from ..admission import Attributes
 from ..conversion import bucket_of, decode, ready, stored
 from ..failures import conflict, not_found
 from ..fieldcheck import checked
@@ -92,10 +91,11 @@ async def _replace(
     defaults.apply_defaults(call.kind, obj)
     if tracked:
         track(registry, call, old, obj)
-    await registry.admission.admit(_attributes(call, obj, old))
+    obj = await _admitted(registry, call, obj, old)
     _prepare(call, obj, old)
     _validate(call, obj, old)  # 2
-    await registry.admission.validate(_attributes(call, obj, old))
+    if not call.is_admitted:
+        await registry.admission.validate(call.attributes("UPDATE", obj, old))
     if is_same(obj, old):  # 3
         await registry.store.settled()
         return current
@@ -105,6 +105,17 @@ async def _replace(
     if _is_free_to_go(obj):
         return await registry.store.delete(bucket, call.key, kept, expected=current.revision)
     return await registry.store.update(bucket, call.key, kept, expected=current.revision)
+
+
+async def _admitted(registry: Registry, call: Call, obj: Obj, old: Obj) -> Obj:
+    """What admission makes of the object, or of the other one that stands for it."""
+    if call.is_admitted:
+        return obj
+    attributes = call.attributes("UPDATE", obj, old)
+    await registry.admission.admit(attributes)
+    if call.view is None or attributes.obj is None:
+        return obj
+    return call.view.take(obj, attributes.obj)
 
 
 def _prepare(call: Call, obj: Obj, old: Obj) -> None:
@@ -140,21 +151,6 @@ def _is_free_to_go(obj: Obj) -> bool:
 def _has_namespace_finalizers(obj: Obj) -> bool:
     is_namespace = obj["kind"] == "Namespace" and obj["apiVersion"] == "v1"
     return is_namespace and bool(obj.get("spec", {}).get("finalizers"))
-
-
-def _attributes(call: Call, obj: Obj, old: Obj) -> Attributes:
-    return Attributes(
-        "UPDATE",
-        call.user,
-        call.kind,
-        call.namespace,
-        call.name,
-        subresource=call.subresource,
-        obj=obj,
-        old=old,
-        dry_run=call.dry_run,
-        warnings=call.warnings,
-    )
 
 
 def _copy(obj: Obj) -> Obj:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import conversions, lists, network, quantities, strings, times, urls
+from . import authorizer, conversions, lists, network, quantities, strings, times, urls
 
 Functions = dict[str, Callable[..., Any]]
 
@@ -28,12 +28,15 @@ METHODS: Functions = {
     **quantities.METHODS,
     **network.METHODS,
     **urls.METHODS,
+    **authorizer.METHODS,
     "indexOf": lambda value, *rest: _by_type(value, strings.index_of, lists.index_of)(value, *rest),
     "lastIndexOf": lambda value, *rest: _by_type(value, strings.last_index_of, lists.last_index_of)(
         value, *rest
     ),
 }
 NAMESPACES: Functions = {**conversions.NAMESPACES, **lists.NAMESPACES, **network.NAMESPACES}
+
+COSTS: dict[str, int] = authorizer.COSTS  # of methods that cost more than their arguments
 
 
 def _by_type(value: Any, of_text: Callable[..., Any], of_list: Callable[..., Any]) -> Any:

@@ -35,9 +35,9 @@ class Metric(ABC):
 
     def _series(self, suffix: str, values: Labels, value: float, *more: tuple[str, str]) -> str:
         pairs = [*zip(self.labels, values, strict=True), *more]
-        shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in pairs)
+        shown = ",".join(f'{name}="{escaped(text)}"' for name, text in pairs)
         named = f"{{{shown}}}" if pairs else ""
-        return f"{self.name}{suffix}{named} {_number(value)}"
+        return f"{self.name}{suffix}{named} {number(value)}"
 
 
 class Counter(Metric):
@@ -92,7 +92,7 @@ class Histogram(Metric):
             total = 0
             for bound, count in zip((*self._bounds, float("inf")), counts, strict=True):
                 total += count
-                made.append(self._series("_bucket", labels, total, ("le", _number(bound))))
+                made.append(self._series("_bucket", labels, total, ("le", number(bound))))
             made.append(self._series("_sum", labels, self._sums[labels]))
             made.append(self._series("_count", labels, total))
         return made
@@ -130,7 +130,7 @@ class Registry:
             metric = self._metrics[name]
             lines = metric.lines()
             if lines:
-                made += [f"# HELP {name} {_escaped(metric.help)}", f"# TYPE {name} {metric.kind}"]
+                made += [f"# HELP {name} {escaped(metric.help)}", f"# TYPE {name} {metric.kind}"]
                 made += lines
         return "\n".join(made) + "\n"
 
@@ -141,13 +141,13 @@ class Registry:
         return metric
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     if value == float("inf"):
         return "+Inf"
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 

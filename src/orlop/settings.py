@@ -83,6 +83,17 @@ class StorageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scratch: str = ""  # folder on a shared scratch file system: the class `scratch`; empty: none
 
 
+class AutoscalingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Horizontal pod autoscalers; seconds, and upstream's defaults."""
+
+    sync_period: float = 15.0  # between two looks at one autoscaler
+    tolerance: float = 0.1  # of the ratio of current to wanted, within which nothing is done
+    downscale_stabilization: float = 300.0  # where the autoscaler's behavior says nothing
+    cpu_initialization_period: float = 300.0  # in which a starting pod's CPU is not believed
+    initial_readiness_delay: float = 30.0  # in which a pod that is not ready never was
+    metric_resolution: float = 10.0  # agents are asked at most so often what containers use
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """config.yaml; everything has a default, so that an empty home works."""
 
@@ -100,6 +111,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     images: ImageSettings = ImageSettings()
     network: NetworkSettings = NetworkSettings()
     storage: StorageSettings = StorageSettings()
+    autoscaling: AutoscalingSettings = AutoscalingSettings()
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,7 @@ def _supervise(course: Course) -> int:
 def _run_with_uplink(course: Course, supervisor: Supervisor) -> int:
     from .execs import Execs
     from .sessions import Sessions
+    from .stats import Stats
     from .uplink import Identity, Uplink
 
     job = course.job
@@ -163,6 +164,7 @@ def _run_with_uplink(course: Course, supervisor: Supervisor) -> int:
         supervisor.post,
         supervisor.is_log_open,
         Sessions(supervisor, supervisor.execs),
+        Stats(supervisor.all_runs, supervisor.now),
     )
     supervisor.on_records, supervisor.on_log = uplink.on_records, uplink.on_log
     uplink.start()

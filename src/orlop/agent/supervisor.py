@@ -85,6 +85,10 @@ class Supervisor:
         """The present run of a container, if it has one."""
         return self._runs.get(name)
 
+    def all_runs(self) -> list[Run]:
+        """Of all containers (asked by the uplink)."""
+        return list(self._runs.values())
+
     def is_log_open(self, name: str, restart: int) -> bool:
         """Whether more lines may come (asked by the uplink)."""
         run = self._runs.get(name)

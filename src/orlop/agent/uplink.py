@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .link import Link
+    from .stats import Stats
 
 RETRY_MIN, RETRY_MAX = 0.2, 10.0
 SILENCE = 70.0  # the kubelet pings every 20 s
@@ -56,7 +57,9 @@ class Uplink:
         post: Callable[[Terminate], None],
         is_log_open: Callable[[str, int], bool],
         sessions: Sessions,
+        stats: Stats,
     ) -> None:
+        self._stats = stats
         self._plan, self._identity, self._folder = plan, identity, folder
         self._journal, self._post, self._is_log_open = journal, post, is_log_open
         self._names = {container.name for container in plan.containers}
@@ -231,6 +234,8 @@ class Uplink:
             self._post(Terminate("deleted", float(message["grace"])))
         elif kind == "logs":
             self._open_log(link, message)
+        elif kind == "stats":
+            link.tell({"type": "stats", "id": message["id"], **self._stats.measure()})
         elif kind == "close":
             reader = self._readers.pop(int(message["stream"]), None)
             if reader is not None:

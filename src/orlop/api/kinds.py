@@ -305,6 +305,11 @@ REVIEWS = (
 BUILT_IN = tuple(kind for kind in list(globals().values()) if isinstance(kind, Kind))
 STORED = tuple(kind for kind in BUILT_IN if kind not in REVIEWS)
 
+# Served where something measures, made anew for each question, and never kept.
+_metrics = partial(Kind, "metrics.k8s.io", "v1beta1", verbs=("get", "list"))
+NODE_METRICS = _metrics("NodeMetrics", "nodes", CLUSTER, list_name="NodeMetricsList")
+POD_METRICS = _metrics("PodMetrics", "pods", NAMESPACED, list_name="PodMetricsList")
+
 
 class Kinds:
     """The kinds that are served, by resource and by kind, in the order discovery shows them."""

@@ -145,6 +145,10 @@ CLUSTER_ROLES: dict[str, Role] = {
     "system:aggregate-to-admin": Role(_ADMIN, adds_to="admin"),
     "system:aggregate-to-edit": Role(_EDIT, adds_to="edit"),
     "system:aggregate-to-view": Role(_VIEW, adds_to="view"),
+    # As metrics-server's own manifests have it: who may view pods may view what they use.
+    "system:aggregated-metrics-reader": Role(
+        [_rule(READ, "metrics.k8s.io", "nodes", "pods")], adds_to="view"
+    ),
     "system:basic-user": Role(
         [
             _rule(

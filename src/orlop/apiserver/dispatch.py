@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 from aiohttp import web
 
 from ..api.kinds import Kind, subresource
 from ..api.schema.strict import duplicate_fields
-from . import options
+from . import computed, options
 from .audit import ANNOTATIONS
 from .authentication import User
 from .authorization import Authorizer
@@ -130,16 +131,20 @@ class Dispatcher:
                 raise no_such_path()
             method = self._subresources.get((facts.name, info.verb))
         elif info.verb in kind.verbs:
-            method = self._special(kind) or self._verbs.get(info.verb)
+            method = self._special(kind, info.verb) or self._verbs.get(info.verb)
         else:
             method = None
         if method is None:
             raise method_not_supported(kind, info.verb)
         return method
 
-    def _special(self, kind: Kind) -> Callable[[web.BaseRequest, Call], _Answer] | None:
+    def _special(self, kind: Kind, verb: str) -> Callable[[web.BaseRequest, Call], _Answer] | None:
         if kind.group in _REVIEW_GROUPS:
             return self._review
+        source = computed.source_of(self._registry, kind)
+        if source is not None:
+            compute = self._get_computed if verb == "get" else self._list_computed
+            return partial(compute, source)
         return self._bind if (kind.group, kind.plural) == ("", "bindings") else None
 
     # Reading
@@ -157,6 +162,21 @@ class Dispatcher:
         page = list_(self._registry, call, options.list_options(call.kind, request.query))
         pieces, media_type = await renderer.page(page), renderer.form.media_type
         return await answer_pieces(request, pieces, media_type, warnings=call.warnings)
+
+    async def _get_computed(
+        self, source: computed.Source, request: web.BaseRequest, call: Call
+    ) -> web.StreamResponse:
+        renderer = self._renderer(request, call)
+        record = await computed.get(source, call)
+        return answer(renderer.one(record), renderer.form.media_type)
+
+    async def _list_computed(
+        self, source: computed.Source, request: web.BaseRequest, call: Call
+    ) -> web.StreamResponse:
+        renderer = self._renderer(request, call)
+        wanted = options.list_options(call.kind, request.query)
+        page = await computed.list_(source, call, wanted)
+        return await answer_pieces(request, await renderer.page(page), renderer.form.media_type)
 
     async def _watch(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)

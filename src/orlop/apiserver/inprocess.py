@@ -6,7 +6,7 @@ over HTTPS after authorization, and objects that come out are fresh copies.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..api.kinds import Kind
 from ..api.objects import Key, Obj, key_of
 from ..client.api import ObjList, PatchType, Propagation, WatchEvent
 from ..store import Record
+from . import computed
 from .authentication import User
 from .conversion import decode, ready
 from .failures import no_such_path
@@ -25,7 +26,7 @@ from .subresources.approval import update_approval
 from .subresources.binding import bind
 from .subresources.eviction import evict
 from .subresources.finalize import finalize
-from .subresources.scale import patch_scale, update_scale
+from .subresources.scale import get_scale, patch_scale, update_scale
 from .subresources.token import request_token
 from .verbs.create import create
 from .verbs.delete import DeleteOptions, delete, returns_object, status_of
@@ -62,14 +63,32 @@ class InProcessApi:
 
     async def get(self, kind: Kind, key: Key) -> Obj:
         call = self._call(kind, key)
+        source = computed.source_of(self._registry, call.kind)
+        if source is not None:
+            return (await computed.get(source, call)).decode()
         return await _shown(call, get(self._registry, call))
+
+    async def get_subresource(self, kind: Kind, key: Key, subresource: str) -> Obj:
+        call = self._call(kind, key, subresource)
+        if subresource == "scale":
+            return await get_scale(self._registry, call)
+        return await _shown(call, get(self._registry, call))
+
+    async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> Obj:
+        if self._registry.aggregated is None:
+            raise no_such_path()
+        return await self._registry.aggregated(self._user, path, query or {})
 
     async def list(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> ObjList:
         call = self._call(kind, Key(namespace, ""))
         options = ListOptions(selection=select(call.kind, labels, fields))
-        page = list_(self._registry, call, options)
+        source = computed.source_of(self._registry, call.kind)
+        if source is not None:
+            page = await computed.list_(source, call, options)
+        else:
+            page = list_(self._registry, call, options)
         await ready(call.kind, page.records)
         return ObjList([decode(call.kind, record) for record in page.records], str(page.revision))
 

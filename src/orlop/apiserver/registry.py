@@ -9,8 +9,9 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ..api.kinds import Kind
 from ..api.managedfields.builtin import Shapes
@@ -24,6 +25,9 @@ from .conversion import bucket_of
 from .customresources.served import ServedKinds
 from .failures import not_found
 from .tokens import Tokens
+
+if TYPE_CHECKING:
+    from .computed import Source
 
 MAX_MANAGER = 128  # bytes of the name of a field manager
 
@@ -112,6 +116,10 @@ class Registry:
     new_uid: Callable[[], str] = lambda: str(uuid.uuid4())
     rng: random.Random = field(default_factory=random.Random)  # of names, which are no secrets
     watches: set[Watch] = field(default_factory=set)  # those that clients read now
+    # By group, version and plural: who makes the objects of kinds that are not kept.
+    sources: dict[tuple[str, str, str], Source] = field(default_factory=dict)
+    # Asks the servers of other groups for a document on behalf of a user, where there are any.
+    aggregated: Callable[[User, str, Mapping[str, str]], Awaitable[Obj]] | None = None
     shapes: Shapes = field(init=False)  # what merges, and how, of each kind
 
     def __post_init__(self) -> None:

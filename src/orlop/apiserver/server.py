@@ -23,7 +23,7 @@ from ..metrics import PROCESS
 from ..network.ranges import Ranges
 from ..settings import NetworkSettings
 from ..store import Store
-from . import bootstrap
+from . import bootstrap, computed
 from .admission import Means, standard
 from .audit import Auditor
 from .authentication import user as user_of
@@ -139,6 +139,10 @@ class ApiServer:
     def client(self, user: str, groups: Sequence[str] = ()) -> InProcessApi:
         """The API for our own components; the user's name is that of the manager of its fields."""
         return InProcessApi(self.registry, user_of(user, groups))
+
+    def serve_computed(self, source: computed.Source) -> None:
+        """Serve the kinds of a source, from the next request on."""
+        computed.add(self.registry, source)
 
     async def stop(self) -> None:
         """End watches, give requests a moment, close every connection."""

@@ -136,6 +136,7 @@ class ControlPlane:
                 addresses=addresses.addresses(),
                 api_server=self._url(port),
             )
+            server.serve_computed(kubelet.metrics)
             manager = ControllerManager(
                 _client(server, "system:kube-controller-manager"),
                 informers,

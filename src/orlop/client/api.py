@@ -7,7 +7,7 @@ the caller.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -38,6 +38,14 @@ class Api(Protocol):
     """
 
     async def get(self, kind: Kind, key: Key) -> Obj: ...
+
+    async def get_subresource(self, kind: Kind, key: Key, subresource: str) -> Obj:
+        """GET of a subresource, e.g. the `scale` of a Deployment or of a custom resource."""
+        ...
+
+    async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> Obj:
+        """GET of a path of a group that other servers may serve; NotFound where none does."""
+        ...
 
     async def list(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""

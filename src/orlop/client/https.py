@@ -83,6 +83,12 @@ class HttpsApi:
     async def get(self, kind: Kind, key: Key) -> Obj:
         return await self._call("GET", _path(kind, key.namespace, key.name))
 
+    async def get_subresource(self, kind: Kind, key: Key, subresource: str) -> Obj:
+        return await self._call("GET", _path(kind, key.namespace, key.name, subresource))
+
+    async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> Obj:
+        return await self._call("GET", path, query=query)
+
     async def list(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> ObjList:

@@ -137,6 +137,7 @@ class AgentConnection:
         self._streams: dict[int, Receiver] = {}
         self._last_stream = 0
         self._heard_hello = asyncio.Event()
+        self._measuring: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._streams_version = 0
         self._log: Logger = log.bind(pod=str(state.key))
 
@@ -169,6 +170,15 @@ class AgentConnection:
         self._streams[self._next_number()] = session.errors
         self.tell({"type": kind, "stream": number, **fields})
         return session
+
+    def measure(self) -> asyncio.Future[dict[str, Any]]:
+        """Ask what its containers use; cancelled with the connection, or by who stops waiting."""
+        number = self._next_number()
+        answer = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(lambda _: self._measuring.pop(number, None))
+        self._measuring[number] = answer
+        self.tell({"type": "stats", "id": number})
+        return answer
 
     def close(self) -> None:
         self._writer.close()
@@ -211,6 +221,8 @@ class AgentConnection:
             for stream in list(self._streams.values()):
                 stream.lost()
             self._streams.clear()
+            for answer in list(self._measuring.values()):
+                answer.cancel()
             self._heard_hello.set()
             self._writer.close()
 
@@ -241,6 +253,10 @@ class AgentConnection:
                 self.tell({"type": "welcome", "acked": self._state.journal.seq})
             case "record":
                 self._on_record(hears, message["record"])
+            case "stats":
+                measured = self._measuring.get(int(message["id"]))
+                if measured is not None and not measured.done():
+                    measured.set_result(message)
             case "opened" | "closed" | "eof" | "credit":
                 stream = self._streams.get(int(message["stream"]))
                 if stream is not None:

@@ -37,11 +37,13 @@ from .folder import PodFolder
 from .health import EngineHealth
 from .host import endpoints, this_host
 from .journal import Record
+from .measurements import Measurements
 from .network_plan import ClusterNetwork, network_key
 from .nodes import Nodes
 from .plan import RUNTIMES, Site
 from .pods import Pods, PodState
 from .preparation import ImageStore, Preparation
+from .resource_metrics import ResourceMetrics
 from .server import KubeletServer
 from .status_writer import StatusWriter
 from .termination import Termination
@@ -114,8 +116,17 @@ class Kubelet:
             on_listing=self._on_listing,
             clock=self._clock,
         )
+        measurements = Measurements(
+            self._pods, self._cached, self._clock, settings.autoscaling.metric_resolution
+        )
+        self.metrics = ResourceMetrics(measurements, self._nodes, self._cached_nodes, self._clock)
         self._server = KubeletServer(
-            self._pods, self._cached, self._writer, self, token_key=token_key
+            self._pods,
+            self._cached,
+            self._writer,
+            self,
+            token_key=token_key,
+            measurements=measurements,
         )
         self._worker = PodWorker(
             engine,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -17,21 +18,24 @@ from typing import Any
 
 from aiohttp import web
 
-from .. import errors
+from .. import __version__, errors
 from ..api.objects import Key, Obj, is_terminal, uid_of
 from ..client.informer import Informer
 from ..log import logger
+from ..metrics import MEDIA_TYPE, PROCESS
 from ..upgrade import Taken, take_over
 from ..wellknown import AGENT_PATH, AGENT_PROTOCOL
-from . import port_forward, remote_command
+from . import exposition, port_forward, remote_command
 from .agents import AgentConnection, Hears, LogStream
 from .folder import agent_token
 from .logs import LogOptions, read_log, which_run
+from .measurements import Measurements
 from .pods import Pods, PodState
 from .status_writer import StatusWriter
 
 MASTERS = "system:masters"
 SHUTDOWN = 1.0
+USAGE_PATHS = ("/stats/summary", "/metrics/resource", "/metrics/cadvisor")
 REACH_TIME, REACH_POLL = 3.0, 0.05  # seconds for an agent that has not dialled yet
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -48,13 +52,16 @@ class KubeletServer:
         hears: Hears,
         *,
         token_key: bytes,
+        measurements: Measurements,
     ) -> None:
+        self._measurements = measurements
         self._writer = writer
         self._pods = pods
         self._cached = cached
         self._hears = hears
         self._token_key = token_key
         self._runner: web.AppRunner | None = None
+        self._started = time.time()
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext) -> int:
         """Listen; returns the port."""
@@ -62,6 +69,8 @@ class KubeletServer:
         app.add_routes(
             [
                 web.get("/healthz", self._healthz),
+                *(web.get(path, self._usage) for path in USAGE_PATHS),
+                web.get("/metrics", self._metrics),
                 web.get("/containerLogs/{namespace}/{pod}/{container}", self._logs),
                 *_both("/exec/{namespace}/{pod}/{container}", self._exec),
                 *_both("/attach/{namespace}/{pod}/{container}", self._attach),
@@ -87,6 +96,30 @@ class KubeletServer:
 
     async def _healthz(self, request: web.Request) -> web.Response:
         return web.Response(text="ok")
+
+    # What pods use
+
+    async def _metrics(self, request: web.Request) -> web.StreamResponse:
+        if not _is_master(request):
+            return web.Response(status=401, text="Unauthorized")
+        return web.Response(body=PROCESS.text().encode(), headers={"Content-Type": MEDIA_TYPE})
+
+    async def _usage(self, request: web.Request) -> web.StreamResponse:
+        """`?node=` asks for one of our nodes alone."""
+        if not _is_master(request):
+            return web.Response(status=401, text="Unauthorized")
+        node = request.query.get("node", "")
+        usages = [one for one in await self._measurements.current() if node in ("", one.node)]
+        now = time.time()
+        match request.path:
+            case "/stats/summary":
+                name = node or socket.gethostname()
+                return web.json_response(exposition.summary(usages, name, self._started, now))
+            case "/metrics/cadvisor":
+                page = exposition.cadvisor_metrics(usages, __version__)
+            case _:
+                page = exposition.resource_metrics(usages, now)
+        return web.Response(body=page.encode(), headers={"Content-Type": MEDIA_TYPE})
 
     # Logs
 

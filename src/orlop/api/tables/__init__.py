@@ -64,6 +64,8 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
     ("apiextensions.k8s.io", "customresourcedefinitions"): cluster.DEFINITION,
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): cluster.WEBHOOKS,
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): cluster.WEBHOOKS,
+    ("metrics.k8s.io", "nodes"): cluster.NODE_METRICS,
+    ("metrics.k8s.io", "pods"): cluster.POD_METRICS,
     (_RBAC, "roles"): cluster.ROLE,
     (_RBAC, "clusterroles"): cluster.ROLE,
     (_RBAC, "rolebindings"): cluster.BINDING,

@@ -6,6 +6,7 @@ Called by the dispatch. As pkg/printers/internalversion/printers.go.
 from __future__ import annotations
 
 from ..objects import Obj, condition_of, controller_of, meta
+from ..quantity import ZERO, parse
 from .cells import (
     AGE,
     NAME,
@@ -227,6 +228,21 @@ def _volume_attachment(obj: Obj, now: float) -> Cells:
     ]
 
 
+def _node_metrics(obj: Obj, now: float) -> Cells:
+    usage = obj.get("usage") or {}
+    return [name_of(obj), usage.get("cpu", ""), usage.get("memory", ""), obj.get("window", "")]
+
+
+def _pod_metrics(obj: Obj, now: float) -> Cells:
+    usages = [one.get("usage") or {} for one in obj.get("containers") or ()]
+    summed = [str(sum((parse(one.get(name, 0)) for one in usages), ZERO)) for name in _MEASURED]
+    return [name_of(obj), *summed, obj.get("window", "")]
+
+
+_MEASURED = ("cpu", "memory")
+_USAGE = (NAME, column("cpu"), column("memory"), column("Window"))
+NODE_METRICS = Printer(_USAGE, _node_metrics)
+POD_METRICS = Printer(_USAGE, _pod_metrics)
 LEASE = Printer((NAME, column("Holder", about="Who holds the lease."), AGE), _lease)
 ROLE = Printer((NAME, column("Created At")), _role)
 BINDING = Printer(

@@ -1,0 +1,50 @@
+"""kubectl top tells what /proc says, and an autoscaler follows the load, inside Slurm jobs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.e2e.site import Site, eventually, pod
+
+# The line behind `sleep` keeps the shell, and what it holds, alive.
+HOLD = "x=$(head -c 40000000 /dev/zero | tr '\\0' x); grep VmRSS /proc/1/status; sleep 600; :"
+BURN = "while :; do :; done"
+
+
+def top(site: Site, *args: str) -> list[list[str]]:
+    return [line.split() for line in site.kubectl("top", *args, "--no-headers").splitlines()]
+
+
+def uptime_and_cpu(site: Site, name: str) -> tuple[float, float]:
+    """The node's clock, and the CPU seconds of the container's first process, as /proc has them."""
+    script = "cat /proc/uptime /proc/1/stat"
+    text = site.kubectl("exec", name, "-c", "main", "--", "sh", "-c", script)
+    fields = text.rpartition(")")[2].split()
+    return float(text.split()[0]), (int(fields[11]) + int(fields[12])) / 100
+
+
+def test_top_agrees_with_proc(site: Site) -> None:
+    busy = pod("busy", "busybox", BURN, terminationGracePeriodSeconds=0)
+    holds = {"name": "holds", "image": "busybox", "command": ["sh", "-c", HOLD]}
+    busy["spec"]["containers"].append(holds)
+    site.apply(busy)
+    site.wait_phase("busy", "Running")
+    resident = eventually(
+        lambda: re.search(r"VmRSS:\s+(\d+) kB", site.kubectl("logs", "busy", "-c", "holds")),
+        "the memory is held",
+    )
+    held = int(resident.group(1)) / 1024
+    (began, used), (whole,) = uptime_and_cpu(site, "busy"), top(site, "pods")
+    found = {row[1]: row[2:] for row in top(site, "pods", "--containers", "--sort-by=memory")}
+    until, used_then = uptime_and_cpu(site, "busy")
+
+    assert list(found) == ["holds", "main"]
+    assert 0.9 * held <= int(found["holds"][1].removesuffix("Mi")) <= 1.3 * held + 4
+    cores = (used_then - used) / (until - began)
+    assert int(found["main"][0].removesuffix("m")) == pytest.approx(cores * 1000, rel=0.5)
+    assert int(whole[1].removesuffix("m")) >= int(found["main"][0].removesuffix("m"))
+    nodes = {row[0]: row for row in top(site, "nodes")}
+    assert nodes["main"][1] != "0m"
+    assert nodes["main"][2].endswith("%")

@@ -309,6 +309,7 @@ STORED = tuple(kind for kind in BUILT_IN if kind not in REVIEWS)
 _metrics = partial(Kind, "metrics.k8s.io", "v1beta1", verbs=("get", "list"))
 NODE_METRICS = _metrics("NodeMetrics", "nodes", CLUSTER, list_name="NodeMetricsList")
 POD_METRICS = _metrics("PodMetrics", "pods", NAMESPACED, list_name="PodMetricsList")
+COMPUTED = (NODE_METRICS, POD_METRICS)
 
 
 class Kinds:

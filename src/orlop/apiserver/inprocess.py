@@ -70,6 +70,8 @@ class InProcessApi:
 
     async def get_subresource(self, kind: Kind, key: Key, subresource: str) -> Obj:
         call = self._call(kind, key, subresource)
+        if subresource not in call.kind.subresources:
+            raise no_such_path()
         if subresource == "scale":
             return await get_scale(self._registry, call)
         return await _shown(call, get(self._registry, call))

@@ -35,6 +35,7 @@ def test_the_whole_of_a_planned_network():
             "stubs": {},
         },
         "host": {"allowOutside": False},
+        "policy": None,
     }
 
 

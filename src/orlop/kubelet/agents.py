@@ -23,6 +23,7 @@ from .pods import PodState
 PING_INTERVAL = 20.0
 SILENCE = 65.0  # three pings without an answer
 MAX_BUFFERED = 4 << 20  # bytes of a log that wait for its reader
+MAX_UNREAD = 8 << 20  # bytes that an agent does not read
 
 _HEADER = struct.Struct(FRAME_HEADER)
 _encoder = msgspec.json.Encoder()
@@ -147,6 +148,16 @@ class AgentConnection:
         if not self._writer.is_closing():
             payload = _encoder.encode(message)
             self._writer.write(_HEADER.pack(len(payload), 0) + payload)
+
+    def pass_on(self, payload: bytes) -> None:
+        """A message that is JSON already; an agent that does not read loses its line."""
+        if self._writer.is_closing():
+            return
+        if self._writer.transport.get_write_buffer_size() > MAX_UNREAD:
+            self._log.warning("an agent does not read", waiting=MAX_UNREAD)
+            self._writer.transport.abort()
+            return
+        self._writer.write(_HEADER.pack(len(payload), 0) + payload)
 
     def terminate(self, grace: float) -> None:
         self.tell({"type": "terminate", "grace": grace})

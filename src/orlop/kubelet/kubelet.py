@@ -38,6 +38,7 @@ from .health import EngineHealth
 from .host import endpoints, this_host
 from .journal import Record
 from .measurements import Measurements
+from .network import Network
 from .network_plan import ClusterNetwork, network_key
 from .nodes import Nodes
 from .plan import RUNTIMES, Site
@@ -95,6 +96,7 @@ class Kubelet:
         self._health = EngineHealth(self._clock)
         self._ranges = Ranges.of(settings.network)
         self._pods = Pods(paths, PodAddresses(self._ranges.pods))
+        self._network = Network(informers, self._pods, self._ranges)
         self._events = Events(Recorder(api, "kubelet", clock=self._clock))
         self._nodes = Nodes(
             api,
@@ -141,6 +143,7 @@ class Kubelet:
                 self._site(token_key),
                 token_key,
                 self._pods.addresses,
+                self._network.view.policy_of,
             ),
             Termination(api, engine, self._pods, self._writer, self._health, self._clock, self),
             self._writer,
@@ -198,10 +201,12 @@ class Kubelet:
                 self._group.create_task(self._events.run(), name="kubelet events")
                 self._group.create_task(self._nodes.run(host), name="kubelet nodes")
                 await self._recover()  # 3
+                await self._network.begin()
                 self._cached.subscribe(self._on_pod)
                 self._group.create_task(self._ticker.run(), name="kubelet ticker")
                 await self._work()  # 4
         finally:
+            self._network.stop()
             self._queue.close()
             await self._server.stop()
 
@@ -315,9 +320,10 @@ class Kubelet:
                 self._ticker.ask()
 
     def on_network(self, state: PodState, message: dict[str, Any]) -> None:
-        """Nobody answers yet."""
+        self._network.on_message(state, message)
 
     def on_silence(self, state: PodState) -> None:
+        self._network.on_silence(state)
         self._queue.add(state.uid)
         self._ticker.ask()
 

@@ -37,8 +37,13 @@ def has_own_network(pod: Obj) -> bool:
     return not pod["spec"].get("hostNetwork")
 
 
-def planned_network(pod: Obj, network: ClusterNetwork | None, pod_ip: str) -> Obj | None:
-    """`network` of the plan; None for a pod that has its node's."""
+def planned_network(
+    pod: Obj, network: ClusterNetwork | None, pod_ip: str, policy: Obj | None = None
+) -> Obj | None:
+    """`network` of the plan; None for a pod that has its node's.
+
+    `policy` is that of now, for a job that starts while the control plane is away.
+    """
     if network is None or not pod_ip or not has_own_network(pod):
         return None
     ranges = network.ranges
@@ -56,6 +61,7 @@ def planned_network(pod: Obj, network: ClusterNetwork | None, pod_ip: str) -> Ob
             "stubs": dict(network.stub_domains),
         },
         "host": {"allowOutside": network.allow_outside},
+        "policy": policy,
     }
 
 

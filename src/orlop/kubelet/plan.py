@@ -87,6 +87,7 @@ class Inputs:
     sources: Sources = field(default_factory=Sources)
     accounts: Mapping[str, Accounts] = field(default_factory=dict)
     pod_ip: str = ""  # empty: its node's
+    policy: Obj | None = None  # its NetworkPolicies as rules; None: it is open
     launcher: tuple[str, ...] = ()  # what stands before each container's command, e.g. mpiexec
 
 
@@ -126,7 +127,7 @@ def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
         "version": VERSION,
         "cluster": site.cluster,
         "pod": _pod(pod, site.domain),
-        "network": planned_network(pod, site.network, inputs.pod_ip),
+        "network": planned_network(pod, site.network, inputs.pod_ip, inputs.policy),
         "resolver": planned_resolver(pod, site.network),
         "kubelet": {
             "endpointFile": str(site.endpoint_file),

@@ -66,6 +66,7 @@ class Preparation:
     site: Site
     token_key: bytes
     addresses: PodAddresses
+    policy_of: Callable[[Obj], Obj | None]
 
     async def prepare(self, pod: Obj, state: PodState) -> None:
         """Make the pod's folder ready.
@@ -81,7 +82,13 @@ class Preparation:
         accounts = {name: _accounts(image) for name, image in images.items()}
         allocatable = self.nodes.allocatable(pod["spec"]["nodeName"])
         inputs = Inputs(
-            images, allocatable, sources, accounts, self._address(pod, state), mpi_launcher(pod)
+            images,
+            allocatable,
+            sources,
+            accounts,
+            pod_ip=self._address(pod, state),
+            policy=self.policy_of(pod),
+            launcher=mpi_launcher(pod),
         )
         plan = make_plan(pod, self.site, inputs)  # 3
         await asyncio.to_thread(state.folder.write, plan, agent_token(self.token_key, state.uid))

@@ -1,0 +1,191 @@
+"""Tells agents where everything is: what they ask, at once, and again whenever it changes.
+
+Made and run by the kubelet, which hands it what agents say of the network. Each key that somebody
+asked about is computed once for all who did, and passed on only where it differs from what was told
+last. It decides nothing about pods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from ..client.informer import Informers
+from ..log import logger
+from ..network.ranges import Ranges
+from .network_view import UNKNOWN, NetworkView, Place, Token
+from .pods import Pods, PodState
+
+BREATH = 3.0  # times what the last round took: telling never has more than a quarter of the time
+_POLICY = "policy"
+
+_encoder = msgspec.json.Encoder()
+log = logger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """A key that somebody asked about."""
+
+    key: str
+    tokens: list[Token]
+    askers: set[str] = field(default_factory=set)  # uids of pods
+    told: bytes = b""
+
+
+class Network:
+    """`on_message` and `on_silence` are the kubelet's; `begin` once all pods are known to it."""
+
+    def __init__(self, informers: Informers, pods: Pods, ranges: Ranges) -> None:
+        self._pods = pods
+        self.view = NetworkView(informers, pods, ranges, self._on_change)
+        self._entries: dict[str, _Entry] = {}
+        self._by_token: dict[Token, set[str]] = {}
+        self._asked: dict[str, set[str]] = {}  # by the asking pod's uid
+        self._dirty: set[Token] = set()
+        self._flush: asyncio.Handle | None = None
+        self._not_before = 0.0
+
+    async def begin(self) -> None:
+        """Answer from now on, also what was asked before."""
+        await self.view.begin()
+        for entry in list(self._entries.values()):
+            self._tell(entry)
+
+    def stop(self) -> None:
+        if self._flush is not None:
+            self._flush.cancel()
+
+    # What agents say
+
+    def on_message(self, state: PodState, message: dict[str, Any]) -> None:
+        match message["type"]:
+            case "net-ask":
+                self._ask(state, [str(key) for key in message["keys"]])
+            case "net-forget":
+                self._forget(state.uid, [_inner(state, str(key)) for key in message["keys"]])
+            case "net-state" | "net-listen" | "net-close":
+                self._place(state, message)
+
+    def on_silence(self, state: PodState) -> None:
+        """It asks again when it is back; where it is stays known."""
+        self._forget(state.uid, list(self._asked.get(state.uid, ())))
+
+    def _place(self, state: PodState, message: dict[str, Any]) -> None:
+        place = self.view.places.setdefault(state.uid, Place())
+        kind = message["type"]
+        if kind == "net-state":
+            place.tcp, place.udp = _ports(message.get("tcp")), _ports(message.get("udp"))
+        else:
+            ports = place.tcp if message["protocol"] == "tcp" else place.udp
+            port = str(int(message["port"]))
+            if kind == "net-listen":
+                ports[port] = int(message["real"])
+            else:
+                ports.pop(port, None)
+        place.address = str(message.get("address") or place.address)
+        place.notice = int(message.get("notice") or place.notice)
+        self.view.moved(state)
+
+    def _ask(self, state: PodState, keys: list[str]) -> None:
+        for asked in keys:
+            key = _inner(state, asked)
+            entry = self._entries.get(key)
+            if entry is None:
+                entry = self._entries[key] = _Entry(key, self.view.tokens(key))
+                for token in entry.tokens:
+                    self._by_token.setdefault(token, set()).add(key)
+            entry.askers.add(state.uid)
+            self._asked.setdefault(state.uid, set()).add(key)
+            payload = self._payload(entry)
+            if payload:
+                if payload != entry.told:
+                    self._pass_on(entry, payload)
+                else:
+                    self._send(state.uid, payload)
+
+    def _forget(self, uid: str, keys: Iterable[str]) -> None:
+        asked = self._asked.get(uid, set())
+        for key in keys:
+            asked.discard(key)
+            entry = self._entries.get(key)
+            if entry is None:
+                continue
+            entry.askers.discard(uid)
+            if not entry.askers:
+                del self._entries[key]
+                for token in entry.tokens:
+                    self._by_token[token].discard(key)
+                    if not self._by_token[token]:
+                        del self._by_token[token]
+        if not asked:
+            self._asked.pop(uid, None)
+
+    # What changes
+
+    def _on_change(self, tokens: set[Token]) -> None:
+        """Tell of it in this turn of the loop, unless telling has taken much of the time."""
+        known = {token for token in tokens if token in self._by_token}
+        if not known:
+            return
+        self._dirty |= known
+        if self._flush is None:
+            wait = self._not_before - time.monotonic()
+            loop = asyncio.get_running_loop()
+            self._flush = (
+                loop.call_later(wait, self._tell_changes)
+                if wait > 0
+                else (loop.call_soon(self._tell_changes))
+            )
+
+    def _tell_changes(self) -> None:
+        began = time.monotonic()
+        self._flush = None
+        tokens, self._dirty = self._dirty, set()
+        keys = {key for token in tokens for key in self._by_token.get(token, ())}
+        for key in keys:
+            self._tell(self._entries[key])
+        ended = time.monotonic()
+        self._not_before = ended + BREATH * (ended - began)
+
+    def _tell(self, entry: _Entry) -> None:
+        payload = self._payload(entry)
+        if payload and payload != entry.told:
+            self._pass_on(entry, payload)
+
+    def _payload(self, entry: _Entry) -> bytes:
+        """The message that tells of a key; empty while nothing can be told."""
+        try:
+            value = self.view.value(entry.key)
+        except Exception:
+            # An object that nobody thought of must not silence all others.
+            log.error("no answer about the network", key=entry.key, exc_info=True)
+            return b""
+        if value is UNKNOWN:
+            return b""
+        outer = _POLICY if entry.key.startswith("policy/") else entry.key
+        return _encoder.encode({"type": "net-tell", "key": outer, "value": value})
+
+    def _pass_on(self, entry: _Entry, payload: bytes) -> None:
+        entry.told = payload
+        for uid in list(entry.askers):
+            self._send(uid, payload)
+
+    def _send(self, uid: str, payload: bytes) -> None:
+        state = self._pods.get(uid)
+        if state is not None and state.connection is not None:
+            state.connection.pass_on(payload)
+
+
+def _inner(state: PodState, key: str) -> str:
+    """What differs from pod to pod is kept under the pod's own name."""
+    return f"policy/{state.uid}" if key == _POLICY else key
+
+
+def _ports(told: Any) -> dict[str, int]:
+    return {str(int(port)): int(real) for port, real in (told or {}).items()}

@@ -1,0 +1,171 @@
+"""Agents are told what they ask about, at once, and again when it changes; and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from orlop.api import kinds
+from orlop.api.objects import Key
+
+from .objects import running, started
+
+HERE = {"address": "10.77.0.1", "notice": 7}
+LISTEN = {"type": "net-listen", "protocol": "tcp", "port": 80, "real": 40123, **HERE}
+
+
+def a_service(name="web", **spec):
+    ports = [{"name": "http", "port": 80, "targetPort": 8080}]
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"ports": ports, **spec},
+    }
+
+
+def a_slice(*addresses, service="web", ready=True):
+    return {
+        "metadata": {
+            "name": f"{service}-1",
+            "namespace": "default",
+            "labels": {"kubernetes.io/service-name": service},
+        },
+        "addressType": "IPv4",
+        "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+        "endpoints": [{"addresses": [a], "conditions": {"ready": ready}} for a in addresses],
+    }
+
+
+async def told(agent, key):
+    """The next word about a key."""
+    while True:
+        message = await agent.hear("net-tell")
+        if message["key"] == key:
+            return message["value"]
+
+
+def ask(agent, *keys):
+    agent.tell({"type": "net-ask", "keys": list(keys)})
+
+
+async def a_running_pod(site, name="web", **fields):
+    """Its agent, and its address."""
+    await site.create(name, **fields)
+    agent = await site.agent(name)
+    await agent.say(started(), running())
+    pod = await site.until_phase("Running", name)
+    return agent, pod["status"]["podIP"]
+
+
+async def test_where_a_pod_is_is_told_when_its_agent_has_said_so(site):
+    agent, ip = await a_running_pod(site)
+    other, _ = await a_running_pod(site, "client")
+    ask(other, f"pod/{ip}", "pod/10.244.255.254")
+    assert await told(other, "pod/10.244.255.254") is None
+    agent.tell({"type": "net-state", "tcp": {}, "udp": {}, **HERE})
+    first = await told(other, f"pod/{ip}")
+    assert (first["address"], first["notice"], first["tcp"]) == ("10.77.0.1", 7, {})
+    agent.tell(LISTEN)
+    assert (await told(other, f"pod/{ip}"))["tcp"] == {"80": 40123}
+    agent.tell({"type": "net-close", "protocol": "tcp", "port": 80})
+    assert (await told(other, f"pod/{ip}"))["tcp"] == {}
+    await agent.hang_up()
+    await other.hang_up()
+
+
+async def test_a_service_is_told_with_its_endpoints_and_their_changes(site):
+    agent, _ = await a_running_pod(site)
+    made = await site.api.create(kinds.SERVICE, a_service())
+    ip = made["spec"]["clusterIP"]
+    ask(agent, f"svc/{ip}")
+    while (first := await told(agent, f"svc/{ip}")) is None:
+        pass
+    assert first["ports"][0]["endpoints"] == []
+    one = await site.api.create(kinds.ENDPOINT_SLICE, a_slice("10.244.0.8", "10.244.0.9"))
+    second = await told(agent, f"svc/{ip}")
+    assert [end[:2] for end in second["ports"][0]["endpoints"]] == [
+        ["10.244.0.8", 8080],
+        ["10.244.0.9", 8080],
+    ]
+    one["endpoints"][0]["conditions"]["ready"] = False
+    await site.api.update(kinds.ENDPOINT_SLICE, one)
+    third = await told(agent, f"svc/{ip}")
+    assert [end[0] for end in third["ports"][0]["endpoints"]] == ["10.244.0.9"]
+    await site.api.delete(kinds.SERVICE, Key("default", "web"))
+    assert await told(agent, f"svc/{ip}") is None
+    await agent.hang_up()
+
+
+async def test_a_pod_that_has_ended_is_nowhere(site):
+    agent, ip = await a_running_pod(site)
+    other, _ = await a_running_pod(site, "client")
+    agent.tell(LISTEN)
+    ask(other, f"pod/{ip}")
+    assert await told(other, f"pod/{ip}") is not None
+    await agent.say({"type": "finished", "phase": "Succeeded"})
+    await site.until_phase("Succeeded")
+    while await told(other, f"pod/{ip}") is not None:
+        pass
+    await agent.hang_up()
+    await other.hang_up()
+
+
+async def test_what_was_forgotten_is_not_told_any_more(site):
+    agent, _ = await a_running_pod(site)
+    ask(agent, "name/a.default.svc.cluster.local", "name/b.default.svc.cluster.local")
+    assert await told(agent, "name/b.default.svc.cluster.local") is None
+    agent.tell({"type": "net-forget", "keys": ["name/a.default.svc.cluster.local"]})
+    await site.api.create(kinds.SERVICE, a_service("a"))
+    await site.api.create(kinds.SERVICE, a_service("b"))
+    message = await agent.hear("net-tell")
+    assert message["key"] == "name/b.default.svc.cluster.local"
+    await agent.hang_up()
+
+
+async def test_a_policy_is_told_to_the_pods_it_selects(site):
+    agent, _ = await a_running_pod(site)
+    ask(agent, "policy")
+    assert await told(agent, "policy") is None
+    policy = {
+        "metadata": {"name": "shut", "namespace": "default"},
+        "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
+    }
+    await site.api.create(kinds.NETWORK_POLICY, policy)
+    assert await told(agent, "policy") == {"ingress": [], "egress": []}
+    await site.api.delete(kinds.NETWORK_POLICY, Key("default", "shut"))
+    assert await told(agent, "policy") is None
+    await agent.hang_up()
+
+
+async def test_peers_are_told_with_the_labels_of_their_namespace(site):
+    agent, ip = await a_running_pod(site)
+    ask(agent, f"peer/{ip}")
+    peer = await told(agent, f"peer/{ip}")
+    assert peer["namespace"] == "default"
+    patch = {"metadata": {"labels": {"team": "a"}}}
+    await site.api.patch(kinds.NAMESPACE, Key("", "default"), patch)
+    assert (await told(agent, f"peer/{ip}"))["namespaceLabels"]["team"] == "a"
+    await agent.hang_up()
+
+
+async def test_pods_of_one_cluster_have_different_addresses_also_after_a_restart(site):
+    agent, first = await a_running_pod(site)
+    await agent.hang_up()
+    await site.stop()
+    await site.start()
+    other, second = await a_running_pod(site, "other")
+    await other.hang_up()
+    assert first != second
+    assert (await site.pod())["status"]["podIP"] == first
+
+
+async def test_the_plan_has_the_policy_of_the_day(site):
+    policy = {
+        "metadata": {"name": "shut", "namespace": "default"},
+        "spec": {"podSelector": {}, "policyTypes": ["Egress"]},
+    }
+    await site.api.create(kinds.NETWORK_POLICY, policy)
+    await asyncio.sleep(0.1)
+    await site.create()
+    await site.submitted()
+    plan = json.loads((site.folder() / "plan.json").read_text())
+    assert plan["network"]["policy"] == {"egress": []}

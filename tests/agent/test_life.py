@@ -6,21 +6,20 @@ import itertools
 
 import pytest
 
-from orlop.agent.life import (
+from orlop.agent.happenings import (
     Begin,
     Exited,
     Finish,
-    Life,
     NotStarted,
-    PodSpec,
     Record,
     Signal,
-    Spec,
     Start,
     Started,
     Terminate,
     Tick,
 )
+from orlop.agent.life import Life, PodSpec
+from orlop.agent.member import Spec
 
 KILL, TERM, QUIT = 9, 15, 3
 

@@ -161,7 +161,7 @@ def test_a_launcher_that_stays_is_running_once_the_stub_has_become(play, fifo):
 
 
 def test_the_first_process_of_one_that_stays_is_its_child(play, fifo):
-    story = play("printf S > $1/status; sleep 9 & wait", status=fifo)
+    story = play("sleep 9 & printf S > $1/status; wait", status=fifo)
     run = story.until(is_started)
     assert run.pid != run.launcher
     with open(f"/proc/{run.pid}/stat") as file:

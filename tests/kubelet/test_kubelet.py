@@ -298,11 +298,11 @@ async def test_what_cannot_be_run_is_refused_and_what_is_not_done_is_named(site)
         lambda pod: waiting(pod).get("reason") == "CreateContainerConfigError", "bad"
     )
     assert "privileged containers cannot be had" in waiting(pod)["message"]
-    probe = {"tcpSocket": {"port": 80}}
-    await site.create("probed", a_container(command=["true"], livenessProbe=probe))
-    await site.submitted("probed")
-    [event] = await eventually(lambda: _with_reason(site, "Unsupported", "probed"))
-    assert 'spec.containers["main"].livenessProbe' in event[2]
+    context = {"seLinuxOptions": {"level": "s0"}}
+    await site.create("labelled", a_container(command=["true"], securityContext=context))
+    await site.submitted("labelled")
+    [event] = await eventually(lambda: _with_reason(site, "Unsupported", "labelled"))
+    assert 'spec.containers["main"].securityContext.seLinuxOptions' in event[2]
 
 
 async def test_mpi_flags_of_earlier_systems_start_the_container_by_mpiexec(site):

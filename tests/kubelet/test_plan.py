@@ -247,9 +247,9 @@ def test_what_cannot_be_run_is_refused_with_all_its_reasons():
 
 
 def test_what_is_merely_not_done_yet_is_listed():
-    words = check(a_pod(a_container(livenessProbe={"exec": {}}), subdomain="s"))
+    words = check(a_pod(a_container(securityContext={"seLinuxOptions": {"a": 1}}), subdomain="s"))
     assert [text.partition(":")[0] for text in words] == [
-        'spec.containers["main"].livenessProbe',
+        'spec.containers["main"].securityContext.seLinuxOptions',
         "spec.subdomain",
     ]
 

@@ -136,6 +136,12 @@ class Execs:
         if command.pid in self._running:
             self._hang_up(command)
 
+    def kill(self, command: Exec) -> None:
+        """Its time is over; what it has begun goes with it."""
+        command.is_hung_up = True
+        if command.pid in self._running:
+            _signal(command.pid, signal.SIGKILL)
+
     def _hang_up(self, command: Exec) -> None:
         command.kill_at = self._now() + HANG_UP_TIME
         _signal(command.pid, signal.SIGHUP)
@@ -145,9 +151,9 @@ class Execs:
         times = [c.kill_at for c in self._running.values() if c.kill_at is not None]
         return min(times) if times else None
 
-    def tick(self) -> None:
+    def tick(self, now: float) -> None:
         for command in self._running.values():
-            if command.kill_at is not None and self._now() >= command.kill_at:
+            if command.kill_at is not None and now >= command.kill_at:
                 command.kill_at = None
                 _signal(command.pid, signal.SIGKILL)
 

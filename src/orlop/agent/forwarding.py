@@ -1,7 +1,7 @@
 """A connection to a port of the pod, which for now is a port of its node's loopback.
 
-One session of `sessions`, in the uplink's thread. It tries 127.0.0.1, then ::1, and passes bytes
-both ways until both have ended; it never waits.
+One session of `sessions`, in the uplink's thread. It tries what `reach` answers, of which probes
+ask the same, and passes bytes both ways until both have ended; it never waits.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .link import Link
 
-HOSTS = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 CONNECT_TIME = 5.0
+
+
+def reach(port: int) -> list[tuple[int, tuple[str, int]]]:
+    """Where a port of the pod may listen, as families and addresses, in the order to try."""
+    return [(socket.AF_INET, ("127.0.0.1", port)), (socket.AF_INET6, ("::1", port))]
 
 
 class Forward:
     def __init__(self, link: Link, number: int, port: int) -> None:
-        self._link, self.number, self._port = link, number, port
-        self._left = list(HOSTS)
+        self._link, self.number = link, number
+        self._left = reach(port)
         self._socket: socket.socket | None = None
         self._stream: Stream | None = None
         self._error = ""
@@ -37,11 +41,11 @@ class Forward:
         self._drop_socket()
         if not self._left:
             return
-        family, host = self._left.pop(0)
+        family, address = self._left.pop(0)
         try:
             self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
             self._give_up_at = time.monotonic() + CONNECT_TIME
-            code = self._socket.connect_ex((host, self._port))
+            code = self._socket.connect_ex(address)
         except (OSError, OverflowError) as error:
             code = getattr(error, "errno", None) or errno.EINVAL
         if code not in (0, errno.EINPROGRESS):

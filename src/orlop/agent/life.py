@@ -1,18 +1,35 @@
 """The life of a pod on its node, without any I/O: events in, actions out.
 
 The supervisor tells it what happened (`observe`) and does what it answers; `next_deadline` says
-when it wants to be woken. Init containers in order, then the containers, restarts by policy with
-back-off, the active deadline, termination with grace, the phase at the end. Times are the
-caller's; it reads no clock.
+when it wants to be woken. Init containers in order, sidecars among them, then the containers;
+restarts by policy with back-off, probes and hooks, the active deadline, termination with grace and
+in order, the phase at the end. Times are the caller's; it reads no clock.
 """
 
 from __future__ import annotations
 
+from . import happenings
+from .happenings import Finish, Record, RunHook, Signal, Start, Watch
 from .lean import signal, value
+from .member import (
+    BACK_OFF,
+    ENDED,
+    HOOKING,
+    POST_START,
+    READINESS,
+    RUNNING,
+    STARTING,
+    STARTUP,
+    WAITING,
+    Member,
+    Spec,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Union
+    from typing import Any
+
+    from .happenings import Action, Event
 
 # As pkg/kubelet: MaxContainerBackOff and containerBackOffPeriod; a container that lasted twice
 # the maximum starts afresh (client-go/util/flowcontrol: hasExpired).
@@ -20,88 +37,9 @@ BACK_OFF_START = 10.0
 BACK_OFF_MAX = 300.0
 BACK_OFF_RESET = 2 * BACK_OFF_MAX
 KILL_AGAIN = 5.0  # a KILL that met a container just being started is repeated
-
-WAITING, STARTING, RUNNING, BACK_OFF, ENDED = "waiting", "starting", "running", "backoff", "ended"
-
-
-@value
-class Begin:
-    """The sandbox is ready."""
-
-
-@value
-class Started:
-    container: str
-
-
-@value
-class NotStarted:
-    """The runtime refused; its own words."""
-
-    container: str
-    message: str
-
-
-@value
-class Exited:
-    container: str
-    code: int  # 128 + signal if a signal ended it
-    signal: int = 0
-    is_oom: bool = False
-    message: str = ""
-
-
-@value
-class Terminate:
-    """End the pod; `why` is deleted, signal or deadline. May come again with less grace."""
-
-    why: str
-    grace: float
-
-
-@value
-class Tick:
-    """Time has passed."""
-
-
-@value
-class Start:
-    container: str
-    restart: int
-
-
-@value
-class Signal:
-    container: str
-    number: int
-
-
-@value
-class Record:
-    """To be written to the journal."""
-
-    fields: dict[str, Any]
-
-
-@value
-class Finish:
-    """The pod is over; the agent exits with `code`."""
-
-    code: int
-
-
-if TYPE_CHECKING:
-    Event = Union[Begin, Started, NotStarted, Exited, Terminate, Tick]
-    Action = Union[Start, Signal, Record, Finish]
-
-
-@value
-class Spec:
-    """What Life needs to know of one container."""
-
-    name: str
-    init: bool = False
-    stop_signal: int = int(signal.SIGTERM)
+# From the stop signal to KILL where a hook, or the containers that go first, took all of the
+# grace. As pkg/kubelet/kuberuntime: minimumGracePeriodInSeconds.
+LAST_GRACE = 2.0
 
 
 @value
@@ -113,29 +51,6 @@ class PodSpec:
     active_since: float = 0.0  # when it first was, over all its restarts by the engine
 
 
-class Member:
-    """One container's state."""
-
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
-        self.state = WAITING
-        self.restart = 0
-        self.started_at = 0.0
-        self.code: int | None = None  # of the last run
-        self.delay = 0.0
-        self.delayed_at = 0.0  # when `delay` was last raised
-        self.retry_at = 0.0
-        self.kill_at: float | None = None
-
-    @property
-    def is_alive(self) -> bool:
-        return self.state in (STARTING, RUNNING)
-
-    @property
-    def has_succeeded(self) -> bool:
-        return self.state == ENDED and self.code == 0
-
-
 class Life:
     """The state machine; feed it Begin first."""
 
@@ -143,6 +58,7 @@ class Life:
         self.pod = pod
         self.members = {spec.name: Member(spec) for spec in specs}
         self.terminating = ""  # why
+        self.is_winding_down = False  # the containers have ended, and the sidecars are to
         self.is_finished = False
         self._actions: list[Action] = []
 
@@ -152,7 +68,12 @@ class Life:
 
     @property
     def mains(self) -> list[Member]:
-        return [member for member in self.members.values() if not member.spec.init]
+        members = self.members.values()
+        return [m for m in members if not m.spec.init and not m.spec.ephemeral]
+
+    @property
+    def is_ending(self) -> bool:
+        return bool(self.terminating) or self.is_winding_down
 
     def remember(self, records: list[dict[str, Any]]) -> None:
         """Take over restart counts and ends from earlier runs of this job, which was requeued.
@@ -181,7 +102,7 @@ class Life:
             self._record(member, "terminated", startedAt=record["startedAt"], **fields)
         member.code = record.get("exitCode")
         is_lost = record["state"] == "running" or record["interrupted"]
-        if member.spec.init or is_lost or self._restarts(member):
+        if member.spec.init or is_lost or member.restarts(self.pod.restart_policy):
             member.restart += 1
         else:
             member.state = ENDED
@@ -203,33 +124,51 @@ class Life:
             return None
         times = [m.kill_at for m in self.members.values() if m.is_alive and m.kill_at is not None]
         times += [m.retry_at for m in self.members.values() if m.state == BACK_OFF]
-        if self.pod.deadline and not self.terminating:
+        if self.pod.deadline and not self.is_ending:
             times.append(self.pod.active_since + self.pod.deadline)
         return min(times, default=None)
 
-    # Events
+    # Events: containers
 
-    def _begin(self, event: Begin, now: float) -> None:
+    def _begin(self, event: happenings.Begin, now: float) -> None:
         if self.inits:
             for member in self.mains:
                 if member.state == WAITING:
                     self._record(member, "waiting", reason="PodInitializing")
 
-    def _started(self, event: Started, now: float) -> None:
-        member = self.members[event.container]
-        member.state, member.started_at = RUNNING, now
-        self._record(member, "running", startedAt=now)
-        self._event("Normal", "Started", f"Started container {member.spec.name}", member)
-        if self.terminating:  # it was asked to stop before there was anything to signal
-            self._signal(member, now)
+    def _add(self, event: happenings.Add, now: float) -> None:
+        if event.spec.name not in self.members and not self.is_ending:
+            self.members[event.spec.name] = Member(event.spec)
 
-    def _not_started(self, event: NotStarted, now: float) -> None:
+    def _started(self, event: happenings.Started, now: float) -> None:
+        member = self.members[event.container]
+        member.started_at = now
+        self._event("Normal", "Started", f"Started container {member.spec.name}", member)
+        if POST_START in member.spec.hooks and not member.is_stopping:
+            member.state = HOOKING
+            self._actions.append(RunHook(member.spec.name, member.restart, POST_START))
+        else:
+            self._run(member, now)
+
+    def _run(self, member: Member, now: float) -> None:
+        """It runs, and its hook is done: now it may be probed, or asked to stop."""
+        probes = member.spec.probes
+        member.state = RUNNING
+        if STARTUP not in probes:
+            member.has_started = member.was_started = True
+            member.is_ready = READINESS not in probes
+        self._record(member, "running", startedAt=member.started_at, **member.health)
+        if probes and not member.is_stopping:
+            self._actions.append(Watch(member.spec.name, member.restart, member.started_at))
+        self._signal_if_due(member, now)  # it was asked to before there was anything to signal
+
+    def _not_started(self, event: happenings.NotStarted, now: float) -> None:
         member = self.members[event.container]
         self._event("Warning", "Failed", f"Error: {event.message}", member)
         fields = {"reason": "StartError", "message": event.message, "exitCode": 128}
         self._ended(member, now, 128, {**fields, "startedAt": now})
 
-    def _exited(self, event: Exited, now: float) -> None:
+    def _exited(self, event: happenings.Exited, now: float) -> None:
         member = self.members[event.container]
         reason = "Completed" if event.code == 0 else "Error"
         fields: dict[str, Any] = {"reason": "OOMKilled" if event.is_oom else reason}
@@ -242,18 +181,67 @@ class Life:
         self._ended(member, now, event.code, fields)
 
     def _ended(self, member: Member, now: float, code: int, fields: dict[str, Any]) -> None:
-        member.code, member.kill_at = code, None
+        member.code = code
+        restarts = not self.is_ending and member.restarts(self.pod.restart_policy)
+        member.begin_run()
         self._record(member, "terminated", **fields, finishedAt=now)
-        if self.terminating or not self._restarts(member):
-            member.state = ENDED
-        else:
+        if restarts:
             self._back_off(member, now)
+        else:
+            member.state = ENDED
 
-    def _terminate(self, event: Terminate, now: float) -> None:
-        if self.terminating:
+    # Events: probes and hooks
+
+    def _probed(self, event: happenings.Probed, now: float) -> None:
+        member = self.members[event.container]
+        if member.state != RUNNING or member.restart != event.restart:
+            return  # of a run that is over
+        if event.probe == READINESS:
+            member.is_ready = event.is_good
+            self._record_health(member)
+        elif not event.is_good:
+            self._fail(member, event.probe, now)
+        elif event.probe == STARTUP:
+            member.has_started = member.was_started = True
+            member.is_ready = READINESS not in member.spec.probes
+            self._record_health(member)
+
+    def _fail(self, member: Member, probe: str, now: float) -> None:
+        """As computePodActions and computeInitContainerActions of pkg/kubelet/kuberuntime."""
+        if member.is_stopping:
+            return
+        member.is_unhealthy = True
+        who = "Init container" if member.spec.init else "Container"
+        words = f"{who} {member.spec.name} failed {probe} probe"
+        if not member.spec.init and member.restarts(self.pod.restart_policy):
+            words += ", will be restarted"
+        grace = member.spec.probes[probe]
+        self._stop(member, self.pod.grace if grace < 0 else grace, now, words)
+
+    def _hooked(self, event: happenings.Hooked, now: float) -> None:
+        member = self.members[event.container]
+        if not member.is_alive or member.restart != event.restart:
+            return
+        is_start = event.hook == POST_START
+        if event.error and not member.is_signalled:
+            word = "PostStartHook" if is_start else "PreStopHook"
+            self._event("Warning", f"Failed{word}", f"{word} failed: {event.error}", member)
+        if not is_start:
+            member.has_hook_run = True
+            self._signal_if_due(member, now)
+        elif member.state == HOOKING and not member.is_stopping:
+            if event.error:
+                self._stop(member, self.pod.grace, now, "FailedPostStartHook")
+            else:
+                self._run(member, now)
+
+    # Events: the end
+
+    def _terminate(self, event: happenings.Terminate, now: float) -> None:
+        if self.is_ending:
             for member in self.members.values():
-                if member.is_alive and member.kill_at is not None:
-                    member.kill_at = min(member.kill_at, now + event.grace)
+                if member.is_alive:
+                    member.shorten(now, event.grace)
         else:
             self._begin_termination(event.why, event.grace, now)
         self._kill_overdue(now)
@@ -261,19 +249,18 @@ class Life:
     def _begin_termination(self, why: str, grace: float, now: float) -> None:
         self.terminating = why
         self._actions.append(Record({"type": "terminating", "why": why, "grace": grace}))
+        self._stop_all(grace, now)
+
+    def _stop_all(self, grace: float, now: float) -> None:
         for member in self.members.values():
             if member.is_alive:
-                member.kill_at = now + grace
-                name = member.spec.name
-                self._event("Normal", "Killing", f"Stopping container {name}", member)
-                if member.state == RUNNING and grace > 0:
-                    self._signal(member, now)
+                self._stop(member, grace, now)
             else:
                 member.state = ENDED
 
-    def _tick(self, event: Tick, now: float) -> None:
+    def _tick(self, event: happenings.Tick, now: float) -> None:
         limit = self.pod.active_since + self.pod.deadline if self.pod.deadline else now + 1
-        if now >= limit and not self.terminating:
+        if now >= limit and not self.is_ending:
             self._begin_termination("deadline", self.pod.grace, now)
         self._kill_overdue(now)
         for member in self.members.values():
@@ -281,12 +268,6 @@ class Life:
                 member.state = WAITING
 
     # Parts
-
-    def _restarts(self, member: Member) -> bool:
-        """Whether the policy gives a container that has ended another run."""
-        if self.pod.restart_policy == "Never":
-            return False
-        return member.code != 0 or (self.pod.restart_policy == "Always" and not member.spec.init)
 
     def _back_off(self, member: Member, now: float) -> None:
         """As kubelet's doBackOff: the first restart is at once, the following wait longer."""
@@ -307,44 +288,85 @@ class Life:
             text = f"Back-off restarting failed container {name} in pod {self.pod.title}"
             self._event("Warning", "BackOff", text, member)
 
+    def _stop(self, member: Member, grace: float, now: float, words: str = "") -> None:
+        """Hook, stop signal, KILL: each in its turn, and all within the grace."""
+        if member.is_stopping:
+            member.shorten(now, grace)
+            return
+        member.begin_stop(now, grace)
+        name = member.spec.name
+        self._event("Normal", "Killing", words or f"Stopping container {name}", member)
+        if not member.has_hook_run:
+            self._actions.append(RunHook(name, member.restart, "preStop"))
+        self._signal_if_due(member, now)
+
+    def _signal_if_due(self, member: Member, now: float) -> None:
+        is_running = member.state in (HOOKING, RUNNING) and member.is_stopping
+        if not is_running or member.is_signalled or not member.has_hook_run:
+            return
+        if not self._must_wait(member):
+            self._signal(member)
+
+    def _signal(self, member: Member) -> None:
+        member.is_signalled = True
+        self._actions.append(Signal(member.spec.name, member.spec.stop_signal))
+
+    def _must_wait(self, member: Member) -> bool:
+        """Sidecars end after the containers, the last of them first.
+
+        As pkg/kubelet/kuberuntime/kuberuntime_termination_order.go.
+        """
+        if not member.spec.is_sidecar or not self.is_ending:
+            return False
+        inits = self.inits
+        later = [m for m in inits[inits.index(member) + 1 :] if m.spec.is_sidecar]
+        return any(m.is_alive for m in [*self.mains, *later])
+
     def _kill_overdue(self, now: float) -> None:
         for member in self.members.values():
             if member.is_alive and member.kill_at is not None and now >= member.kill_at:
-                self._actions.append(Signal(member.spec.name, int(signal.SIGKILL)))
-                member.kill_at = now + KILL_AGAIN
-
-    def _signal(self, member: Member, now: float) -> None:
-        is_overdue = member.kill_at is not None and now >= member.kill_at
-        number = int(signal.SIGKILL) if is_overdue else member.spec.stop_signal
-        self._actions.append(Signal(member.spec.name, number))
+                if member.is_signalled or member.state == STARTING:
+                    self._actions.append(Signal(member.spec.name, int(signal.SIGKILL)))
+                    member.kill_at = now + KILL_AGAIN
+                else:
+                    self._signal(member)
+                    member.kill_at = now + LAST_GRACE
 
     def _advance(self, now: float) -> None:
         """Start what may start now; finish when nothing is left to do."""
-        if self._is_over():
-            self._finish()
-        elif not self.terminating:
-            for member in self._due():
-                member.state = STARTING
-                self._actions.append(Start(member.spec.name, member.restart))
+        if not self.is_ending and self._is_done():
+            self.is_winding_down = True
+            self._stop_all(self.pod.grace, now)
+        if self.is_ending:
+            for member in self.members.values():
+                self._signal_if_due(member, now)
+            if not any(member.is_alive for member in self.members.values()):
+                self._finish()
+            return
+        for member in self._due():
+            member.state = STARTING
+            self._actions.append(Start(member.spec.name, member.restart))
 
     def _due(self) -> list[Member]:
+        members = self.members.values()
+        due = [m for m in members if m.spec.ephemeral and m.state == WAITING]
         for member in self.inits:
-            if not member.has_succeeded:
-                return [member] if member.state == WAITING else []
-        return [member for member in self.mains if member.state == WAITING]
+            is_past = member.was_started if member.spec.is_sidecar else member.has_succeeded
+            if member.state == WAITING:
+                due.append(member)
+            if not is_past:
+                return due
+        return due + [member for member in self.mains if member.state == WAITING]
 
-    def _is_over(self) -> bool:
-        if self.terminating or self._failed_init() is not None:
-            return not any(member.is_alive for member in self.members.values())
-        return all(member.state == ENDED for member in self.mains)
-
-    def _failed_init(self) -> Member | None:
-        ended = (m for m in self.inits if m.state == ENDED and m.code != 0)
-        return next(ended, None)
+    def _is_done(self) -> bool:
+        """Whether no container has anything left to do; sidecars and ephemeral ones may."""
+        failed = (m for m in self.inits if m.state == ENDED and m.code != 0)
+        return any(failed) or all(member.state == ENDED for member in self.mains)
 
     def _finish(self) -> None:
         self.is_finished = True
-        failed = [m for m in self.members.values() if m.code != 0]
+        counted = [*(m for m in self.inits if not m.spec.is_sidecar), *self.mains]
+        failed = [m for m in counted if m.code != 0]
         phase, reason, message = "Failed" if failed else "Succeeded", "", ""
         if self.terminating == "deadline":
             phase, reason = "Failed", "DeadlineExceeded"
@@ -360,18 +382,25 @@ class Life:
         head = {"type": "container", "name": member.spec.name, "init": member.spec.init}
         self._actions.append(Record({**head, "restart": member.restart, "state": state, **fields}))
 
+    def _record_health(self, member: Member) -> None:
+        head = {"type": "health", "name": member.spec.name, "restart": member.restart}
+        self._actions.append(Record({**head, **member.health}))
+
     def _event(self, kind: str, reason: str, message: str, member: Member) -> None:
         fields = {"type": "event", "kind": kind, "reason": reason, "message": message}
         self._actions.append(Record({**fields, "container": member.spec.name}))
 
 
 _HANDLERS: dict[type, Any] = {
-    Begin: Life._begin,
-    Started: Life._started,
-    NotStarted: Life._not_started,
-    Exited: Life._exited,
-    Terminate: Life._terminate,
-    Tick: Life._tick,
+    happenings.Begin: Life._begin,
+    happenings.Add: Life._add,
+    happenings.Started: Life._started,
+    happenings.NotStarted: Life._not_started,
+    happenings.Exited: Life._exited,
+    happenings.Probed: Life._probed,
+    happenings.Hooked: Life._hooked,
+    happenings.Terminate: Life._terminate,
+    happenings.Tick: Life._tick,
 }
 
 

@@ -178,8 +178,7 @@ def _life(course: Course) -> life.Life:
     title = f"{pod.name}_{pod.namespace}({pod.uid})"
     since = active_since(course.journal.records) or time.time()
     spec = life.PodSpec(title, pod.restart_policy, pod.grace, pod.deadline, since)
-    specs = [life.Spec(c.name, c.init, c.stop_signal) for c in course.plan.containers]
-    machine = life.Life(spec, specs)
+    machine = life.Life(spec, [container.spec() for container in course.plan.containers])
     machine.remember(course.journal.records)
     return machine
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from ..wellknown import HOST_IP_MARK, HOST_IPS_MARK
 from .addresses import own_addresses
 from .lean import dumps, loads, signal, value
+from .member import Rule, Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 VERSION = 1
@@ -54,6 +56,31 @@ class Container:
     message_path: str
     message_policy: str
     stop_signal: int
+    restart_policy: str = ""  # its own; Always of an init container: it stays, a sidecar
+    restart_rules: Sequence[dict[str, Any]] = ()
+    probes: Mapping[str, dict[str, Any]] = {}  # startup, liveness, readiness: as the pod has them
+    hooks: Mapping[str, dict[str, Any]] = {}  # postStart, preStop
+    ephemeral: bool = False
+    target: str = ""  # the container whose processes an ephemeral one sees
+
+    def spec(self) -> Spec:
+        """What the pod's life needs to know of it."""
+        rules = [Rule(r["exitCodes"]["operator"], r["exitCodes"]["values"])
+                 for r in self.restart_rules]  # fmt: skip
+        graces = {
+            kind: float(probe.get("terminationGracePeriodSeconds") or -1)
+            for kind, probe in self.probes.items()
+        }
+        return Spec(
+            self.name,
+            self.init,
+            self.stop_signal,
+            self.restart_policy,
+            rules,
+            graces,
+            tuple(self.hooks),
+            self.ephemeral,
+        )
 
 
 @value
@@ -157,7 +184,18 @@ def _container(raw: dict[str, Any], init: bool) -> Container:
         message_path=raw.get("terminationMessagePath") or "/dev/termination-log",
         message_policy=raw.get("terminationMessagePolicy") or "File",
         stop_signal=signal_number(raw.get("stopSignal") or ""),
+        restart_policy=raw.get("restartPolicy") or "",
+        restart_rules=raw.get("restartPolicyRules") or (),
+        probes=raw.get("probes") or {},
+        hooks=raw.get("hooks") or {},
+        ephemeral=bool(raw.get("ephemeral")),
+        target=raw.get("target") or "",
     )
+
+
+def added_container(raw: dict[str, Any]) -> Container:
+    """A container that the kubelet adds to a running pod; raises KeyError where it is none."""
+    return _container({**raw, "ephemeral": True}, False)
 
 
 def _user(raw: dict[str, Any] | None) -> User | None:

@@ -12,9 +12,10 @@ import select
 import time
 
 from .. import wellknown
-from . import life
+from . import happenings
 from .journal import Journal
 from .lean import signal
+from .life import Life
 from .plan import Plan
 from .process import children
 from .run import Run
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from .checks import Checks, Outcome
     from .execs import Execs
+    from .probing import Prober
 
 JOURNAL_RETRY = 1.0  # seconds between attempts to write to a full disk
 JOURNAL_RETRIES = 5  # at the end of the pod, when all else is done
@@ -44,7 +47,7 @@ class Clock:
 
 class Supervisor:
     def __init__(
-        self, plan: Plan, machine: life.Life, journal: Journal, workshop: Workshop, folder: str
+        self, plan: Plan, machine: Life, journal: Journal, workshop: Workshop, folder: str
     ) -> None:
         self._plan, self._life, self._journal = plan, machine, journal
         self._workshop, self._folder = workshop, folder
@@ -55,17 +58,20 @@ class Supervisor:
         self._poll = select.poll()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._poll.register(self._wake_read, select.POLLIN)
-        self._inbox: list[life.Event] = []
+        self._inbox: list[happenings.Event] = []
         self._grace = plan.pod.grace  # what a signal of the engine's leaves of it
         self._exit_code: int | None = None
         self._calls: list[Callable[[], None]] = []
+        self._watches: dict[int, Callable[[], object]] = {}  # descriptor -> what reads it
+        self._checks: Checks | None = None
+        self._prober: Prober | None = None
         self.execs: Execs | None = None  # until the line home is there, nobody can ask for one
         self.on_records: Callable[[], None] = lambda: None
         self.on_log: Callable[[], None] = lambda: None
 
     # From outside
 
-    def post(self, event: life.Event) -> None:
+    def post(self, event: happenings.Event) -> None:
         """Hand over an event from another thread."""
         self._inbox.append(event)
         self._wake()
@@ -94,6 +100,15 @@ class Supervisor:
         run = self._runs.get(name)
         return run is not None and run.box.restart == restart
 
+    def watch(self, fd: int, read: Callable[[], object]) -> None:
+        """Call `read` whenever a descriptor has something, until it is not watched any more."""
+        self._watches[fd] = read
+        self._poll.register(fd, select.POLLIN)
+
+    def unwatch(self, fd: int) -> None:
+        if self._watches.pop(fd, None) is not None:
+            self._poll.unregister(fd)
+
     def watch_signals(self, kill_wait: float) -> None:
         """`kill_wait`: seconds from the engine's TERM to its KILL; 0 where it is not known."""
         grace = self._plan.pod.grace
@@ -104,7 +119,7 @@ class Supervisor:
             signal.signal(number, self._on_terminate)
 
     def _on_terminate(self, *_: object) -> None:
-        self._inbox.append(life.Terminate("signal", self._grace))
+        self._inbox.append(happenings.Terminate("signal", self._grace))
 
     def record(self, fields: dict[str, Any]) -> None:
         """Add to the journal; durable with the next turn."""
@@ -114,8 +129,8 @@ class Supervisor:
 
     def begin(self, started: Callable[[], dict[str, Any]]) -> None:
         """Start what comes first; the journal's opening record is made while that starts."""
-        actions = self._life.observe(life.Begin(), self.now())
-        starts = [action for action in actions if isinstance(action, life.Start)]
+        actions = self._life.observe(happenings.Begin(), self.now())
+        starts = [action for action in actions if isinstance(action, happenings.Start)]
         for start in starts:
             self._act(start)
         self.record(started())
@@ -148,11 +163,14 @@ class Supervisor:
             self._observe(self._inbox.pop(0))
         while self._calls:
             self._calls.pop(0)()
-        if self.execs is not None:
-            self.execs.tick()
+        for each in (self.execs, self._checks, self._prober):
+            if each is not None:
+                each.tick(self.now())
+        while self._inbox:  # what checks have just found
+            self._observe(self._inbox.pop(0))
         deadline = self._life.next_deadline()
         if deadline is not None and self.now() >= deadline:
-            self._observe(life.Tick())
+            self._observe(happenings.Tick())
         self._flush()
 
     def _let_go(self) -> None:
@@ -165,8 +183,8 @@ class Supervisor:
     def _timeout(self) -> int | None:
         """Milliseconds until something is due."""
         times = [run.drain_until for run in self._runs.values()]
-        if self.execs is not None:
-            times.append(self.execs.next_deadline())
+        timed = (self.execs, self._checks, self._prober)
+        times += [each.next_deadline() for each in timed if each is not None]
         due = [when for when in (*times, self._life.next_deadline()) if when is not None]
         if self._journal.is_behind:
             due.append(self.now() + JOURNAL_RETRY)
@@ -177,6 +195,9 @@ class Supervisor:
     def _on_readable(self, fd: int) -> None:
         if fd == self._wake_read:
             os.read(fd, 4096)
+            return
+        if fd in self._watches:
+            self._watches[fd]()
             return
         run = next((run for run in self._runs.values() if run.owns(fd)), None)
         if run is not None:  # not closed by what came before it in this turn
@@ -189,17 +210,21 @@ class Supervisor:
 
     # What Life wants
 
-    def _observe(self, event: life.Event) -> None:
+    def _observe(self, event: happenings.Event) -> None:
         for action in self._life.observe(event, self.now()):
             self._act(action)
 
-    def _act(self, action: life.Action) -> None:
-        if isinstance(action, life.Record):
+    def _act(self, action: happenings.Action) -> None:
+        if isinstance(action, happenings.Record):
             self.record(action.fields)
-        elif isinstance(action, life.Start):
+        elif isinstance(action, happenings.Start):
             self._start(action.container, action.restart)
-        elif isinstance(action, life.Signal):
+        elif isinstance(action, happenings.Signal):
             self._signal(action.container, action.number)
+        elif isinstance(action, happenings.Watch):
+            self._begin_probes(action)
+        elif isinstance(action, happenings.RunHook):
+            self._begin_hook(action)
         else:
             self._exit_code = action.code
 
@@ -210,7 +235,7 @@ class Supervisor:
             prepared = self._workshop.prepare(self._containers[name], restart)
             self._runs[name] = Run(prepared, log, self._poll)
         except (VolumeError, OSError) as error:
-            self._inbox.append(life.NotStarted(name, str(error)))
+            self._inbox.append(happenings.NotStarted(name, str(error)))
 
     def _signal(self, name: str, number: int) -> None:
         run = self._runs.get(name)
@@ -220,6 +245,36 @@ class Supervisor:
                 os.kill(pid, number)
             except ProcessLookupError:
                 pass
+
+    def _begin_probes(self, wish: happenings.Watch) -> None:
+        from .probing import Prober  # a pod without probes does not pay for them
+
+        if self._prober is None:
+            self._prober = Prober(self, self._have_checks(), lambda: self._life.is_ending)
+        probes = self._containers[wish.container].probes
+        self._prober.watch(wish.container, wish.restart, wish.since, probes)
+
+    def _begin_hook(self, wish: happenings.RunHook) -> None:
+        def done(outcome: Outcome) -> None:
+            is_good = outcome.result in ("success", "warning")
+            error = "" if is_good else outcome.cause or outcome.words
+            self.post(happenings.Hooked(wish.container, wish.restart, wish.hook, error))
+
+        action = {**self._containers[wish.container].hooks[wish.hook], "hook": True}
+        self._have_checks().begin(wish.container, action, None, done)
+
+    def _have_checks(self) -> Checks:
+        if self._checks is None:
+            from .checks import Checks
+
+            self._checks = Checks(self)
+        return self._checks
+
+    def _drop_checks(self, name: str) -> None:
+        if self._prober is not None:
+            self._prober.drop(name)
+        if self._checks is not None:
+            self._checks.drop(name)
 
     # What happens
 
@@ -255,17 +310,18 @@ class Supervisor:
         """Tell Life what has become of a run since it was last told."""
         if run.pid and not run.is_told:
             run.is_told = True
-            self._observe(life.Started(run.name))
+            self._observe(happenings.Started(run.name))
         if run.refusal is not None:
             self._end(run)
-            self._observe(life.NotStarted(run.name, run.refusal))
+            self._observe(happenings.NotStarted(run.name, run.refusal))
         elif run.is_over:
             code, number, is_oom = run.exit()
             message = run.message(code)
             self._end(run)
-            self._observe(life.Exited(run.name, code, number, is_oom, message))
+            self._observe(happenings.Exited(run.name, code, number, is_oom, message))
 
     def _end(self, run: Run) -> None:
+        self._drop_checks(run.name)
         run.close()  # its log too, before the uplink learns that no more comes
         del self._runs[run.name]
         self._workshop.discard(run.box)

@@ -15,9 +15,9 @@ import time
 from .. import wellknown
 from .addresses import endpoints_in
 from .frames import Broken
+from .happenings import Terminate
 from .journal import Journal
 from .lean import dumps, loads, value
-from .life import Terminate
 from .logs import LogReader
 from .plan import Plan
 from .relay import Relay

@@ -71,9 +71,11 @@ def initialized(pod: Obj, init_statuses: list[Obj], phase: str, *, mains_began: 
     """As pkg/kubelet/status/generate.go: GeneratePodInitializedCondition."""
     if phase == "Succeeded":
         return condition("Initialized", True, "PodCompleted")
-    ready = {status["name"] for status in init_statuses if status["ready"]}
-    names = [container["name"] for container in pod["spec"].get("initContainers") or []]
-    missing = [name for name in names if name not in ready]
+    done = {s["name"] for s in init_statuses if s["ready"] or s.get("started")}
+    ready = {s["name"] for s in init_statuses if s["ready"]}
+    inits = pod["spec"].get("initContainers") or []
+    # A sidecar need only have started.
+    missing = [c["name"] for c in inits if c["name"] not in (done if _stays(c) else ready)]
     if missing and not mains_began:
         words = f"containers with incomplete status: [{' '.join(missing)}]"
         return condition("Initialized", False, "ContainersNotInitialized", words)
@@ -86,12 +88,17 @@ def containers_ready(pod: Obj, statuses: list[Obj], phase: str) -> Obj:
         reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
         return condition("ContainersReady", False, reason)
     ready = {status["name"] for status in statuses if status["ready"]}
-    names = [container["name"] for container in pod["spec"]["containers"]]
+    sidecars = [c for c in pod["spec"].get("initContainers") or [] if _stays(c)]
+    names = [container["name"] for container in [*sidecars, *pod["spec"]["containers"]]]
     unready = [name for name in names if name not in ready]
     if unready:
         words = f"containers with unready status: [{' '.join(unready)}]"
         return condition("ContainersReady", False, "ContainersNotReady", words)
     return condition("ContainersReady", True)
+
+
+def _stays(container: Obj) -> bool:
+    return container.get("restartPolicy") == "Always"
 
 
 def ready(pod: Obj, of_containers: Obj) -> Obj:

@@ -56,6 +56,11 @@ def container_statuses(scene: Scene) -> list[Obj]:
     ]
 
 
+def is_sidecar(container: Obj) -> bool:
+    """Whether an init container stays, and counts as the others do."""
+    return container.get("restartPolicy") == "Always"
+
+
 def container_id(pod: Obj, journal: Journal, name: str, restart: int) -> str:
     """`crun://<pod uid>.<container>.<run>`: the runtime, and a name that is never used again."""
     runtime = (
@@ -77,8 +82,8 @@ def _status(scene: Scene, spec: Obj, *, is_init: bool) -> Obj:
         "name": name,
         "image": image.name,
         "imageID": image.id,
-        "ready": succeeded if is_init else is_running,
-        "started": is_running,
+        "ready": succeeded if is_init and not is_sidecar(spec) else is_running and known.is_ready,
+        "started": is_running and known.is_started,
         "restartCount": known.restart,
         "state": _state(scene, current, spec, is_init=is_init),
         "lastState": _terminated(scene, ended) if ended is not None else {},

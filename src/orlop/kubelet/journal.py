@@ -40,6 +40,9 @@ class Record(msgspec.Struct, frozen=True):
     finishedAt: float | None = None
     exitCode: int | None = None
     signal: int | None = None
+    # container that runs, and health
+    started: bool = True
+    ready: bool = True
     # event
     kind: str = ""
     container: str = ""
@@ -73,6 +76,9 @@ class Container:
     restart: int = 0
     current: Record | None = None
     ended: Record | None = None  # of the run before the present one, or of the present if over
+    # What its probes say of the present run; without any, that it runs is enough.
+    is_started: bool = False
+    is_ready: bool = False
 
     def apply(self, record: Record) -> None:
         # A waiting container is counted by the agent as the run to come, by Kubernetes as the last.
@@ -81,6 +87,13 @@ class Container:
         if self.current is not None and self.current.state == "terminated":
             self.ended = self.current
         self.current = record
+        self.on_health(record)
+
+    def on_health(self, record: Record) -> None:
+        is_running = self.current is not None and self.current.state == "running"
+        if self.current is not None and self.current.restart == record.restart:
+            self.is_started = is_running and record.started
+            self.is_ready = is_running and record.ready
 
     def interrupt(self, when: float) -> None:
         """Its job began anew: what it was doing is over, and how it would have ended unknown."""
@@ -89,6 +102,7 @@ class Container:
         elif self.current is not None and self.current.state == "terminated":
             self.ended = self.current
         self.current = None
+        self.is_started = self.is_ready = False
 
 
 _INTERRUPTED = "The container was lost when its job was requeued"
@@ -135,6 +149,8 @@ class Journal:
             case "container" if record.state in ("waiting", "running", "terminated"):
                 known = self.containers.setdefault(record.name, Container(record.name))
                 known.apply(record)
+            case "health" if record.name in self.containers:
+                self.containers[record.name].on_health(record)
             case "condition" if record.condition:
                 self.conditions[record.condition] = record
             case "terminating":

@@ -23,6 +23,7 @@ from ..wellknown import (
 from .downward import Allocatable, with_addresses
 from .environment import container_variables, service_variables, with_image
 from .expansion import expand
+from .handlers import planned_handlers
 from .network_plan import ClusterNetwork, planned_network, planned_resolver
 from .refusal import Refusal
 from .sources import Sources
@@ -249,6 +250,7 @@ def _planned(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
         "terminationMessagePath": container.get("terminationMessagePath") or "/dev/termination-log",
         "terminationMessagePolicy": container.get("terminationMessagePolicy") or "File",
         "stopSignal": (container.get("lifecycle") or {}).get("stopSignal") or image.stop_signal,
+        **planned_handlers(container),
     }
 
 

@@ -193,7 +193,7 @@ def _conditions(
     now: float,
 ) -> list[Obj]:
     began = any("waiting" not in status["state"] for status in mains)
-    of_containers = conditions.containers_ready(pod, mains, phase)
+    of_containers = conditions.containers_ready(pod, [*inits, *mains], phase)
     wanted = [
         condition("PodReadyToStartContainers", observed.has_begun and ending is None),
         conditions.initialized(pod, inits, phase, mains_began=began),

@@ -138,22 +138,11 @@ _CONTAINER: Table = {
             "hostIP": _warn("not applied"),
         }
     ),
-    "livenessProbe": _warn("not run yet: a container that hangs is not restarted"),
-    "readinessProbe": _warn("not run yet: a container counts as ready as soon as it runs"),
-    "startupProbe": _warn("not run yet: a container counts as started as soon as it runs"),
-    "lifecycle": Nested(
-        {
-            "postStart": _refuse("hooks after the start of a container are not run yet"),
-            "preStop": _warn("not run yet: the container is sent its stop signal at once"),
-            "stopSignal": MET,
-        }
-    ),
+    **_all_met("livenessProbe", "readinessProbe", "startupProbe"),
+    "lifecycle": Nested(_all_met("postStart", "preStop", "stopSignal")),
     "resizePolicy": MET,  # of interest only where resources change, and those of a job never do
     "resources": Nested(_RESOURCES),
-    "restartPolicy": _refuse(
-        "restart policies of single containers (sidecars) are not supported yet"
-    ),
-    "restartPolicyRules": _refuse("restart rules of single containers are not supported yet"),
+    **_all_met("restartPolicy", "restartPolicyRules"),
     "securityContext": Nested(_SECURITY),
     "volumeDevices": _refuse("block devices cannot be had without a volume of that kind"),
     "volumeMounts": Nested(_MOUNT),

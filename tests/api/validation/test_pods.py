@@ -22,6 +22,14 @@ def with_spec(**change: Any) -> Obj:
     return merged(POD, {"spec": change})
 
 
+RULES = "spec.containers[0].restartPolicyRules"
+
+
+def with_rules(rule: Obj, policy: str | None = "Never") -> Obj:
+    container = {"name": "c", "image": "x", "restartPolicyRules": [rule]}
+    return with_spec(containers=[container | ({"restartPolicy": policy} if policy else {})])
+
+
 def with_volume(**source: Any) -> Obj:
     return with_spec(volumes=[{"name": "v", **source}])
 
@@ -409,10 +417,39 @@ CONTAINERS: list[tuple[Obj, list[str]]] = [
         ],
     ),
     (
-        with_spec(initContainers=[{"name": "i", "image": "x", "restartPolicy": "Never"}]),
+        with_spec(initContainers=[{"name": "i", "image": "x", "restartPolicy": "Sometimes"}]),
         [
-            'spec.initContainers[0].restartPolicy: Unsupported value: "Never": supported values: '
-            '"Always"'
+            'spec.initContainers[0].restartPolicy: Unsupported value: "Sometimes": supported '
+            'values: "Always", "Never", "OnFailure"'
+        ],
+    ),
+    (with_spec(initContainers=[{"name": "i", "image": "x", "restartPolicy": "Never"}]), []),
+    (
+        with_rules({"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}),
+        [],
+    ),
+    (
+        with_rules({"action": "Stop"}),
+        [
+            f'{RULES}[0].action: Unsupported value: "Stop": supported values: "Restart"',
+            f"{RULES}[0].exitCodes: Required value: must be specified",
+        ],
+    ),
+    (
+        with_rules({"action": "Restart", "exitCodes": {"operator": "Near", "values": []}}),
+        [
+            f'{RULES}[0].exitCodes.operator: Unsupported value: "Near": supported values: "In", '
+            '"NotIn"',
+            f"{RULES}[0].exitCodes.values: Invalid value: 0: must have between 1 and 255 items",
+        ],
+    ),
+    (
+        with_rules(
+            {"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}, policy=None
+        ),
+        [
+            "spec.containers[0].restartPolicy: Required value: must specify restartPolicy when "
+            "restart rules are used"
         ],
     ),
 ]

@@ -28,6 +28,8 @@ from .volumes import field_ref, relative_path, resource_field_ref
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_RESTART_POLICIES = ("Always", "Never", "OnFailure")
+_MAX_RESTART_RULES, _MAX_EXIT_CODES = 20, 255
 _MESSAGE_POLICIES = ("FallbackToLogsOnError", "File")
 _SCHEMES = ("HTTP", "HTTPS")
 _ENV_FIELD_PATHS = (
@@ -44,6 +46,12 @@ _ENV_FIELD_PATHS = (
 _ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _PROBE_SOURCES = ("exec", "httpGet", "tcpSocket", "grpc")
 _HOOK_SOURCES = ("exec", "httpGet", "tcpSocket", "sleep")
+# As pkg/apis/core/validation: allowedEphemeralContainerFields.
+_EPHEMERAL_FIELDS = (
+    "name", "image", "command", "args", "workingDir", "envFrom", "env", "volumeMounts",
+    "volumeDevices", "terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy",
+    "securityContext", "stdin", "stdinOnce", "tty", "targetContainerName",
+)  # fmt: skip
 _PROBE_NUMBERS = (
     "initialDelaySeconds",
     "timeoutSeconds",
@@ -77,10 +85,7 @@ def init_containers(field: str, items: list[Obj], pod: Surroundings) -> Errors:
     errors: Errors = []
     for index, container in enumerate(items):
         at = f"{field}[{index}]"
-        policy = container.get("restartPolicy")
-        if policy is not None and policy != "Always":
-            errors.append(not_supported(f"{at}.restartPolicy", policy, ("Always",)))
-        if policy == "Always":
+        if container.get("restartPolicy") == "Always":
             errors += _running(at, container, pod)  # a sidecar: as any other
             continue
         errors += _common(at, container, pod)
@@ -91,6 +96,31 @@ def init_containers(field: str, items: list[Obj], pod: Surroundings) -> Errors:
             for name in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
             if name in container
         ]
+    return errors
+
+
+def ephemeral_containers(field: str, items: list[Obj], pod: Surroundings) -> Errors:
+    """Containers added to a running pod: without what a service would need."""
+    detail = "cannot be set for an Ephemeral Container"
+    others = frozenset(pod.names)
+    errors: Errors = []
+    for index, container in enumerate(items):
+        at = f"{field}[{index}]"
+        errors += _common(at, container, pod)
+        errors += [
+            forbidden(f"{at}.{name}", detail)
+            for name, value in container.items()
+            if name not in _EPHEMERAL_FIELDS and value
+        ]
+        for number, mount in enumerate(container.get("volumeMounts") or ()):
+            errors += [
+                forbidden(f"{at}.volumeMounts[{number}].{name}", detail)
+                for name in ("subPath", "subPathExpr")
+                if mount.get(name)
+            ]
+        target = container.get("targetContainerName")
+        if target and target not in others:
+            errors.append(not_found(f"{at}.targetContainerName", target))
     return errors
 
 
@@ -111,6 +141,7 @@ def _common(at: str, container: Obj, pod: Surroundings) -> Errors:
     errors += one_of(f"{at}.imagePullPolicy", container.get("imagePullPolicy"), _PULL_POLICIES)
     policy = container.get("terminationMessagePolicy")
     errors += one_of(f"{at}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
+    errors += _restarts(at, container)
     if container.get("ports"):
         errors += _ports(f"{at}.ports", container["ports"])
     for index, variable in enumerate(container.get("env") or ()):
@@ -123,6 +154,39 @@ def _common(at: str, container: Obj, pod: Surroundings) -> Errors:
     errors += resources.requirements(f"{at}.resources", container.get("resources"))
     if container.get("securityContext"):
         errors += security_context(f"{at}.securityContext", container["securityContext"])
+    return errors
+
+
+def _restarts(at: str, container: Obj) -> Errors:
+    """A container's own restart policy, and its rules for exit codes."""
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
+    errors: Errors = []
+    if policy is not None and policy not in _RESTART_POLICIES:
+        errors.append(not_supported(f"{at}.restartPolicy", policy, _RESTART_POLICIES))
+    if rules and policy is None:
+        detail = "must specify restartPolicy when restart rules are used"
+        errors.append(required(f"{at}.restartPolicy", detail))
+    if len(rules) > _MAX_RESTART_RULES:
+        detail = f"must have at most {_MAX_RESTART_RULES} items"
+        errors.append(bad_value(f"{at}.restartPolicyRules", len(rules), detail))
+    for index, rule in enumerate(rules):
+        errors += _restart_rule(f"{at}.restartPolicyRules[{index}]", rule)
+    return errors
+
+
+def _restart_rule(field: str, rule: Obj) -> Errors:
+    action, codes = rule.get("action", ""), rule.get("exitCodes")
+    errors: Errors = []
+    if action != "Restart":
+        errors.append(not_supported(f"{field}.action", action, ("Restart",)))
+    if codes is None:
+        return [*errors, required(f"{field}.exitCodes", "must be specified")]
+    operator, values = codes.get("operator", ""), codes.get("values") or ()
+    if operator not in ("In", "NotIn"):
+        errors.append(not_supported(f"{field}.exitCodes.operator", operator, ("In", "NotIn")))
+    if not 0 < len(values) <= _MAX_EXIT_CODES:
+        detail = f"must have between 1 and {_MAX_EXIT_CODES} items"
+        errors.append(bad_value(f"{field}.exitCodes.values", len(values), detail))
     return errors
 
 

@@ -74,12 +74,7 @@ def template(field: str, obj: Obj) -> Errors:
 
 def pod_spec(field: str, spec: Obj) -> Errors:
     errors = volumes(f"{field}.volumes", spec["volumes"]) if spec.get("volumes") else []
-    surroundings = containers.Surroundings(
-        volumes={volume.get("name", ""): volume for volume in spec.get("volumes") or ()},
-        names=set(),
-        host_network=bool(spec.get("hostNetwork")),
-        host_ports=set(),
-    )
+    surroundings = _surroundings(spec)
     errors += containers.containers(
         f"{field}.containers", spec.get("containers") or [], surroundings
     )
@@ -97,6 +92,15 @@ def pod_spec(field: str, spec: Obj) -> Errors:
     if spec.get("securityContext"):
         errors += containers.run_as(f"{field}.securityContext", spec["securityContext"])
     return errors
+
+
+def _surroundings(spec: Obj) -> containers.Surroundings:
+    return containers.Surroundings(
+        volumes={volume.get("name", ""): volume for volume in spec.get("volumes") or ()},
+        names=set(),
+        host_network=bool(spec.get("hostNetwork")),
+        host_ports=set(),
+    )
 
 
 def _times(field: str, spec: Obj) -> Errors:
@@ -211,6 +215,25 @@ def validate_update(new: Obj, old: Obj) -> Errors:
     if _without_mutable(spec, former) != _without_mutable(former, former):
         errors.append(forbidden("spec", _FIXED))
     return errors
+
+
+def validate_ephemeral_update(new: Obj, old: Obj) -> Errors:
+    """Ephemeral containers are added; none is removed or changed."""
+    field = "spec.ephemeralContainers"
+    spec, former = new["spec"], old["spec"].get("ephemeralContainers") or []
+    wanted = spec.get("ephemeralContainers") or []
+    by_name = {container.get("name"): container for container in wanted}
+    errors: Errors = []
+    for container in former:
+        kept = by_name.get(container["name"])
+        if kept != container:
+            what = "removed" if kept is None else "changed"
+            words = f'existing ephemeral containers "{container["name"]}" may not be {what}'
+            errors.append(forbidden(field, words))
+    surroundings = _surroundings(spec)
+    for group in ("containers", "initContainers"):
+        surroundings.names |= {container["name"] for container in spec.get(group) or ()}
+    return errors + containers.ephemeral_containers(field, wanted, surroundings)
 
 
 def _deadline_update(new: int | None, old: int | None) -> Errors:

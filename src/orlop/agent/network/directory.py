@@ -60,12 +60,14 @@ class Directory:
         self._planned = Policy(planned) if planned else None
         self._changed = threading.Condition()
         self._is_connected = False
+        self._since = time.monotonic()  # connected, or not
         self._known: dict[str, Any] = {}
         self._used: dict[str, float] = {}  # key -> when it was last of use
         self._version: dict[str, int] = {}  # key -> how often it was told
         self._sticky: dict[tuple[str, str, int], tuple[tuple[str, int], float]] = {}
         self._address, self._notice = "", 0
         self._listens: dict[tuple[str, int], int] = {}
+        self.before_waiting: Callable[[], None] = lambda: None  # called by whoever must wait
 
     # What is asked, by CIDR
 
@@ -103,10 +105,21 @@ class Directory:
             raise Refused(f"{ip} does not listen at {protocol} port {port}")
         return str(pod["address"]), int(real), int(pod.get("notice") or 0)
 
-    def name(self, name: str, patience: float | None = None) -> dict[str, Any] | None:
+    def name(self, name: str) -> dict[str, Any] | None:
         """What DNS says of a name of the cluster; None: there is none. Raises Unknown."""
-        found: dict[str, Any] | None = self._answer(f"name/{name}", patience)
+        is_away = not self._is_connected and time.monotonic() - self._since > self._patience
+        # A resolver tries many names: none of them should wait long for a kubelet that is away.
+        found: dict[str, Any] | None = self._answer(f"name/{name}", 0.0 if is_away else None)
         return found
+
+    def peek(self, key: str) -> tuple[bool, Any]:
+        """Whether something is known of a key, and what; never asks."""
+        found = self._known.get(key, self)
+        return found is not self, found
+
+    def is_still(self, key: str, told: Any) -> bool:
+        """Whether what we were told of a key is still that very answer."""
+        return self._known.get(key, self) is told
 
     def allows(self, direction: str, protocol: str, peer_ip: str, port: int) -> bool:
         """Whether NetworkPolicy lets us connect to the peer's port, or the peer to ours.
@@ -158,6 +171,7 @@ class Directory:
             return self._known[key]
         except KeyError:
             pass
+        self.before_waiting()
         until = now + (self._patience if patience is None else patience)
         with self._changed:
             self._ask(key)
@@ -169,6 +183,7 @@ class Directory:
 
     def _fresh(self, key: str) -> Any:
         """The answer as the kubelet has it now; as last known where it is away."""
+        self.before_waiting()
         with self._changed:
             if not self._is_connected:
                 return self._known.get(key)
@@ -209,7 +224,7 @@ class Directory:
                 self._say_all()
         elif kind == "net-disconnected":
             with self._changed:
-                self._is_connected = False
+                self._is_connected, self._since = False, time.monotonic()
 
     def _on_tell(self, key: str, told: Any) -> None:
         if key.startswith("svc/"):

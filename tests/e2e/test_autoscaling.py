@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -48,3 +49,52 @@ def test_top_agrees_with_proc(site: Site) -> None:
     nodes = {row[0]: row for row in top(site, "nodes")}
     assert nodes["main"][1] != "0m"
     assert nodes["main"][2].endswith("%")
+
+
+# About a third of a core while the file is there.
+LOAD = """
+while :; do
+  i=0; while [ -e /flag/load ] && [ $i -lt 4000 ]; do i=$((i+1)); done
+  sleep 0.05
+done
+"""
+
+
+def test_an_autoscaler_goes_from_one_to_four_and_back_on_real_load(site: Site) -> None:
+    flag = site.cluster.home / f"flag-{site.namespace}"
+    site.run("mkdir", str(flag))
+    site.run("touch", str(flag / "load"))
+    main = {
+        "name": "main",
+        "image": "busybox",
+        "command": ["sh", "-c", LOAD],
+        "resources": {"requests": {"cpu": "100m"}},
+        "volumeMounts": [{"name": "flag", "mountPath": "/flag"}],
+    }
+    volume = {"name": "flag", "hostPath": {"path": str(flag)}}
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [main], "volumes": [volume], "terminationGracePeriodSeconds": 0},
+    }
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    head = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
+    site.apply({**head, "spec": spec})
+    site.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    site.kubectl("autoscale", "deployment", "web", "--cpu-percent=50", "--min=1", "--max=4")
+    at_once = {"stabilizationWindowSeconds": 0}
+    change = json.dumps({"spec": {"behavior": {"scaleDown": at_once}}})
+    site.kubectl("patch", "hpa", "web", "--type=merge", "-p", change)
+
+    def jobs() -> int:
+        return len(site.squeue("%i", "-t", "running"))
+
+    eventually(lambda: jobs() == 4, "four jobs carry the load", 60)
+    row = site.kubectl("get", "hpa", "web", "--no-headers").split()
+    assert row[1] == "Deployment/web"
+    site.run("rm", str(flag / "load"))
+    eventually(lambda: jobs() == 1, "one job is enough", 60)
+    said = site.kubectl("describe", "hpa", "web")
+    assert "New size: 4; reason: cpu resource utilization" in said
+    assert "New size: 1; reason: All metrics below target" in said
+    assert "the HPA was able to successfully calculate a replica count" in said
+    site.kubectl("delete", "hpa,deployment", "web")

@@ -149,6 +149,7 @@ class ControlPlane:
                     self.paths.cluster_uid.read_text().strip(),
                     in_namespace,
                 ),
+                autoscaling=self.settings.autoscaling,
             )
             scheduler = Scheduler(_client(server, "system:kube-scheduler"), informers)
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}

@@ -18,6 +18,7 @@ from ..client.informer import Informers
 from ..client.workqueue import Backoff
 from ..jwt import SigningKey
 from ..log import logger
+from ..settings import AutoscalingSettings
 from .clusterrole_aggregation import ClusterRoleAggregation
 from .cronjob import CronJobs
 from .csr_signing import CsrSigning, Sign
@@ -29,6 +30,7 @@ from .ephemeral_volume import EphemeralVolumes
 from .event_ttl import EventTtl
 from .folder_provisioner import FolderDeleter, FolderProvisioner, Folders
 from .garbage_collector import GarbageCollector
+from .horizontal_pod_autoscaler import HorizontalPodAutoscalers
 from .job import Jobs
 from .namespace import Namespaces
 from .persistentvolume import Volumes
@@ -71,6 +73,7 @@ class ControllerManager:
         sign: Sign | None = None,
         folders: Folders | None = None,
         kinds: Iterable[Kind] = STORED,
+        autoscaling: AutoscalingSettings | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
@@ -98,6 +101,9 @@ class ControllerManager:
                 EventTtl,
             )
         ]
+        controllers.append(
+            HorizontalPodAutoscalers(api, informers, clock=self._clock, settings=autoscaling)
+        )
         controllers.append(Namespaces(api, informers, clock=self._clock, kinds=every))
         if folders:
             controllers += [

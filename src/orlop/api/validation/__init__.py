@@ -11,7 +11,18 @@ from collections.abc import Callable
 
 from ..kinds import Kind
 from ..objects import Obj
-from . import cluster, core, definitions, jobs, metadata, pods, services, webhooks, workloads
+from . import (
+    autoscaling,
+    cluster,
+    core,
+    definitions,
+    jobs,
+    metadata,
+    pods,
+    services,
+    webhooks,
+    workloads,
+)
 from .errors import Errors, FieldError, invalid
 
 __all__ = [
@@ -78,7 +89,7 @@ _CHECKS: dict[tuple[str, str], Callable[[Obj], Errors]] = {
     ("batch", "CronJob"): jobs.cron_job,
     ("events.k8s.io", "Event"): core.new_event,
     ("discovery.k8s.io", "EndpointSlice"): services.endpoint_slice,
-    ("autoscaling", "HorizontalPodAutoscaler"): cluster.horizontal_pod_autoscaler,
+    ("autoscaling", "HorizontalPodAutoscaler"): autoscaling.horizontal_pod_autoscaler,
     ("policy", "PodDisruptionBudget"): cluster.pod_disruption_budget,
     ("networking.k8s.io", "Ingress"): cluster.ingress,
     ("networking.k8s.io", "NetworkPolicy"): cluster.network_policy,

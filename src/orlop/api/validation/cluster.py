@@ -130,25 +130,6 @@ def pod_disruption_budget(obj: Obj) -> Errors:
     return errors + label_selector("spec.selector", spec.get("selector"))
 
 
-def horizontal_pod_autoscaler(obj: Obj) -> Errors:
-    spec = obj.get("spec") or {}
-    low, high = spec.get("minReplicas", 1), spec.get("maxReplicas", 0)
-    errors: Errors = []
-    if low < 1:
-        detail = "must be greater than or equal to 1"
-        errors.append(bad_value("spec.minReplicas", low, detail))
-    if high < 1:
-        errors.append(bad_value("spec.maxReplicas", high, "must be greater than 0"))
-    elif high < low:
-        detail = "must be greater than or equal to `minReplicas`"
-        errors.append(bad_value("spec.maxReplicas", high, detail))
-    target = spec.get("scaleTargetRef") or {}
-    errors += [
-        required(f"spec.scaleTargetRef.{key}") for key in ("kind", "name") if not target.get(key)
-    ]
-    return errors
-
-
 def network_policy(obj: Obj) -> Errors:
     spec = obj.get("spec") or {}
     errors = label_selector("spec.podSelector", spec.get("podSelector"))

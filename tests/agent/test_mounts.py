@@ -203,3 +203,29 @@ def test_where_no_overlay_can_be_had_the_image_is_copied(run_pod, stage):
     )
     assert pod.lines() == ["wrote", "0"], pod.records()
     assert not (image / "written").exists()
+
+
+def test_a_volume_over_its_limit_ends_the_pod_in_upstreams_words(run_pod, runtime):
+    pod = run_pod(
+        mounted("head -c 3000000 /dev/zero > /v/big; sleep 60", ("v", "/v", {})),
+        runtime=runtime,
+        volumes=[{**EMPTY, "sizeLimit": 1 << 20, "limit": "1Mi"}],
+    )
+    last = pod.records()[-1]
+    words = 'Usage of EmptyDir volume "v" exceeds the limit "1Mi". '
+    assert (last["phase"], last["reason"], last["message"]) == ("Failed", "Evicted", words)
+    assert [record["reason"] for record in pod.records("event")].count("Evicted") == 1
+
+
+def test_a_folder_of_a_claim_keeps_what_a_pod_wrote(run_pod, folder, runtime):
+    give(folder, "orlop-test")
+    data = folder / "claim" / "data"
+    data.mkdir(parents=True)
+    for path in (data.parent, data):
+        give(path, "orlop-test")
+    claim = {"name": "v", "kind": "folder", "path": str(data)}
+    run_pod(mounted("echo kept > /v/note", ("v", "/v", {})), runtime=runtime, volumes=[claim])
+    again = {**claim, "readOnly": True}
+    script = "cat /v/note; touch /v/x 2>/dev/null || echo read-only"
+    pod = run_pod(mounted(script, ("v", "/v", {})), runtime=runtime, volumes=[again])
+    assert pod.lines() == ["kept", "read-only"]

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import socket
 
 import pytest
 
 from orlop.agent.plan import Container, Mount
-from orlop.agent.volumes import Bind, VolumeError, Volumes, absolute, remove_tree, write_files
+from orlop.agent.volumes import (
+    Bind,
+    VolumeError,
+    Volumes,
+    absolute,
+    give_to_group,
+    remove_tree,
+    write_files,
+)
 
 from .pods import files
 
@@ -143,6 +152,17 @@ def test_a_sub_path_may_be_a_file(volumes, tmp_path):
     assert bind.source == str(tmp_path / "data/file")
 
 
+@pytest.mark.parametrize("sub_path", ["inner", "inner/below", "up/real", "a/b"])
+def test_a_sub_path_may_lead_over_links_inside_its_volume(volumes, sub_path):
+    made = volumes({"name": "v", "kind": "emptyDir"})
+    path = made.path("v")
+    os.makedirs(f"{path}/real/below")
+    os.symlink("real", f"{path}/inner")
+    os.symlink("real/..", f"{path}/up")
+    (bind,) = made.binds(with_mounts(("v", "/p", False, sub_path)), "")
+    assert os.path.realpath(bind.source) == os.path.realpath(f"{path}/{sub_path}")
+
+
 @pytest.mark.parametrize("sub_path", ["../x", "a/../../x", "link", "link/below"])
 def test_a_sub_path_never_leaves_its_volume(volumes, sub_path):
     made = volumes({"name": "v", "kind": "emptyDir"})
@@ -181,8 +201,69 @@ def test_a_mount_of_no_volume_is_refused(volumes):
 
 
 def test_a_volume_of_another_kind_is_refused(volumes):
-    with pytest.raises(VolumeError, match="no volume of kind 'nfs'"):
-        volumes({"name": "v", "kind": "nfs"})
+    with pytest.raises(VolumeError, match="no volume of kind 'iscsi'"):
+        volumes({"name": "v", "kind": "iscsi"})
+
+
+def test_an_export_that_is_not_mounted_here_is_refused_with_a_remedy(volumes):
+    with pytest.raises(VolumeError, match=r"filer:/x is not mounted on .* ask the site"):
+        volumes({"name": "v", "kind": "nfs", "server": "filer", "path": "/x"})
+
+
+def test_an_image_is_mounted_as_it_is_and_read_only(volumes, tmp_path):
+    (tmp_path / "root/models").mkdir(parents=True)
+    made = volumes({"name": "v", "kind": "image", "path": str(tmp_path / "root")})
+    (bind,) = made.binds(with_mounts(("v", "/m", False, "models")), "")
+    assert bind == Bind(str(tmp_path / "root/models"), "/m", True)
+    with pytest.raises(VolumeError, match="No such file"):  # nothing is made in an image
+        made.binds(with_mounts(("v", "/m", False, "absent")), "")
+
+
+@pytest.mark.parametrize("where", ["outer", "inner", "gone"])
+def test_a_folder_of_a_claim_that_is_a_link_is_refused(volumes, tmp_path, where):
+    precious = tmp_path / "precious"
+    (precious / "data").mkdir(parents=True)
+    root = tmp_path / "claims"
+    root.mkdir()
+    if where == "outer":
+        (root / "c").symlink_to(precious)
+    elif where == "inner":
+        (root / "c").mkdir()
+        (root / "c/data").symlink_to(precious)
+    with pytest.raises(VolumeError, match=r"not a folder of ours|No such file"):
+        volumes({"name": "v", "kind": "folder", "path": str(root / "c/data")})
+
+
+def test_a_claim_may_be_mounted_read_only(volumes, tmp_path):
+    (tmp_path / "c/data").mkdir(parents=True)
+    path = str(tmp_path / "c/data")
+    made = volumes({"name": "v", "kind": "folder", "path": path, "readOnly": True})
+    assert made.binds(with_mounts(("v", "/d", False, "")), "") == [Bind(path, "/d", True)]
+
+
+def test_new_files_take_the_place_of_old_ones_in_a_folder_named_by_the_time(volumes):
+    made = volumes(files("v", a="1"), {"name": "w", "kind": "emptyDir"})
+    before = os.readlink(made.path("v") + "/..data")
+    assert re.fullmatch(r"\.\.\d{4}(_\d\d){5}\.\d{9}[0-9a-f]{4}", before)
+    made.update("v", files("v", a="2")["files"])
+    with open(made.path("v") + "/a") as file:
+        assert file.read() == "2"
+    assert not os.path.exists(os.path.join(made.path("v"), before))
+    made.update("w", files("v", a="2")["files"])  # not of files: nobody's to overwrite
+    assert os.listdir(made.path("w")) == []
+
+
+def test_a_group_may_read_and_write_what_is_given_to_it(tmp_path):
+    (tmp_path / "v/sub").mkdir(parents=True)
+    (tmp_path / "v/sub/file").write_text("")
+    (tmp_path / "v/sub/file").chmod(0o400)
+    (tmp_path / "v/link").symlink_to("/etc")
+    give_to_group(str(tmp_path / "v"), os.getgid(), "Always")
+    assert os.stat(tmp_path / "v/sub").st_mode & 0o2770 == 0o2770
+    assert os.stat(tmp_path / "v/sub/file").st_mode & 0o660 == 0o660
+    (tmp_path / "v/sub/file").chmod(0o400)
+    give_to_group(str(tmp_path / "v"), os.getgid(), "OnRootMismatch")
+    assert os.stat(tmp_path / "v/sub/file").st_mode & 0o777 == 0o400
 
 
 @pytest.mark.parametrize(

@@ -29,3 +29,5 @@ def test_the_example_runs(site: Site, example: Path) -> None:
                 lambda name=name: site.get("deployment", name)["status"].get("readyReplicas"),
                 "ready replicas",
             )
+        elif kind == "StatefulSet":
+            site.kubectl("rollout", "status", f"statefulset/{name}", "--timeout=60s", timeout=70)

@@ -117,12 +117,8 @@ def test_harmless_wishes_of_a_container_are_named(fields, path):
 @pytest.mark.parametrize(
     ("spec", "path"),
     [
-        (
-            {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]},
-            'spec.volumes["d"].persistentVolumeClaim',
-        ),
-        ({"volumes": [{"name": "d", "nfs": {"path": "/"}}]}, 'spec.volumes["d"].nfs'),
-        ({"volumes": [{"name": "d", "ephemeral": {}}]}, 'spec.volumes["d"].ephemeral'),
+        ({"volumes": [{"name": "d", "csi": {"driver": "x"}}]}, 'spec.volumes["d"].csi'),
+        ({"volumes": [{"name": "d", "iscsi": {"lun": 0}}]}, 'spec.volumes["d"].iscsi'),
         (
             {"volumes": [{"name": "d", "emptyDir": {"medium": "HugePages"}}]},
             'spec.volumes["d"].emptyDir.medium',

@@ -22,6 +22,8 @@ SOURCES = Sources(
     {"settings": {"data": {"a": "1", "b": "2"}, "binaryData": {"c": b64("3")}}},
     {"vault": {"data": {"k": b64("secret")}}},
     {TokenWish("", 3600): "t-api", TokenWish("vault", 7200): "t-vault"},
+    {"v": {"metadata": {"name": "pv"}, "spec": {"hostPath": {"path": "/data"}}}},
+    {"v": "/images/models"},
 )
 
 
@@ -49,10 +51,19 @@ def files(**source):
         ({"emptyDir": {}}, {"kind": "emptyDir", "medium": "", "sizeLimit": None}),
         (
             {"emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
-            {"kind": "emptyDir", "medium": "Memory", "sizeLimit": 64 << 20},
+            {"kind": "emptyDir", "medium": "Memory", "sizeLimit": 64 << 20, "limit": "64Mi"},
         ),
         ({}, {"kind": "emptyDir", "medium": "", "sizeLimit": None}),
         ({"hostPath": {"path": "/data"}}, {"kind": "hostPath", "path": "/data", "type": ""}),
+        (
+            {"nfs": {"server": "filer", "path": "/x", "readOnly": True}},
+            {"kind": "nfs", "server": "filer", "path": "/x", "readOnly": True},
+        ),
+        ({"image": {"reference": "models:1"}}, {"kind": "image", "path": "/images/models"}),
+        (
+            {"persistentVolumeClaim": {"claimName": "c", "readOnly": True}},
+            {"kind": "hostPath", "path": "/data", "type": "", "readOnly": True},
+        ),
         (
             {"hostPath": {"path": "/f", "type": "File"}},
             {"kind": "hostPath", "path": "/f", "type": "File"},
@@ -213,3 +224,47 @@ def test_a_sub_path_may_not_lead_out_of_its_volume(value):
     container = a_container(volumeMounts=[{"name": "x", "mountPath": "/x", "subPathExpr": "$(P)"}])
     with pytest.raises(Refusal, match="subPath"):
         planned_mounts(container, {} if value is None else {"P": value})
+
+
+OURS = {"annotations": {"pv.kubernetes.io/provisioned-by": "orlop.dev/folder"}}
+
+
+@pytest.mark.parametrize(
+    ("volume", "expected"),
+    [
+        (
+            {"metadata": OURS, "spec": {"hostPath": {"path": "/r/c/data", "type": "Directory"}}},
+            {"kind": "folder", "path": "/r/c/data", "fsGroup": 7, "fsGroupPolicy": "Always"},
+        ),
+        (
+            {"metadata": {}, "spec": {"local": {"path": "/l"}}},
+            {"kind": "hostPath", "path": "/l", "type": "", "fsGroup": 7, "fsGroupPolicy": "Always"},
+        ),
+        (
+            {"metadata": {}, "spec": {"nfs": {"server": "s", "path": "/e"}}},
+            {"kind": "nfs", "server": "s", "path": "/e", "readOnly": False},
+        ),
+    ],
+    ids=["of ours", "local", "nfs"],
+)
+def test_a_claim_is_what_its_volume_is(volume, expected):
+    pod = a_pod(
+        volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}],
+        securityContext={"fsGroup": 7},
+    )
+    (planned,) = planned_volumes(pod, Sources(volumes={"v": volume}), NODE)
+    assert planned == {"name": "v", **expected}
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"csi": {"driver": "x"}}, "persistent volume pv is of csi, which needs a driver"),
+        ({"volumeMode": "Block", "local": {"path": "/dev/x"}}, "block devices"),
+    ],
+)
+def test_a_volume_that_nobody_here_can_mount_is_refused(spec, words):
+    pod = a_pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+    sources = Sources(volumes={"v": {"metadata": {"name": "pv"}, "spec": spec}})
+    with pytest.raises(Refusal, match=words):
+        planned_volumes(pod, sources, NODE)

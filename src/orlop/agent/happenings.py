@@ -70,10 +70,14 @@ class Hooked:
 
 @value
 class Terminate:
-    """End the pod; `why` is deleted, signal or deadline. May come again with less grace."""
+    """End the pod; `why` is deleted, signal, deadline or evicted, which has words of its own.
+
+    May come again with less grace.
+    """
 
     why: str
     grace: float
+    message: str = ""
 
 
 @value

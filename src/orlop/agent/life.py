@@ -59,6 +59,7 @@ class Life:
         self.members = {spec.name: Member(spec) for spec in specs}
         self.terminating = ""  # why
         self.is_winding_down = False  # the containers have ended, and the sidecars are to
+        self._words = ""  # of an eviction
         self.is_finished = False
         self._actions: list[Action] = []
 
@@ -243,6 +244,10 @@ class Life:
                 if member.is_alive:
                     member.shorten(now, event.grace)
         else:
+            if event.why == "evicted":
+                self._words = event.message
+                told = {"kind": "Warning", "reason": "Evicted", "message": event.message}
+                self._actions.append(Record({"type": "event", **told}))
             self._begin_termination(event.why, event.grace, now)
         self._kill_overdue(now)
 
@@ -374,6 +379,8 @@ class Life:
         elif self.terminating == "signal":
             phase, reason = "Failed", "Terminated"
             message = "The job that ran this pod was told to end"
+        elif self.terminating == "evicted":
+            phase, reason, message = "Failed", "Evicted", self._words
         fields = {"type": "finished", "phase": phase, "reason": reason, "message": message}
         code = next((m.code for m in failed if m.code), 1) if phase == "Failed" else 0
         self._actions += [Record(fields), Finish(code)]

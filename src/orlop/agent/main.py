@@ -145,14 +145,15 @@ def _supervise(course: Course) -> int:
     supervisor.begin(lambda: _started(course, workshop.version()))
     for condition in _conditions(course):
         supervisor.record(condition)
-    return _run_with_uplink(course, supervisor)
+    return _run_with_uplink(course, supervisor, workshop)
 
 
-def _run_with_uplink(course: Course, supervisor: Supervisor) -> int:
+def _run_with_uplink(course: Course, supervisor: Supervisor, workshop: Workshop) -> int:
     from .execs import Execs
     from .sessions import Sessions
     from .stats import Stats
     from .uplink import Identity, Uplink
+    from .usage import Watch
 
     job = course.job
     supervisor.execs = Execs(supervisor.run_of, supervisor.now)
@@ -168,6 +169,7 @@ def _run_with_uplink(course: Course, supervisor: Supervisor) -> int:
     )
     supervisor.on_records, supervisor.on_log = uplink.on_records, uplink.on_log
     uplink.start()
+    Watch(course.plan.volumes, workshop.volumes, supervisor.post).start()
     code = supervisor.run()
     uplink.finish(DELIVERY_TIME)
     return code

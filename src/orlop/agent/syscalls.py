@@ -7,6 +7,7 @@ about; nothing here decides anything.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 
 CLONE_NEWNS = 0x00020000
@@ -39,6 +40,10 @@ _SYS_MOUNT_SETATTR = 442  # the same number on every architecture
 _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
 _MOUNT_ATTR_RDONLY = 0x1
+
+_SYS_OPENAT2 = 437
+_RESOLVE_NO_MAGICLINKS = 0x02
+_RESOLVE_BENEATH = 0x08
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -123,6 +128,20 @@ def _locked_flags(path: str) -> int:
         (os.ST_RELATIME, MS_RELATIME),
     )
     return sum(flag for bit, flag in pairs if have & bit)
+
+
+def open_beneath(folder: int, path: str) -> int:
+    """An O_PATH descriptor of what is in a folder; EXDEV where a link leads out of it.
+
+    NotImplementedError before Linux 5.6.
+    """
+    flags = os.O_PATH | os.O_CLOEXEC
+    how = (ctypes.c_uint64 * 3)(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
+    size = ctypes.c_size_t(ctypes.sizeof(how))
+    result = _libc.syscall(_SYS_OPENAT2, folder, os.fsencode(path), ctypes.byref(how), size)
+    if result < 0 and ctypes.get_errno() in (errno.ENOSYS, errno.EPERM):
+        raise NotImplementedError("openat2")  # EPERM: a filter that does not know it
+    return _check(result, path)
 
 
 def die_with_parent(number: int) -> None:

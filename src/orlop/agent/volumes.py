@@ -1,22 +1,26 @@
-"""The pod's volumes on its node: emptyDir, files of the plan, hostPath; and where each is mounted.
+"""The pod's volumes on its node: folders, files of the plan, paths, images; and their mounts.
 
 `Volumes` is made once by `main`; every volume exists before the first container starts, and each
-container asks for its binds. Sub-paths are walked without following links that a container may
-have laid. What cannot be had is a VolumeError with upstream's words.
+container asks for its binds. Sub-paths never leave their volume, whatever links a container may
+have laid in it. What cannot be had is a VolumeError with upstream's words.
 """
 
 from __future__ import annotations
 
 import binascii
+import errno
 import os
 import stat
+import time
 
 from . import syscalls
+from .exports import MOUNTINFO, mounted
 from .lean import value
 from .plan import Container, Mount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -57,6 +61,7 @@ class Volumes:
         self._disk, self._memory, self._can_mount = disk, memory, can_mount
         self._paths: dict[str, str] = {}
         self._read_only: set[str] = set()
+        self._files: set[str] = set()  # those that we write ourselves, and may change
         for volume in volumes:
             try:
                 self._paths[volume["name"]] = self._set_up(volume)
@@ -67,19 +72,54 @@ class Volumes:
     def path(self, name: str) -> str:
         return self._paths[name]
 
+    def update(self, name: str, files: list[dict[str, Any]]) -> None:
+        """New contents for a volume of files, all at one moment."""
+        if name in self._files:
+            write_files(self._paths[name], files)
+
     def _set_up(self, volume: dict[str, Any]) -> str:
         name, kind = volume["name"], volume["kind"]
-        if kind == "hostPath":
-            return _host_path(name, volume["path"], volume.get("type") or "")
-        if kind == "emptyDir":
-            return self._empty_dir(volume)
-        if kind == "files":
+        setter = _SETTERS.get(kind)
+        if setter is None:
+            raise VolumeError(_failed(name, f"this agent knows no volume of kind {kind!r}"))
+        if volume.get("readOnly"):
             self._read_only.add(name)
-            path = os.path.join(self._memory, "volumes", name)
-            os.makedirs(path, exist_ok=True)
-            write_files(path, volume["files"])
-            return path
-        raise VolumeError(_failed(name, f"this agent knows no volume of kind {kind!r}"))
+        path = setter(self, volume)
+        if volume.get("fsGroup") is not None:
+            give_to_group(path, volume["fsGroup"], volume.get("fsGroupPolicy") or "")
+        return path
+
+    def _written(self, volume: dict[str, Any]) -> str:
+        name = volume["name"]
+        self._read_only.add(name)
+        self._files.add(name)
+        path = os.path.join(self._memory, "volumes", name)
+        os.makedirs(path, exist_ok=True)
+        write_files(path, volume["files"])
+        return path
+
+    def _image(self, volume: dict[str, Any]) -> str:
+        self._read_only.add(volume["name"])
+        return volume["path"]  # type: ignore[no-any-return]
+
+    def _folder(self, volume: dict[str, Any]) -> str:
+        """A folder of ours in a root of ours: neither it nor what holds it may be a link."""
+        path = volume["path"]
+        for place in (os.path.dirname(path), path):
+            if not stat.S_ISDIR(os.lstat(place).st_mode):
+                raise VolumeError(_failed(volume["name"], f"{place} is not a folder of ours"))
+        return path  # type: ignore[no-any-return]
+
+    def _export(self, volume: dict[str, Any]) -> str:
+        server, export = volume["server"], volume["path"]
+        with open(MOUNTINFO, errors="surrogateescape") as file:
+            path = mounted(server, export, file.read())
+        if not path:
+            node = os.uname().nodename
+            words = f"{server}:{export} is not mounted on {node}, and only root could mount it; "
+            remedy = "ask the site to, or use a hostPath that the nodes do mount"
+            raise VolumeError(_failed(volume["name"], words + remedy))
+        return path
 
     def _empty_dir(self, volume: dict[str, Any]) -> str:
         in_memory = volume.get("medium") == "Memory"
@@ -110,9 +150,9 @@ class Volumes:
     def _pinned(self, mount: Mount, root: str, staging: str) -> str:
         """A sub-path of a volume; bound to a place of ours, so that no later link moves it."""
         try:
-            if mount.volume in self._read_only:  # ours: its links lead to the current version
+            if mount.volume in self._files:  # ours: its links lead to the current version
                 return _resolved(root, mount.sub_path)
-            fd = _open_below(root, mount.sub_path)
+            fd = open_below(root, mount.sub_path, mount.volume not in self._read_only)
         except OSError as error:
             reason = f"subPath {mount.sub_path!r}: {error.strerror}"
             raise VolumeError(_failed(mount.volume, reason)) from error
@@ -130,8 +170,9 @@ def _failed(name: str, why: str) -> str:
     return f'MountVolume.SetUp failed for volume "{name}" : {why}'
 
 
-def _host_path(name: str, path: str, kind: str) -> str:
+def _host_path(_: Volumes, volume: dict[str, Any]) -> str:
     """A path of the node, of the type asked for; as pkg/volume/hostpath."""
+    name, path, kind = volume["name"], volume["path"], volume.get("type") or ""
     if kind == "DirectoryOrCreate":
         os.makedirs(path, mode=0o755, exist_ok=True)
         kind = "Directory"
@@ -146,7 +187,7 @@ def _host_path(name: str, path: str, kind: str) -> str:
         if not (os.path.exists(path) and is_kind(os.stat(path).st_mode)):
             reason = f"hostPath type check failed: {path} is not {words}"
             raise VolumeError(_failed(name, reason))
-    return path
+    return path  # type: ignore[no-any-return]
 
 
 def _resolved(root: str, sub_path: str) -> str:
@@ -158,8 +199,50 @@ def _resolved(root: str, sub_path: str) -> str:
     return path
 
 
-def _open_below(root: str, sub_path: str) -> int:
-    """An O_PATH descriptor of a sub-path, its missing folders made; links are not followed."""
+def open_below(root: str, sub_path: str, may_make: bool = True) -> int:
+    """An O_PATH descriptor of a sub-path, its missing folders made.
+
+    Links are followed as long as they stay in the volume: the kernel itself sees to that, at the
+    moment of opening (Linux 5.6). Without its help no link is followed at all.
+    """
+    base = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        done: list[str] = []
+        for part in [part for part in sub_path.split("/") if part not in ("", ".")]:
+            if part == "..":
+                raise PermissionError(1, "must not contain '..'")
+            done.append(part)
+            if may_make:
+                _make_below(base, done)
+        return syscalls.open_beneath(base, "/".join(done) or ".")
+    except NotImplementedError:
+        return _open_without_links(root, sub_path)
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            raise PermissionError(1, "a symbolic link leads out of the volume") from error
+        raise
+    finally:
+        os.close(base)
+
+
+def _make_below(base: int, parts: list[str]) -> None:
+    try:
+        os.close(syscalls.open_beneath(base, "/".join(parts)))
+        return
+    except FileNotFoundError:
+        pass
+    parent = syscalls.open_beneath(base, "/".join(parts[:-1]) or ".")
+    try:
+        try:
+            os.mkdir(parts[-1], 0o777, dir_fd=parent)
+        except FileExistsError:
+            return  # a link to nowhere: opening it says so
+        os.chmod(parts[-1], 0o777, dir_fd=parent)
+    finally:
+        os.close(parent)
+
+
+def _open_without_links(root: str, sub_path: str) -> int:
     fd = os.open(root, os.O_PATH | os.O_DIRECTORY)
     for part in [part for part in sub_path.split("/") if part not in ("", ".")]:
         if part == "..":
@@ -193,8 +276,8 @@ def _make_point(path: str, is_folder: bool) -> None:
 def write_files(folder: str, files: list[dict[str, Any]]) -> None:
     """Lay files out so that a later call changes all of them at one moment.
 
-    As pkg/volume/util/atomic_writer.go: the files are in a folder of their own, `..data` links to
-    it, and each name the user sees links into `..data`.
+    As pkg/volume/util/atomic_writer.go: the files are in a folder named by the time, `..data` links
+    to it, and each name the user sees links into `..data`.
     """
     version = _new_version(folder)
     for file in files:
@@ -215,8 +298,9 @@ def write_files(folder: str, files: list[dict[str, Any]]) -> None:
 
 
 def _new_version(folder: str) -> str:
-    number = 1 + max((int(n[2:]) for n in os.listdir(folder) if n[2:].isdigit()), default=0)
-    version = f"..{number}"
+    now = time.time()
+    version = time.strftime("..%Y_%m_%d_%H_%M_%S.", time.gmtime(now))
+    version += f"{int(now % 1 * 1e9):09d}{os.urandom(2).hex()}"
     os.mkdir(os.path.join(folder, version), 0o755)
     return version
 
@@ -243,6 +327,35 @@ def _give(fd: int, uid: int, gid: int) -> None:
         pass  # only one id is mapped here, and whoever the container's user is, it is that one
 
 
+def give_to_group(path: str, group: int, policy: str) -> None:
+    """Let a group read and write all of a volume, as far as we may; as SetVolumeOwnership.
+
+    Where one id alone is mapped nothing can be given away, and nothing need be.
+    """
+    try:
+        found = os.lstat(path)
+        if policy == "OnRootMismatch" and found.st_gid == group and found.st_mode & stat.S_ISGID:
+            return
+        _give_one(path, group, found.st_mode)
+    except OSError:
+        return
+    for folder, folders, files in os.walk(path):
+        for name in (*folders, *files):
+            here = os.path.join(folder, name)
+            try:
+                _give_one(here, group, os.lstat(here).st_mode)
+            except OSError:
+                pass  # gone meanwhile, or somebody else's
+
+
+def _give_one(path: str, group: int, mode: int) -> None:
+    os.chown(path, -1, group, follow_symlinks=False)
+    if stat.S_ISDIR(mode):
+        os.chmod(path, stat.S_IMODE(mode) | 0o2770)
+    elif stat.S_ISREG(mode):
+        os.chmod(path, stat.S_IMODE(mode) | 0o660)
+
+
 def remove_tree(path: str) -> None:
     """Remove a folder and all below it on the same file system, as far as we may."""
     try:
@@ -262,3 +375,13 @@ def remove_tree(path: str) -> None:
         os.rmdir(path)
     except OSError:
         pass
+
+
+_SETTERS: dict[str, Callable[[Volumes, dict[str, Any]], str]] = {
+    "hostPath": _host_path,
+    "emptyDir": Volumes._empty_dir,
+    "files": Volumes._written,
+    "image": Volumes._image,
+    "folder": Volumes._folder,
+    "nfs": Volumes._export,
+}

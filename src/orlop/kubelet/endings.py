@@ -73,7 +73,8 @@ def _awaits_verdict(journal: Journal) -> bool:
 
 
 def _as_told(finished: Record) -> Ending:
-    return Ending(finished.phase, finished.reason, finished.message)
+    disruption = "TerminationByKubelet" if finished.reason == "Evicted" else ""
+    return Ending(finished.phase, finished.reason, finished.message, disruption)
 
 
 def _by_engine(

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from .. import errors
-from ..api.kinds import CONFIG_MAP, SECRET, SERVICE_ACCOUNT, Kind
-from ..api.objects import Key, Obj, meta
+from ..api.kinds import SECRET
+from ..api.objects import Obj, meta
 from ..client.api import Api
 from ..network.addresses import PodAddresses
 from ..runtime.images import Image
@@ -28,8 +28,8 @@ from .network_plan import has_own_network
 from .nodes import Nodes
 from .plan import Inputs, Site, check, make_plan, runs_on_host
 from .pods import PodState
-from .refusal import Refusal
-from .sources import Sources, TokenWish, references
+from .refusal import mount_refusal
+from .source_reader import SourceReader
 from .users import Accounts
 
 
@@ -72,13 +72,13 @@ class Preparation:
         """Make the pod's folder ready.
 
         1. Refuse what cannot be done; tell what will not be.
-        2. Images, ConfigMaps and Secrets, all at the same time.
+        2. Claims, ConfigMaps, Secrets and tokens; then images, all at the same time.
         3. The plan, then the folder.
         """
         self._warn(pod, state, check(pod))  # 1
-        images, sources = await asyncio.gather(  # 2
-            self._images(pod), self._sources(pod)
-        )
+        sources = await SourceReader(self.api).sources(pod)  # 2
+        images, roots = await asyncio.gather(self._images(pod), self._image_volumes(pod))
+        sources = replace(sources, image_roots=roots)
         accounts = {name: _accounts(image) for name, image in images.items()}
         allocatable = self.nodes.allocatable(pod["spec"]["nodeName"])
         inputs = Inputs(
@@ -115,7 +115,7 @@ class Preparation:
 
     async def _image(self, pod: Obj, container: Obj, secrets: list[Obj]) -> Image:
         name = container["image"]
-        if runs_on_host(pod, name):
+        if container["name"] and runs_on_host(pod, name):
             name = HOST_IMAGE
         pull = _Pull(self.events, pod, container)
         policy = container.get("imagePullPolicy") or "IfNotPresent"
@@ -128,58 +128,35 @@ class Preparation:
         pull.finish()
         return image
 
+    async def _image_volumes(self, pod: Obj) -> dict[str, str]:
+        """Where the images are that the pod mounts, by its volumes' names."""
+        wanted = [one for one in pod["spec"].get("volumes") or [] if one.get("image")]
+        if not wanted:
+            return {}
+        secrets = await self._pull_secrets(pod)
+        found = {}
+        for volume in wanted:
+            source = volume["image"]
+            container = {
+                "name": "",
+                "image": source.get("reference", ""),
+                "imagePullPolicy": source.get("pullPolicy"),
+            }
+            if container["image"] == HOST_IMAGE:
+                raise mount_refusal(volume["name"], "the node's own root is no image to mount")
+            image = await self._image(pod, container, secrets)
+            found[volume["name"]] = str(image.rootfs)
+        return found
+
     async def _pull_secrets(self, pod: Obj) -> list[Obj]:
         names = [item.get("name", "") for item in pod["spec"].get("imagePullSecrets") or []]
-        found = await self._fetch(SECRET, meta(pod)["namespace"], names)
+        found = await SourceReader(self.api).fetch(SECRET, meta(pod)["namespace"], names)
         missing = [name for name in names if name not in found]
         if missing:
             words = f"Unable to retrieve some image pull secrets ({', '.join(missing)})"
             message = f"{words}; attempting to pull the image may not succeed."
             self.events.tell(pod, "Warning", "FailedToRetrieveImagePullSecret", message)
         return list(found.values())
-
-    # ConfigMaps, Secrets and tokens
-
-    async def _sources(self, pod: Obj) -> Sources:
-        named, namespace = references(pod), meta(pod)["namespace"]
-        if not any(named):
-            return Sources(namespace)
-        config_maps, secrets, tokens = await asyncio.gather(
-            self._fetch(CONFIG_MAP, namespace, named.config_maps),
-            self._fetch(SECRET, namespace, named.secrets),
-            asyncio.gather(*(self._token(pod, wish) for wish in named.tokens)),
-        )
-        return Sources(namespace, config_maps, secrets, dict(tokens))
-
-    async def _token(self, pod: Obj, wish: TokenWish) -> tuple[TokenWish, str]:
-        """Bound to the pod: it ends with it."""
-        metadata = meta(pod)
-        reference = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"]}
-        spec: Obj = {
-            "audiences": [wish.audience] if wish.audience else [],
-            "expirationSeconds": wish.seconds,
-            "boundObjectRef": {**reference, "uid": metadata["uid"]},
-        }
-        account = Key(metadata["namespace"], pod["spec"].get("serviceAccountName") or "default")
-        try:
-            answer = await self.api.create_subresource(
-                SERVICE_ACCOUNT, account, "token", {"spec": spec}
-            )
-        except errors.ApiError as error:
-            words = f"failed to fetch token of service account {account}: {error.message}"
-            raise Refusal(words, event="FailedMount") from error
-        return wish, answer["status"]["token"]
-
-    async def _fetch(self, kind: Kind, namespace: str, names: Iterable[str]) -> dict[str, Obj]:
-        wanted = sorted(set(names))
-        found = await asyncio.gather(*(self._get(kind, Key(namespace, name)) for name in wanted))
-        return {name: obj for name, obj in zip(wanted, found, strict=True) if obj is not None}
-
-    async def _get(self, kind: Kind, key: Key) -> Obj | None:
-        try:
-            return await self.api.get(kind, key)
-        except errors.NotFound:
-            return None
 
 
 class _Pull:

@@ -1,4 +1,4 @@
-"""The ConfigMaps, Secrets and tokens that a pod names, as they were when its plan was made.
+"""The ConfigMaps, Secrets, tokens and volumes that a pod names, as they were when asked for.
 
 `references` says which ones to fetch, `Sources` answers from those that were found. It never
 fetches anything itself, and a name that was not found is None, not an error: whether that
@@ -41,6 +41,8 @@ class Sources:
     config_maps: Mapping[str, Obj] = field(default_factory=dict)
     secrets: Mapping[str, Obj] = field(default_factory=dict)
     tokens: Mapping[TokenWish, str] = field(default_factory=dict)
+    volumes: Mapping[str, Obj] = field(default_factory=dict)  # PersistentVolumes, by the pod's name
+    image_roots: Mapping[str, str] = field(default_factory=dict)  # of image volumes, likewise
 
     def config_map(self, name: str) -> dict[str, bytes] | None:
         """Keys and values of a ConfigMap, text and binary alike."""

@@ -156,6 +156,7 @@ _PROJECTION: Table = {
 
 _VOLUME: Table = {
     **_all_met("name", "configMap", "secret", "downwardAPI", "hostPath"),
+    **_all_met("persistentVolumeClaim", "ephemeral", "image", "nfs"),
     "emptyDir": Nested(
         {
             "sizeLimit": MET,
@@ -169,15 +170,12 @@ _VOLUME: Table = {
     "projected": Nested(
         {"defaultMode": MET, "defaultUser": _warn("not applied"), "sources": Nested(_PROJECTION)}
     ),
-    "persistentVolumeClaim": _refuse(
-        "claims of persistent volumes cannot be mounted yet; hostPath reaches what the nodes mount"
-    ),
     **{
         kind: _refuse(_NO_VOLUME, lambda value: value is not None)
         for kind in (
             "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi",
-            "ephemeral", "fc", "flexVolume", "flocker", "gcePersistentDisk", "gitRepo",
-            "glusterfs", "image", "iscsi", "nfs", "photonPersistentDisk", "portworxVolume",
+            "fc", "flexVolume", "flocker", "gcePersistentDisk", "gitRepo",
+            "glusterfs", "iscsi", "photonPersistentDisk", "portworxVolume",
             "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume",
         )
     },

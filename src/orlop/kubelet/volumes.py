@@ -1,8 +1,8 @@
 """A pod's volumes and mounts, as data for the agent.
 
 Called while a plan is made. ConfigMaps, Secrets, tokens and the downward API become plain files
-with their modes; emptyDir and hostPath are named and left to the compute node. What is not here was
-refused before (see support), and nothing is read from or written to disk.
+with their modes; folders, paths, exports and images are named and left to the compute node. What is
+not here was refused before (see support), and nothing is read from or written to disk.
 """
 
 from __future__ import annotations
@@ -12,14 +12,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..api.objects import Obj
+from ..api.objects import Obj, annotations_of, meta
 from ..api.quantity import to_bytes
+from ..client.storage import PROVISIONED_BY
+from ..wellknown import FOLDER_PROVISIONER
 from .downward import Allocatable, field_value, resource_value
 from .expansion import expand, unknown_names
 from .refusal import Refusal, mount_refusal
 from .sources import Sources, TokenWish
 
 DEFAULT_MODE = 0o644
+# Sources of a PersistentVolume, as far as they can be told from its other fields.
+_FOREIGN = (
+    "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "fc", "flexVolume",
+    "flocker", "gcePersistentDisk", "glusterfs", "iscsi", "photonPersistentDisk", "portworxVolume",
+    "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +88,13 @@ class _Maker:
     def volume(self, volume: Obj) -> Obj:
         name = volume["name"]
         if "hostPath" in volume:
-            host = volume["hostPath"]
-            kind = host.get("type") or ""
-            return {"name": name, "kind": "hostPath", "path": host["path"], "type": kind}
+            return {"name": name, **_host_path(volume["hostPath"])}
+        if volume.get("nfs"):
+            return {"name": name, **_nfs(volume["nfs"])}
+        if volume.get("image"):
+            return {"name": name, "kind": "image", "path": self._sources.image_roots[name]}
+        if volume.get("persistentVolumeClaim") or volume.get("ephemeral"):
+            return {"name": name, **self._claimed(volume)}
         for kind, files in self._files_makers().items():
             if volume.get(kind) is not None:
                 made = self._made(name, files, volume[kind])
@@ -95,7 +107,42 @@ class _Maker:
             "kind": "emptyDir",
             "medium": empty.get("medium") or "",
             "sizeLimit": None if limit is None else to_bytes(limit),
+            **({} if limit is None else {"limit": str(limit)}),  # in the user's own words
+            **self._group(),
         }
+
+    def _claimed(self, volume: Obj) -> Obj:
+        """What is behind a claim, as far as an ordinary user can mount it."""
+        name, found = volume["name"], self._sources.volumes[volume["name"]]
+        spec = found["spec"]
+        if spec.get("volumeMode") == "Block":
+            raise mount_refusal(name, "block devices cannot be had by an ordinary user")
+        claim = volume.get("persistentVolumeClaim") or {}
+        planned: Obj = {"readOnly": True} if claim.get("readOnly") else {}
+        if annotations_of(found).get(PROVISIONED_BY) == FOLDER_PROVISIONER:
+            path = (spec.get("hostPath") or {}).get("path", "")
+            return {"kind": "folder", "path": path, **planned, **self._group()}
+        if spec.get("hostPath"):
+            return {**_host_path(spec["hostPath"]), **planned}
+        if spec.get("local"):
+            path = spec["local"]["path"]
+            return {"kind": "hostPath", "path": path, "type": "", **planned, **self._group()}
+        if spec.get("nfs"):
+            return {**_nfs(spec["nfs"]), **planned}
+        kinds = ", ".join(key for key in spec if key in _FOREIGN) or "an unknown kind"
+        words = (
+            f"persistent volume {meta(found)['name']} is of {kinds}, which needs a driver that an "
+            "ordinary user cannot run; hostPath, local and nfs volumes reach what the nodes mount"
+        )
+        raise mount_refusal(name, words)
+
+    def _group(self) -> Obj:
+        """Whose the volume shall be beside its owner's, for those that are the pod's to change."""
+        context = self._pod["spec"].get("securityContext") or {}
+        if context.get("fsGroup") is None:
+            return {}
+        policy = context.get("fsGroupChangePolicy") or "Always"
+        return {"fsGroup": int(context["fsGroup"]), "fsGroupPolicy": policy}
 
     def _made(self, name: str, files: Callable[[Obj, int], list[File]], source: Obj) -> list[File]:
         mode = source.get("defaultMode")
@@ -160,6 +207,15 @@ class _Maker:
                 if kind in makers:
                     files.update({file.path: file for file in makers[kind](part_source, mode)})
         return list(files.values())
+
+
+def _host_path(source: Obj) -> Obj:
+    return {"kind": "hostPath", "path": source["path"], "type": source.get("type") or ""}
+
+
+def _nfs(source: Obj) -> Obj:
+    where = {"server": source["server"], "path": source["path"]}
+    return {"kind": "nfs", **where, "readOnly": bool(source.get("readOnly"))}
 
 
 def _one_user(spec: Obj) -> int | None:

@@ -103,8 +103,24 @@ def stateful_set(obj: Obj) -> Errors:
         field = f"spec.persistentVolumeClaimRetentionPolicy.{key}"
         errors += one_of(field, retention.get(key), ("Retain", "Delete"))
     errors += _scaled(spec)
-    errors += _selected_template(spec, "statefulset")
+    errors += _selected_template(_with_claims(spec), "statefulset")
     return errors + _always_restarted(spec, "StatefulSet")
+
+
+def _with_claims(spec: Obj) -> Obj:
+    """As its pods will be: containers may mount what only volumeClaimTemplates name."""
+    template = spec.get("template") or {}
+    pod = template.get("spec") or {}
+    own = pod.get("volumes") or []
+    names = [meta(claim).get("name", "") for claim in spec.get("volumeClaimTemplates") or []]
+    claims = [
+        {"name": name, "persistentVolumeClaim": {"claimName": name}}
+        for name in names
+        if name not in {volume.get("name") for volume in own}
+    ]
+    if not claims:
+        return spec
+    return {**spec, "template": {**template, "spec": {**pod, "volumes": [*own, *claims]}}}
 
 
 def stateful_set_update(new: Obj, old: Obj) -> Errors:

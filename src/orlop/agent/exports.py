@@ -1,0 +1,43 @@
+"""NFS exports that the node has mounted already: where a volume of one is to be found.
+
+Asked by `volumes`. An ordinary user cannot mount an export, but what the site mounts on its nodes
+can be bound into a pod: the same server, and a path at or below the one that was mounted.
+"""
+
+from __future__ import annotations
+
+import os
+
+MOUNTINFO = "/proc/self/mountinfo"
+
+
+def mounted(server: str, path: str, mountinfo: str) -> str:
+    """The folder of this node that is `server:path`; empty where it is not mounted."""
+    best, found = -1, ""
+    wanted = os.path.normpath(path)
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        words, source = before.split(" "), after.split(" ")
+        if len(words) < 5 or len(source) < 2 or source[0] not in ("nfs", "nfs4"):
+            continue
+        host, _, export = _plain(source[1]).rpartition(":")
+        # What is bound elsewhere is only the part of the export that the fourth field names.
+        export = os.path.normpath(export + "/" + _plain(words[3]).lstrip("/"))
+        if host.strip("[]") != server.strip("[]") or not _is_below(wanted, export):
+            continue
+        if len(export) > best:
+            best = len(export)
+            rest = os.path.relpath(wanted, export)
+            found = os.path.normpath(os.path.join(_plain(words[4]), rest))
+    return found
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _plain(text: str) -> str:
+    """Without the octal escapes that the kernel writes for spaces and their like."""
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, character)
+    return text

@@ -1,0 +1,121 @@
+"""Claims, volumes and files of running pods, on the real Slurm with both runtimes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.site import Site, eventually, pod, terminated
+
+RUNTIMES = ["crun", "apptainer"]
+CLAIM = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+
+
+def stateful_set(runtime: str) -> dict[str, Any]:
+    script = "echo start >> /data/starts; trap 'exit 0' TERM; sleep 3600 & wait"
+    container = {
+        "name": "main",
+        "image": "busybox",
+        "command": ["sh", "-c", script],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    template = {
+        "metadata": {"labels": {"app": "db"}, "annotations": {"orlop.dev/runtime": runtime}},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 2},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "db"},
+        "spec": {
+            "replicas": 3,
+            "serviceName": "db",
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": {"app": "db"}},
+            "template": template,
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": CLAIM}],
+        },
+    }
+
+
+def folders(site: Site) -> dict[str, Path]:
+    """The folders of all bound claims, by claim."""
+    found = {}
+    for volume in site.get("pv")["items"]:
+        claim = volume["spec"]["claimRef"]
+        if claim["namespace"] == site.namespace:
+            found[claim["name"]] = Path(volume["spec"]["hostPath"]["path"])
+    return found
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_stateful_set_survives_the_deletion_of_its_pods_with_its_data(
+    site: Site, runtime: str
+) -> None:
+    site.apply(stateful_set(runtime))
+    site.kubectl("rollout", "status", "statefulset/db", "--timeout=60s", timeout=70)
+    before = {one["metadata"]["uid"] for one in site.pods("app=db")}
+    for number in range(3):
+        site.kubectl("exec", f"db-{number}", "--", "sh", "-c", f"echo mine-{number} > /data/id")
+    site.kubectl("delete", "pod", "-l", "app=db", "--wait=true")
+    site.kubectl("rollout", "status", "statefulset/db", "--timeout=60s", timeout=70)
+    after = site.pods("app=db")
+    assert len(after) == 3
+    assert not before & {one["metadata"]["uid"] for one in after}
+    for number in range(3):
+        seen = site.kubectl("exec", f"db-{number}", "--", "cat", "/data/id", "/data/starts")
+        assert seen == f"mine-{number}\nstart\nstart\n"
+    kept = folders(site)
+    assert sorted(kept) == ["data-db-0", "data-db-1", "data-db-2"]
+    assert all(path.stat().st_uid == path.parent.stat().st_uid for path in kept.values())
+    assert all(path.parent.stat().st_mode & 0o777 == 0o700 for path in kept.values())
+    site.kubectl("delete", "statefulset", "db")
+    site.kubectl("delete", "pvc", "--all", "--timeout=40s")
+    eventually(lambda: not any(path.parent.exists() for path in kept.values()), "data are removed")
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_ephemeral_image_and_limited_volumes(site: Site, runtime: str) -> None:
+    """Three kinds in one pod: a claim of its own, an image, a folder that it overfills."""
+    script = (
+        "echo x > /eph/note && cat /eph/note; cat /image/etc/passwd | head -1;"
+        "touch /image/x 2>/dev/null || echo read-only; head -c 3000000 /dev/zero > /small/big;"
+        "sleep 60"
+    )
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("eph", "image", "small")]
+    volumes = [
+        {"name": "eph", "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM}}},
+        {"name": "image", "image": {"reference": "python"}},
+        {"name": "small", "emptyDir": {"sizeLimit": "1Mi"}},
+    ]
+    manifest = pod("many", "busybox", script, container={"volumeMounts": mounts}, volumes=volumes)
+    manifest["metadata"]["annotations"] = {"orlop.dev/runtime": runtime}
+    site.apply(manifest)
+    ended = site.wait_phase("many", "Succeeded", "Failed")
+    lines = site.kubectl("logs", "many").splitlines()
+    assert lines[0] == "x"
+    assert lines[1].startswith("root:")
+    assert lines[2] == "read-only"
+    assert ended["status"]["reason"] == "Evicted"
+    assert ended["status"]["message"].strip() == (
+        'Usage of EmptyDir volume "small" exceeds the limit "1Mi".'
+    )
+    assert terminated(ended)["exitCode"] == 137
+    path = folders(site)["many-eph"]
+    site.kubectl("delete", "pod", "many")
+    eventually(lambda: not path.exists(), "the claim went with its pod, and the data with it")
+
+
+def test_a_pod_waits_for_its_claim_and_no_job_is_submitted(site: Site) -> None:
+    volumes = [{"name": "d", "persistentVolumeClaim": {"claimName": "late"}}]
+    mounts = {"volumeMounts": [{"name": "d", "mountPath": "/d"}]}
+    site.apply(pod("waits", "busybox", "touch /d/x", container=mounts, volumes=volumes))
+    words = 'persistentvolumeclaim "late" not found'
+    eventually(lambda: any(words in m for _, m in site.events("waits")), words)
+    assert site.squeue("%i", "--name", f"{site.namespace}/waits") == []
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "late"}}
+    site.apply({**claim, "spec": CLAIM})
+    site.wait_phase("waits", "Succeeded")
+    assert (folders(site)["late"] / "x").exists()

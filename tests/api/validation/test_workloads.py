@@ -398,3 +398,14 @@ def test_what_may_change_of_a_workload(
     kind: Kind, old: Obj, edit: Obj, expected: list[str]
 ) -> None:
     check(on_update(kind, merged(old, edit), old), expected)
+
+
+def test_containers_of_a_stateful_set_may_mount_what_only_its_claims_name() -> None:
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    edit = change(
+        template={"spec": {"containers": [{"name": "c", "image": "b", "volumeMounts": mounts}]}}
+    )
+    without = merged(SELECTED, edit)
+    claims = {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}
+    assert on_create(kinds.STATEFUL_SET, merged(without, change(**claims))) == []
+    assert "Not found" in str(on_create(kinds.STATEFUL_SET, without))

@@ -21,10 +21,20 @@ from ..api.kinds import (
     SERVICE_ACCOUNT,
     Kind,
 )
-from ..api.objects import Key, Obj, is_deleting, is_terminal, key_of, meta, uid_of
+from ..api.objects import (
+    Key,
+    Obj,
+    annotations_of,
+    is_deleting,
+    is_terminal,
+    key_of,
+    meta,
+    uid_of,
+)
 from ..client import storage
 from ..client.api import Api
 from ..client.storage import PodClaim
+from ..wellknown import JOB_ID
 from .refusal import Refusal, mount_refusal
 from .sources import Sources, TokenWish, references
 
@@ -122,8 +132,8 @@ def _not_usable(pod: Obj, wanted: PodClaim, claim: Obj | None, key: Key) -> str:
 
 
 def _was_first(other: Obj, pod: Obj) -> bool:
-    """Of two that ask at once, one must get it: the older, and then the one that has a phase."""
-    return _age(other) <= _age(pod)
+    """Who has a job has it; of two that ask at once the older gets it."""
+    return JOB_ID in annotations_of(other) or _age(other) <= _age(pod)
 
 
 def _age(pod: Obj) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from . import apptainer, environment, images, kubectl, packages, users, wheel
+from . import apptainer, clients, environment, images, kubectl, packages, users, wheel
 from .devroot import PROJECT, DevRoot, dev_root
 from .steps import Outcome, run_in_order, run_together, worse
 
@@ -55,7 +55,7 @@ def fill_dev_root() -> Outcome:
     dev = dev_root()
     open_dev_root(dev)
     makers = (apptainer.step, kubectl.step, wheel.step, images.step)
-    return run_together([make(dev) for make in makers])
+    return run_together([*(make(dev) for make in makers), *clients.steps(dev)])
 
 
 def open_dev_root(dev: DevRoot) -> None:

@@ -40,6 +40,20 @@ class DevRoot:
         return self.path / "images"
 
     @property
+    def old_kubectl(self) -> Path:
+        """Debian 12's own, for what old clients ask; not on PATH."""
+        return self.path / "old" / "kubectl-1.20"
+
+    @property
+    def clients(self) -> Path:
+        """A Python environment with the client libraries of others."""
+        return self.path / "clients"
+
+    @property
+    def node_client(self) -> Path:
+        return self.path / "node"
+
+    @property
     def clusters(self) -> Path:
         return self.path / "clusters"
 

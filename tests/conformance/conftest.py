@@ -1,7 +1,7 @@
-"""A server in its own process, and the kubectls of this machine.
+"""A server in its own process, and the kubectls of this machine: a recent one and Debian's old one.
 
-`ORLOP_KUBECTLS` names more of them than the one in PATH: paths with colons between them, the last
-part of each path being the test's id.
+`ORLOP_KUBECTLS` names more of them: paths with colons between them, the last part of each path
+being the test's id.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from orlop import pki
-from tools.devroot import PROJECT
+from tools.devroot import PROJECT, dev_root
 
 HERE = Path(__file__).parent
 _numbers = itertools.count(1)
@@ -29,7 +29,7 @@ _numbers = itertools.count(1)
 def kubectls() -> list[str]:
     found = [path for path in os.environ.get("ORLOP_KUBECTLS", "").split(":") if path]
     in_path = shutil.which("kubectl")
-    return ([in_path] if in_path else []) + found
+    return [*([in_path] if in_path else []), str(dev_root().old_kubectl), *found]
 
 
 @dataclass
@@ -140,7 +140,18 @@ def kubectl(
     cluster: Cluster, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Kubectl:
     """One kubectl after the other; each keeps its cache of discovery for the whole session."""
-    program = Path(request.param)
+    return kubectl_at(Path(request.param), cluster, tmp_path_factory)
+
+
+@pytest.fixture
+def recent_kubectl(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
+    """The one in PATH, for what old ones have no words for."""
+    return kubectl_at(Path(kubectls()[0]), cluster, tmp_path_factory)
+
+
+def kubectl_at(
+    program: Path, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Kubectl:
     home = tmp_path_factory.getbasetemp() / f"home-{program.name}"
     home.mkdir(exist_ok=True)
     made = Kubectl(str(program), cluster, f"ns{next(_numbers)}", home)

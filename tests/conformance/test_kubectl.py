@@ -31,6 +31,19 @@ def run(kubectl: Kubectl, step: Step) -> None:
         assert re.search(pattern.replace("NAMESPACE", kubectl.namespace), text), told
 
 
+def set_status(kubectl: Kubectl, path: str, status: str) -> None:
+    """As a controller would; old kubectls have no word for it but the path."""
+    whole = f"{path.replace('NAMESPACE', kubectl.namespace)}"
+    found = json.loads(kubectl("get", "--raw", whole).out)
+    changed = json.dumps({**found, **json.loads(status)})
+    replaced = kubectl("replace", "--raw", f"{whole}/status", "-f", "-", stdin=changed)
+    assert replaced.code == 0, replaced.err
+
+
+POD = "/api/v1/namespaces/NAMESPACE/pods/web"
+DEPLOYMENT = "/apis/apps/v1/namespaces/NAMESPACE/deployments/web"
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_commands_say_what_they_say_elsewhere(kubectl: Kubectl, name: str) -> None:
     version = minor_version(kubectl)
@@ -52,7 +65,7 @@ def test_a_watch_prints_rows_as_they_change(kubectl: Kubectl) -> None:
         assert "NAME" in watch.stdout.readline()
         assert re.match(r"web +0/1 +Pending", watch.stdout.readline())
         status = '{"status":{"phase":"Running"}}'
-        kubectl("patch", "pod", "web", "--subresource=status", "--type=merge", "-p", status)
+        set_status(kubectl, POD, status)
         assert re.match(r"web +0/1 +Running", watch.stdout.readline())
     finally:
         watch.terminate()
@@ -72,7 +85,7 @@ def test_wait_returns_when_the_condition_is_met(kubectl: Kubectl) -> None:
     )
     time.sleep(0.3)
     ready = '{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}'
-    kubectl("patch", "pod", "web", "--subresource=status", "--type=merge", "-p", ready)
+    set_status(kubectl, POD, ready)
     out, _ = waiting.communicate(timeout=20)
     assert (waiting.returncode, out) == (0, "pod/web condition met\n")
 
@@ -88,7 +101,7 @@ def test_rollout_status_follows_a_deployment(kubectl: Kubectl) -> None:
     assert waiting.stdout is not None
     assert "Waiting for" in waiting.stdout.readline()
     rolled_out = manifests.ROLLED_OUT.replace("GENERATION", "1")
-    kubectl("patch", "deploy", "web", "--subresource=status", "--type=merge", "-p", rolled_out)
+    set_status(kubectl, DEPLOYMENT, rolled_out)
     out, _ = waiting.communicate(timeout=20)
     assert waiting.returncode == 0
     assert 'deployment "web" successfully rolled out' in out

@@ -107,6 +107,11 @@ SCENARIOS = {
 }  # fmt: skip
 
 
+@pytest.fixture
+def kubectl(recent_kubectl: Kubectl) -> Kubectl:
+    return recent_kubectl
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_kubectl_applies_on_the_server(kubectl: Kubectl, name: str) -> None:
     version = minor_version(kubectl)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from ..objects import Obj
 from . import facts
 from .model import FieldType, Schema
@@ -33,6 +35,7 @@ _SPECIAL = {
     "t": f"{_MACHINERY}apis.meta.v1.Time",
     "T": f"{_MACHINERY}apis.meta.v1.MicroTime",
     "*": f"{_MACHINERY}runtime.RawExtension",
+    "j": f"{_PACKAGES['apiextensions_v1']}JSON",
 }
 _SPECIAL_ABOUT = {
     "q": "An amount of a resource, such as 500m, 1.5Gi or 2e3.",
@@ -40,6 +43,7 @@ _SPECIAL_ABOUT = {
     "t": "A time in RFC 3339, to the second.",
     "T": "A time in RFC 3339, to the microsecond.",
     "*": "Any object.",
+    "j": "Any value.",
 }
 _V2_TYPES: dict[str, Obj] = {
     "q": {"type": "string"},
@@ -47,6 +51,7 @@ _V2_TYPES: dict[str, Obj] = {
     "t": {"type": "string", "format": "date-time"},
     "T": {"type": "string", "format": "date-time"},
     "*": {"type": "object"},
+    "j": {},  # old kubectls check by themselves: whatever may be no object must not say it is one
 }
 _V3_TYPES: dict[str, Obj] = {
     **_V2_TYPES,
@@ -100,7 +105,7 @@ class Definitions:
         definition: Obj = {"type": "object", "description": description}
         if fields:
             definition["properties"] = {
-                field: self._property(facts_of, field_docs.get(field, ""))
+                field: self._property(_published(name, facts_of), field_docs.get(field, ""))
                 for field, facts_of in fields.items()
             }
             self._add_defaults(short, definition["properties"])
@@ -157,6 +162,13 @@ class Definitions:
 
     def reference(self, name: str) -> str:
         return f"#/definitions/{name}" if self._version == 2 else f"#/components/schemas/{name}"
+
+
+def _published(struct: str, field: FieldType) -> FieldType:
+    """Schemas carry values of any type; everything else that is free is an object."""
+    if not struct.startswith("apiextensions_v1.") or "*" not in field.spec:
+        return field
+    return replace(field, spec=field.spec.replace("*", "j"))
 
 
 def group_version_kind(group: str, version: str, kind: str) -> dict[str, Any]:

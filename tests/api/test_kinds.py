@@ -85,13 +85,7 @@ def test_every_stable_kind_of_the_promised_groups_is_there(resources) -> None:
         for key in resources
         if key[0] in promised and key not in ours and "alpha" not in key[1] and "beta" not in key[1]
     }
-    assert left_out == {
-        "ComponentStatus",  # deprecated, and never stored
-        "ClusterTrustBundle",
-        "PodCertificateRequest",
-        "MutatingAdmissionPolicy",
-        "MutatingAdmissionPolicyBinding",
-    }
+    assert left_out == {"ComponentStatus"}  # deprecated, and never stored
 
 
 def test_constants_are_listed_once_and_reviews_are_never_stored() -> None:

@@ -11,7 +11,17 @@ from orlop.api.schema.model import struct_name
 from orlop.api.wire import Wire, table
 
 # Alpha fields come and go between the releases of the two packages.
-ALPHA = {"core_v1.NodeAllocatableResourceClaimStatus.resources"}
+ALPHA = {
+    "core_v1.NodeAllocatableResourceClaimStatus.resources",
+    "resource_v1.Device.nodeAllocatableResourceMappings",
+}
+# Stable only since the release after the one whose numbers we have: these come as JSON.
+NEWER = {
+    kinds.CLUSTER_TRUST_BUNDLE,
+    kinds.DEVICE_TAINT_RULE,
+    kinds.POD_CERTIFICATE_REQUEST,
+    kinds.STORAGE_VERSION_MIGRATION,
+}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +53,7 @@ def test_every_message_that_is_referred_to_is_there(wire: Wire) -> None:
 )
 def test_every_kind_is_on_the_wire_but_those_of_other_packages(kind: Kind, wire: Wire) -> None:
     known = wire.knows(struct_name(kind.group, kind.version, kind.kind))
-    assert known is (kind.group != "apiregistration.k8s.io")
+    assert known is (kind.group != "apiregistration.k8s.io" and kind not in NEWER)
 
 
 def test_the_wire_has_no_field_that_json_has_not(wire: Wire, schema: Schema) -> None:

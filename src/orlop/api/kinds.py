@@ -197,6 +197,10 @@ CERTIFICATE_SIGNING_REQUEST = _certificates(
     ("csr",),
     subresources=("approval", "status"),
 )
+CLUSTER_TRUST_BUNDLE = _certificates("ClusterTrustBundle", "clustertrustbundles", CLUSTER)
+POD_CERTIFICATE_REQUEST = _certificates(
+    "PodCertificateRequest", "podcertificaterequests", NAMESPACED, subresources=_STATUS
+)
 
 _networking = partial(Kind, "networking.k8s.io", "v1")
 INGRESS = _networking(
@@ -266,6 +270,21 @@ VALIDATING_ADMISSION_POLICY_BINDING = _admissionregistration(
     keeps_generation=True,
 )
 
+MUTATING_ADMISSION_POLICY = _admissionregistration(
+    "MutatingAdmissionPolicy",
+    "mutatingadmissionpolicies",
+    CLUSTER,
+    categories=_EXTENSION,
+    keeps_generation=True,
+)
+MUTATING_ADMISSION_POLICY_BINDING = _admissionregistration(
+    "MutatingAdmissionPolicyBinding",
+    "mutatingadmissionpolicybindings",
+    CLUSTER,
+    categories=_EXTENSION,
+    keeps_generation=True,
+)
+
 _scheduling = partial(Kind, "scheduling.k8s.io", "v1")
 PRIORITY_CLASS = _scheduling(
     "PriorityClass", "priorityclasses", CLUSTER, ("pc",), keeps_generation=True
@@ -290,6 +309,32 @@ CUSTOM_RESOURCE_DEFINITION = _apiextensions(
 
 _discovery = partial(Kind, "discovery.k8s.io", "v1")
 ENDPOINT_SLICE = _discovery("EndpointSlice", "endpointslices", NAMESPACED, keeps_generation=True)
+
+_flowcontrol = partial(Kind, "flowcontrol.apiserver.k8s.io", "v1")
+FLOW_SCHEMA = _flowcontrol(
+    "FlowSchema", "flowschemas", CLUSTER, subresources=_STATUS, keeps_generation=True
+)
+PRIORITY_LEVEL_CONFIGURATION = _flowcontrol(
+    "PriorityLevelConfiguration",
+    "prioritylevelconfigurations",
+    CLUSTER,
+    subresources=_STATUS,
+    keeps_generation=True,
+)
+
+_resource = partial(Kind, "resource.k8s.io", "v1")
+DEVICE_CLASS = _resource("DeviceClass", "deviceclasses", CLUSTER, keeps_generation=True)
+DEVICE_TAINT_RULE = _resource(
+    "DeviceTaintRule", "devicetaintrules", CLUSTER, subresources=_STATUS, keeps_generation=True
+)
+RESOURCE_CLAIM = _resource("ResourceClaim", "resourceclaims", NAMESPACED, subresources=_STATUS)
+RESOURCE_CLAIM_TEMPLATE = _resource("ResourceClaimTemplate", "resourceclaimtemplates", NAMESPACED)
+RESOURCE_SLICE = _resource("ResourceSlice", "resourceslices", CLUSTER, keeps_generation=True)
+
+_storagemigration = partial(Kind, "storagemigration.k8s.io", "v1")
+STORAGE_VERSION_MIGRATION = _storagemigration(
+    "StorageVersionMigration", "storageversionmigrations", CLUSTER, subresources=_STATUS
+)
 
 # Objects that are kept; reviews, and the old way to bind a pod, are only ever posted.
 REVIEWS = (

@@ -37,6 +37,8 @@ _CONDITIONAL = frozenset(
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
         ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
         ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
         ("storage.k8s.io", "csidrivers"),
         ("storage.k8s.io", "csinodes"),
         ("storage.k8s.io", "csistoragecapacities"),

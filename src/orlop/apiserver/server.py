@@ -25,6 +25,7 @@ from ..settings import NetworkSettings
 from ..store import Store
 from . import bootstrap, computed
 from .admission import Means, standard
+from .admission.policies.status import PolicyStatus
 from .audit import Auditor
 from .authentication import user as user_of
 from .authorization import Authorizer
@@ -85,7 +86,7 @@ class ApiServer:
         PROCESS.before("apiserver", lambda: look_at_store(self.registry))
         self._flow = flow or Flow()
         self._auditor = auditor
-        self._definitions: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._tls = tls
         self._runner: web.ServerRunner | None = None
         self._is_stopping = False
@@ -121,9 +122,14 @@ class ApiServer:
         """Make the objects every cluster has, and serve its custom resources; part of `start`."""
         client = self.client("system:apiserver", ["system:masters"])
         await bootstrap.ensure(client, port, self._ranges)
-        if self._definitions is None:
-            work = DefinitionController(self.registry, client).run()
-            self._definitions = asyncio.create_task(work, name="custom resource definitions")
+        if not self._tasks:
+            registry = self.registry
+            statuses = PolicyStatus(registry.store, client, registry.kinds, registry.shapes)
+            work = {
+                "custom resource definitions": DefinitionController(registry, client).run(),
+                "admission policies": statuses.run(),
+            }
+            self._tasks = [asyncio.create_task(run, name=name) for name, run in work.items()]
 
     def _handler(self) -> Handler:
         authorizer = Authorizer(self._rbac)
@@ -147,10 +153,11 @@ class ApiServer:
     async def stop(self) -> None:
         """End watches, give requests a moment, close every connection."""
         self._is_stopping = True
-        if self._definitions is not None:
-            self._definitions.cancel()
-            await asyncio.wait([self._definitions])
-            self._definitions = None
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+            self._tasks = []
         self.registry.end_watches()
         if self._runner is not None:
             await self._runner.cleanup()

@@ -14,8 +14,20 @@ from .errors import CelError, CelSyntaxError
 from .frames import PER_CALL, Eval, Frame
 from .lexing import error
 from .library import COSTS, FUNCTIONS, METHODS, NAMESPACES
-from .parsing import Call, Expr, Ident, Index, ListExpr, Literal, MapExpr, Select, parse
-from .values import NONE, Optional, Type, is_missing, lookup, some
+from .parsing import (
+    Call,
+    Expr,
+    Ident,
+    Index,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Select,
+    StructExpr,
+    parse,
+    qualified,
+)
+from .values import NONE, Lazy, Optional, Type, is_missing, lookup, some
 
 _TYPE_NAMES = {
     name: Type(name)
@@ -47,20 +59,29 @@ class Program:
             raise CelError(str(error)) from error
 
 
-def compile_expression(text: str, variables: Iterable[str] = ()) -> Program:
-    """A program that sees these variables; CelSyntaxError where the text is not right."""
+def compile_expression(
+    text: str, variables: Iterable[str] = (), structs: Iterable[str] = ()
+) -> Program:
+    """A program that sees these variables; CelSyntaxError where the text is not right.
+
+    `structs` are the messages it may make, as mutations do: with `Object` also `Object.spec` and
+    all below.
+    """
     try:
         tree = parse(text)
-        compiler = Compiler(text, frozenset(variables))
+        compiler = Compiler(text, frozenset(variables), frozenset(structs))
         return Program(text, compiler.compile(tree), frozenset(compiler.used))
     except RecursionError:
         raise CelSyntaxError("Syntax error: the expression is nested too deeply") from None
 
 
 class Compiler:
-    def __init__(self, text: str, declared: frozenset[str]) -> None:
+    def __init__(
+        self, text: str, declared: frozenset[str], structs: frozenset[str] = frozenset()
+    ) -> None:
         self._text = text
         self._declared = declared
+        self._structs = structs
         self._local: list[str] = []
         self.used: set[str] = set()
 
@@ -83,6 +104,8 @@ class Compiler:
                 return self._list(expr)
             case MapExpr():
                 return self._map(expr)
+            case StructExpr():
+                return self._struct(expr)
         raise AssertionError(f"an expression of an unknown kind: {expr}")
 
     def within(self, names: Iterable[str], expr: Expr) -> Eval:
@@ -110,9 +133,9 @@ class Compiler:
         raise self.fail(expr, f"undeclared reference to '{name}' (in container '')")
 
     def _select(self, expr: Select) -> Eval:
-        qualified = _qualified(expr)
-        if qualified in ("google.protobuf.Timestamp", "google.protobuf.Duration"):
-            constant = Type(qualified)
+        name = qualified(expr)
+        if name in ("google.protobuf.Timestamp", "google.protobuf.Duration"):
+            constant = Type(name)
             return lambda frame: constant
         operand = self.compile(expr.operand)
         names = (expr.field,) if expr.quoted else field_names(expr.field)
@@ -164,6 +187,28 @@ class Compiler:
                     raise CelError("unsupported key type")
                 if name in out:
                     raise CelError(f"insert failed: key {name} already exists")
+                if not optional:
+                    out[name] = item
+                elif isinstance(item, Optional) and item.has_value:
+                    out[name] = item.held[0]
+            return out
+
+        return make
+
+    def _struct(self, expr: StructExpr) -> Eval:
+        """A message is a map that only its maker can tell from one."""
+        if expr.name.partition(".")[0] not in self._structs:
+            raise self.fail(expr, f"undeclared reference to '{expr.name}' (in container '')")
+        fields = [
+            (field_names(name)[-1], self.compile(value), optional)
+            for name, value, optional in expr.fields
+        ]
+
+        def make(frame: Frame) -> Any:
+            frame.spend(len(fields) + 1)
+            out: dict[str, Any] = {}
+            for name, value, optional in fields:
+                item = value(frame)
                 if not optional:
                     out[name] = item
                 elif isinstance(item, Optional) and item.has_value:
@@ -227,19 +272,12 @@ def field_names(written: str) -> tuple[str, ...]:
     return (written, plain)
 
 
-def _qualified(expr: Expr) -> str:
-    match expr:
-        case Ident(name=name):
-            return name
-        case Select(operand=operand, field=field):
-            return f"{_qualified(operand)}.{field}"
-    return ""
-
-
 def _field(value: Any, names: tuple[str, ...]) -> Any:
     if isinstance(value, Optional):
         return _optional_field(value, names)
     value = getattr(value, "cel_fields", value)
+    if isinstance(value, Lazy):
+        return value.cel_get(names[0])
     if type(value) is not dict:
         raise CelError(f"no such key: {names[0]}" if value is None else "no such overload")
     for name in names:
@@ -251,6 +289,8 @@ def _field(value: Any, names: tuple[str, ...]) -> Any:
 def has_field(value: Any, names: tuple[str, ...]) -> bool:
     if isinstance(value, Optional):
         return value.has_value and has_field(value.held[0], names)
+    if isinstance(value, Lazy):
+        return value.cel_has(names[0])
     if type(value) is not dict:
         raise CelError("no such overload")
     return any(name in value for name in names)

@@ -88,6 +88,43 @@ class MapExpr(Expr):
     entries: tuple[tuple[Expr, Expr, bool], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class StructExpr(Expr):
+    """A message with named fields: `Object.spec{replicas: 3}`."""
+
+    name: str
+    fields: tuple[tuple[str, Expr, bool], ...]
+
+
+def children(expr: Expr) -> list[Expr]:
+    """The expressions right below one."""
+    match expr:
+        case Select(operand=operand):
+            return [operand]
+        case Index(operand=operand, key=key):
+            return [operand, key]
+        case Call(args=args, target=target):
+            return [*([target] if target is not None else []), *args]
+        case ListExpr(items=items):
+            return [item for item, _ in items]
+        case MapExpr(entries=entries):
+            return [one for key, value, _ in entries for one in (key, value)]
+        case StructExpr(fields=fields):
+            return [value for _, value, _ in fields]
+    return []
+
+
+def qualified(expr: Expr) -> str:
+    """`a.b.c` of a name that is written so, empty of all else."""
+    match expr:
+        case Ident(name=name):
+            return name
+        case Select(operand=operand, field=field, optional=False, quoted=False):
+            outer = qualified(operand)
+            return f"{outer}.{field}" if outer else ""
+    return ""
+
+
 def parse(text: str) -> Expr:
     """The tree; CelSyntaxError where the text is no expression."""
     parser = _Parser(text)
@@ -191,6 +228,9 @@ class _Parser:
                 key = self.expression()
                 self._expect("]")
                 expr = Index(at, expr, key, optional)
+            elif self._is("{") and qualified(expr):
+                self._take()
+                expr = StructExpr(expr.at, qualified(expr), self._fields())
             else:
                 return expr
 
@@ -253,6 +293,20 @@ class _Parser:
             if not self._is("]"):
                 self._expect(",")
         return tuple(items)
+
+    def _fields(self) -> tuple[tuple[str, Expr, bool], ...]:
+        fields: list[tuple[str, Expr, bool]] = []
+        while not self._accept("}"):
+            optional = self._accept("?")
+            token = self._take()
+            if token.kind not in ("ident", "quoted"):
+                self._at -= 1
+                raise self._fail(f"mismatched input '{token.value}' expecting IDENTIFIER")
+            self._expect(":")
+            fields.append((token.value, self.expression(), optional))
+            if not self._is("}"):
+                self._expect(",")
+        return tuple(fields)
 
     def _entries(self) -> tuple[tuple[Expr, Expr, bool], ...]:
         entries: list[tuple[Expr, Expr, bool]] = []

@@ -78,6 +78,18 @@ class Optional:
         return bool(self.held)
 
 
+class Lazy:
+    """A holder whose fields are made when they are asked for, such as the variables of a policy."""
+
+    cel_type = "map"
+
+    def cel_has(self, name: str) -> bool:
+        raise NotImplementedError
+
+    def cel_get(self, name: str) -> Any:
+        raise NotImplementedError
+
+
 NONE = Optional()
 
 

@@ -50,6 +50,8 @@ _DEFAULTERS: dict[Kind, Callable[[Obj], None]] = {
     kinds.VALIDATING_WEBHOOK_CONFIGURATION: admissionregistration.validating,
     kinds.VALIDATING_ADMISSION_POLICY: admissionregistration.policy,
     kinds.VALIDATING_ADMISSION_POLICY_BINDING: admissionregistration.policy_binding,
+    kinds.MUTATING_ADMISSION_POLICY: admissionregistration.mutating_policy,
+    kinds.MUTATING_ADMISSION_POLICY_BINDING: admissionregistration.policy_binding,
 }
 
 

@@ -27,6 +27,11 @@ def policy(obj: Obj) -> None:
         _match_resources(spec["matchConstraints"])
 
 
+def mutating_policy(obj: Obj) -> None:
+    policy(obj)
+    section(obj, "spec").setdefault("reinvocationPolicy", "Never")
+
+
 def policy_binding(obj: Obj) -> None:
     spec = section(obj, "spec")
     if "matchResources" in spec:

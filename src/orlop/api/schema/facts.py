@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-REVISION = "2"  # raise when a fact changes: cached schemas are then built anew
+REVISION = "3"  # raise when a fact changes: cached schemas are then built anew
 
 
 class Merge(NamedTuple):
@@ -33,7 +33,8 @@ MERGES: dict[str, Merge] = {
         """
         CSINodeSpec.drivers CSINodeStatus.storageHealth Container.env
         ContainerStatus.allocatedResourcesStatus EphemeralContainer.env
-        JobSchedulingConfiguration.resourceClaims MutatingWebhook.matchConditions
+        JobSchedulingConfiguration.resourceClaims MutatingAdmissionPolicySpec.matchConditions
+        MutatingWebhook.matchConditions
         MutatingWebhookConfiguration.webhooks NodeAllocatableResourceClaimStatus.mapping
         NodeAllocatableResourceClaimStatus.overhead PodSpec.containers PodSpec.ephemeralContainers
         PodSpec.evictionResponders PodSpec.imagePullSecrets PodSpec.initContainers
@@ -47,11 +48,13 @@ MERGES: dict[str, Merge] = {
         "merge",
         """
         APIServiceStatus.conditions DaemonSetStatus.conditions DeploymentStatus.conditions
+        DeviceTaintRuleStatus.conditions FlowSchemaStatus.conditions
         HorizontalPodAutoscalerStatus.conditions JobStatus.conditions NamespaceStatus.conditions
         NodeStatus.addresses NodeStatus.conditions PersistentVolumeClaimStatus.conditions
-        PodDisruptionBudgetStatus.conditions PodStatus.conditions ReplicaSetStatus.conditions
+        PodCertificateRequestStatus.conditions PodDisruptionBudgetStatus.conditions
+        PodStatus.conditions PriorityLevelConfigurationStatus.conditions ReplicaSetStatus.conditions
         ReplicationControllerStatus.conditions ServiceCIDRStatus.conditions ServiceStatus.conditions
-        StatefulSetStatus.conditions
+        StatefulSetStatus.conditions StorageVersionMigrationStatus.conditions
         """,
     ),
     **_merges(
@@ -74,7 +77,7 @@ MERGES: dict[str, Merge] = {
         "status", "merge", "PodVolumeHealth.healthConditions VolumeHealthStatus.healthConditions"
     ),
     **_merges("port", "merge", "ServiceSpec.ports"),
-    **_merges("uid", "merge", "ObjectMeta.ownerReferences"),
+    **_merges("uid", "merge", "ObjectMeta.ownerReferences ResourceClaimStatus.reservedFor"),
     **_merges("", "merge", "NodeSpec.podCIDRs ObjectMeta.finalizers"),
     **_merges("", "replace", "PodDisruptionBudgetSpec.selector"),
     **_merges("", "retainKeys", "DeploymentSpec.strategy"),
@@ -82,6 +85,7 @@ MERGES: dict[str, Merge] = {
 
 # The keys of associative lists where they are not just the merge key; () is none after all.
 LIST_KEYS: dict[str, tuple[str, ...]] = {
+    "AllocatedDeviceStatus.conditions": ("type",),
     "CertificateSigningRequestStatus.conditions": ("type",),
     "Container.ports": ("containerPort", "protocol"),
     "EphemeralContainer.ports": ("containerPort", "protocol"),
@@ -91,6 +95,7 @@ LIST_KEYS: dict[str, tuple[str, ...]] = {
     "PodStatus.hostIPs": (),
     "PodStatus.volumeHealth": ("name",),
     "PodVolumeHealth.healthConditions": ("status", "reason"),
+    "ResourceClaimStatus.devices": ("driver", "device", "pool", "shareID"),
     "ResourceRequirements.claims": ("name",),
     "ResourceStatus.resources": ("resourceID",),
     "ServiceSpec.ports": ("port", "protocol"),
@@ -100,7 +105,11 @@ LIST_KEYS: dict[str, tuple[str, ...]] = {
 
 SETS = _words(
     """
-    CSIDriverSpec.volumeLifecycleModes ContainerRestartRuleOnExitCodes.values Endpoint.addresses
+    CSIDriverSpec.volumeLifecycleModes ContainerRestartRuleOnExitCodes.values
+    DeviceRequestAllocationResult.skipNodeOperations Endpoint.addresses
+    NonResourcePolicyRule.nonResourceURLs NonResourcePolicyRule.verbs
+    ResourcePolicyRule.apiGroups ResourcePolicyRule.namespaces ResourcePolicyRule.resources
+    ResourcePolicyRule.verbs ResourceSliceSpec.skipNodeOperations
     NodeAllocatableResourceClaimStatus.containers NodePodPreemptionPolicy.disableResizePreemption
     NodeSpec.podCIDRs ObjectMeta.finalizers PodFailurePolicyOnExitCodesRequirement.values
     UncountedTerminatedPods.failed UncountedTerminatedPods.succeeded
@@ -121,8 +130,8 @@ ATOMIC_STRUCTS = _words(
     FileKeySelector LabelSelector LocalObjectReference MatchResources NamedRuleWithOperations
     NodeSelector NodeSelectorTerm ObjectFieldSelector ObjectReference OwnerReference ParamKind
     ParamRef ResourceFieldSelector RoleRef ScopeSelector SecretKeySelector SecretReference
-    ServiceBackendPort Subject TopologySelectorTerm TypedLocalObjectReference Variable
-    autoscaling_v1.CrossVersionObjectReference
+    ServiceBackendPort TopologySelectorTerm TypedLocalObjectReference Variable
+    autoscaling_v1.CrossVersionObjectReference rbac_v1.Subject
     """
 )
 
@@ -156,4 +165,6 @@ SPECS: dict[str, str] = {
     "apiregistration_v1.APIServiceSpec.groupPriorityMinimum": "i",
     "apiregistration_v1.APIServiceSpec.versionPriority": "i",
     "apiregistration_v1.ServiceReference.port": "i",
+    "certificates_v1.PodCertificateRequestSpec.stubPKCS10Request": "y",
+    "resource_v1.Device.nodeAllocatableResources": "{@resource_v1.NodeAllocatableResource",
 }

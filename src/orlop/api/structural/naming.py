@@ -8,11 +8,10 @@ have a value. As the type checker of cel-go, for this one mistake, which is the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ..cel.compiling import field_names
 from ..cel.lexing import error
-from ..cel.parsing import Call, Expr, Ident, Index, ListExpr, MapExpr, Select, parse
+from ..cel.parsing import Call, Expr, Ident, Index, Select, children, parse
 from .node import Node
 
 _OF_RESOURCE = {"apiVersion": Node({"type": "string"}), "kind": Node({"type": "string"})}
@@ -86,18 +85,5 @@ def _is_closed(node: Node) -> bool:
 
 def _all(expr: Expr) -> Iterator[Expr]:
     yield expr
-    inner: list[Any] = []
-    match expr:
-        case Select(operand=operand):
-            inner = [operand]
-        case Index(operand=operand, key=key):
-            inner = [operand, key]
-        case Call(args=args, target=target):
-            inner = [*args, target]
-        case ListExpr(items=items):
-            inner = [item for item, _ in items]
-        case MapExpr(entries=entries):
-            inner = [one for key, value, _ in entries for one in (key, value)]
-    for one in inner:
-        if one is not None:
-            yield from _all(one)
+    for one in children(expr):
+        yield from _all(one)

@@ -19,6 +19,7 @@ from . import (
     jobs,
     metadata,
     pods,
+    policies,
     services,
     webhooks,
     workloads,
@@ -105,6 +106,10 @@ _CHECKS: dict[tuple[str, str], Callable[[Obj], Errors]] = {
     ("certificates.k8s.io", "CertificateSigningRequest"): cluster.signing_request,
     (_ADMISSION, "MutatingWebhookConfiguration"): webhooks.mutating,
     (_ADMISSION, "ValidatingWebhookConfiguration"): webhooks.validating,
+    (_ADMISSION, "ValidatingAdmissionPolicy"): policies.validating,
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): policies.validating_binding,
+    (_ADMISSION, "MutatingAdmissionPolicy"): policies.mutating,
+    (_ADMISSION, "MutatingAdmissionPolicyBinding"): policies.mutating_binding,
 }
 _UPDATES: dict[tuple[str, str], Callable[[Obj, Obj], Errors]] = {
     ("", "Pod"): pods.validate_update,

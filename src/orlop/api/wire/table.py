@@ -11,12 +11,19 @@ written, and a leading `~` a struct whose fields are its parent's in JSON.
 VERSION = "1.36"
 
 TABLE = """\
+admissionregistration_v1.ApplyConfiguration expression=1:s
 admissionregistration_v1.AuditAnnotation key=1:s! valueExpression=2:s!
 admissionregistration_v1.ExpressionWarning fieldRef=2:s! warning=3:s!
+admissionregistration_v1.JSONPatch expression=1:s
 admissionregistration_v1.MatchCondition name=1:s! expression=2:s!
 admissionregistration_v1.MatchResources namespaceSelector=1:@meta_v1.LabelSelector* objectSelector=2:@meta_v1.LabelSelector* resourceRules=3:[@admissionregistration_v1.NamedRuleWithOperations excludeResourceRules=4:[@admissionregistration_v1.NamedRuleWithOperations matchPolicy=7:s*
+admissionregistration_v1.MutatingAdmissionPolicy metadata=1:@meta_v1.ObjectMeta spec=2:@admissionregistration_v1.MutatingAdmissionPolicySpec
+admissionregistration_v1.MutatingAdmissionPolicyBinding metadata=1:@meta_v1.ObjectMeta spec=2:@admissionregistration_v1.MutatingAdmissionPolicyBindingSpec
+admissionregistration_v1.MutatingAdmissionPolicyBindingSpec policyName=1:s paramRef=2:@admissionregistration_v1.ParamRef* matchResources=3:@admissionregistration_v1.MatchResources*
+admissionregistration_v1.MutatingAdmissionPolicySpec paramKind=1:@admissionregistration_v1.ParamKind* matchConstraints=2:@admissionregistration_v1.MatchResources* variables=3:[@admissionregistration_v1.Variable mutations=4:[@admissionregistration_v1.Mutation failurePolicy=5:s* matchConditions=6:[@admissionregistration_v1.MatchCondition reinvocationPolicy=7:s
 admissionregistration_v1.MutatingWebhook name=1:s! clientConfig=2:@admissionregistration_v1.WebhookClientConfig! rules=3:[@admissionregistration_v1.RuleWithOperations failurePolicy=4:s* matchPolicy=9:s* namespaceSelector=5:@meta_v1.LabelSelector* objectSelector=11:@meta_v1.LabelSelector* sideEffects=6:s*! timeoutSeconds=7:i* admissionReviewVersions=8:[s! reinvocationPolicy=10:s* matchConditions=12:[@admissionregistration_v1.MatchCondition
 admissionregistration_v1.MutatingWebhookConfiguration metadata=1:@meta_v1.ObjectMeta webhooks=2:[@admissionregistration_v1.MutatingWebhook
+admissionregistration_v1.Mutation patchType=2:s! applyConfiguration=3:@admissionregistration_v1.ApplyConfiguration* jsonPatch=4:@admissionregistration_v1.JSONPatch*
 admissionregistration_v1.NamedRuleWithOperations resourceNames=1:[s ~ruleWithOperations=2:@admissionregistration_v1.RuleWithOperations
 admissionregistration_v1.ParamKind apiVersion=1:s kind=2:s
 admissionregistration_v1.ParamRef name=1:s namespace=2:s selector=3:@meta_v1.LabelSelector* parameterNotFoundAction=4:s*
@@ -373,6 +380,27 @@ discovery_v1.ForNode name=1:s!
 discovery_v1.ForZone name=1:s!
 events_v1.Event metadata=1:@meta_v1.ObjectMeta! eventTime=2:T! series=3:@events_v1.EventSeries* reportingController=4:s reportingInstance=5:s action=6:s reason=7:s regarding=8:@core_v1.ObjectReference related=9:@core_v1.ObjectReference* note=10:s type=11:s deprecatedSource=12:@core_v1.EventSource deprecatedFirstTimestamp=13:t deprecatedLastTimestamp=14:t deprecatedCount=15:i
 events_v1.EventSeries count=1:i! lastObservedTime=2:T!
+flowcontrol_v1.ExemptPriorityLevelConfiguration nominalConcurrencyShares=1:i* lendablePercent=2:i*
+flowcontrol_v1.FlowDistinguisherMethod type=1:s!
+flowcontrol_v1.FlowSchema metadata=1:@meta_v1.ObjectMeta spec=2:@flowcontrol_v1.FlowSchemaSpec status=3:@flowcontrol_v1.FlowSchemaStatus
+flowcontrol_v1.FlowSchemaCondition type=1:s status=2:s lastTransitionTime=3:t reason=4:s message=5:s
+flowcontrol_v1.FlowSchemaSpec priorityLevelConfiguration=1:@flowcontrol_v1.PriorityLevelConfigurationReference! matchingPrecedence=2:i! distinguisherMethod=3:@flowcontrol_v1.FlowDistinguisherMethod* rules=4:[@flowcontrol_v1.PolicyRulesWithSubjects
+flowcontrol_v1.FlowSchemaStatus conditions=1:[@flowcontrol_v1.FlowSchemaCondition
+flowcontrol_v1.GroupSubject name=1:s!
+flowcontrol_v1.LimitResponse type=1:s! queuing=2:@flowcontrol_v1.QueuingConfiguration*
+flowcontrol_v1.LimitedPriorityLevelConfiguration nominalConcurrencyShares=1:i*! limitResponse=2:@flowcontrol_v1.LimitResponse lendablePercent=3:i* borrowingLimitPercent=4:i*
+flowcontrol_v1.NonResourcePolicyRule verbs=1:[s! nonResourceURLs=6:[s!
+flowcontrol_v1.PolicyRulesWithSubjects subjects=1:[@flowcontrol_v1.Subject! resourceRules=2:[@flowcontrol_v1.ResourcePolicyRule nonResourceRules=3:[@flowcontrol_v1.NonResourcePolicyRule
+flowcontrol_v1.PriorityLevelConfiguration metadata=1:@meta_v1.ObjectMeta spec=2:@flowcontrol_v1.PriorityLevelConfigurationSpec status=3:@flowcontrol_v1.PriorityLevelConfigurationStatus
+flowcontrol_v1.PriorityLevelConfigurationCondition type=1:s status=2:s lastTransitionTime=3:t reason=4:s message=5:s
+flowcontrol_v1.PriorityLevelConfigurationReference name=1:s!
+flowcontrol_v1.PriorityLevelConfigurationSpec type=1:s! limited=2:@flowcontrol_v1.LimitedPriorityLevelConfiguration* exempt=3:@flowcontrol_v1.ExemptPriorityLevelConfiguration*
+flowcontrol_v1.PriorityLevelConfigurationStatus conditions=1:[@flowcontrol_v1.PriorityLevelConfigurationCondition
+flowcontrol_v1.QueuingConfiguration queues=1:i! handSize=2:i! queueLengthLimit=3:i!
+flowcontrol_v1.ResourcePolicyRule verbs=1:[s! apiGroups=2:[s! resources=3:[s! clusterScope=4:b namespaces=5:[s!
+flowcontrol_v1.ServiceAccountSubject namespace=1:s! name=2:s!
+flowcontrol_v1.Subject kind=1:s! user=2:@flowcontrol_v1.UserSubject* group=3:@flowcontrol_v1.GroupSubject* serviceAccount=4:@flowcontrol_v1.ServiceAccountSubject*
+flowcontrol_v1.UserSubject name=1:s!
 meta_v1.Condition type=1:s! status=2:s! observedGeneration=3:l lastTransitionTime=4:t! reason=5:s! message=6:s!
 meta_v1.DeleteOptions gracePeriodSeconds=1:l* preconditions=2:@meta_v1.Preconditions* orphanDependents=3:b* propagationPolicy=4:s* dryRun=5:[s ignoreStoreReadErrorWithClusterBreakingPotential=6:b*
 meta_v1.FieldSelectorRequirement key=1:s! operator=2:s! values=3:[s
@@ -427,6 +455,46 @@ rbac_v1.Role metadata=1:@meta_v1.ObjectMeta rules=2:[@rbac_v1.PolicyRule!
 rbac_v1.RoleBinding metadata=1:@meta_v1.ObjectMeta subjects=2:[@rbac_v1.Subject roleRef=3:@rbac_v1.RoleRef!
 rbac_v1.RoleRef apiGroup=1:s! kind=2:s! name=3:s!
 rbac_v1.Subject kind=1:s! apiGroup=2:s name=3:s! namespace=4:s
+resource_v1.AllocatedDeviceStatus driver=1:s! pool=2:s! device=3:s! shareID=7:s* conditions=4:[@meta_v1.Condition! data=5:** networkData=6:@resource_v1.NetworkDeviceData*
+resource_v1.AllocationResult devices=1:@resource_v1.DeviceAllocationResult nodeSelector=3:@core_v1.NodeSelector* allocationTimestamp=5:t*
+resource_v1.CELDeviceSelector expression=1:s!
+resource_v1.CapacityRequestPolicy default=1:q*! validValues=3:[q validRange=4:@resource_v1.CapacityRequestPolicyRange*
+resource_v1.CapacityRequestPolicyRange min=1:q* max=2:q* step=3:q*
+resource_v1.CapacityRequirements requests=1:{q
+resource_v1.Counter value=1:q!
+resource_v1.CounterSet name=1:s! counters=2:{@resource_v1.Counter
+resource_v1.Device name=1:s! attributes=2:{@resource_v1.DeviceAttribute capacity=3:{@resource_v1.DeviceCapacity consumesCounters=4:[@resource_v1.DeviceCounterConsumption nodeName=5:s* nodeSelector=6:@core_v1.NodeSelector* allNodes=7:b* taints=8:[@resource_v1.DeviceTaint bindsToNode=9:b* bindingConditions=10:[s bindingFailureConditions=11:[s allowMultipleAllocations=12:b* nodeAllocatableResourceMappings=13:{@resource_v1.NodeAllocatableResourceMapping
+resource_v1.DeviceAllocationConfiguration source=1:s! requests=2:[s ~deviceConfiguration=3:@resource_v1.DeviceConfiguration
+resource_v1.DeviceAllocationResult results=1:[@resource_v1.DeviceRequestAllocationResult config=2:[@resource_v1.DeviceAllocationConfiguration
+resource_v1.DeviceAttribute int=2:l* bool=3:b* string=4:s* version=5:s* ints=6:[l bools=7:[b strings=8:[s versions=9:[s
+resource_v1.DeviceCapacity value=1:q! requestPolicy=2:@resource_v1.CapacityRequestPolicy*
+resource_v1.DeviceClaim requests=1:[@resource_v1.DeviceRequest! constraints=2:[@resource_v1.DeviceConstraint config=3:[@resource_v1.DeviceClaimConfiguration
+resource_v1.DeviceClaimConfiguration requests=1:[s ~deviceConfiguration=2:@resource_v1.DeviceConfiguration
+resource_v1.DeviceClass metadata=1:@meta_v1.ObjectMeta spec=2:@resource_v1.DeviceClassSpec!
+resource_v1.DeviceClassConfiguration ~deviceConfiguration=1:@resource_v1.DeviceConfiguration
+resource_v1.DeviceClassSpec selectors=1:[@resource_v1.DeviceSelector config=2:[@resource_v1.DeviceClassConfiguration extendedResourceName=4:s*
+resource_v1.DeviceConfiguration opaque=1:@resource_v1.OpaqueDeviceConfiguration*
+resource_v1.DeviceConstraint requests=1:[s matchAttribute=2:s* distinctAttribute=3:s*
+resource_v1.DeviceCounterConsumption counterSet=1:s! counters=2:{@resource_v1.Counter
+resource_v1.DeviceRequest name=1:s! exactly=2:@resource_v1.ExactDeviceRequest* firstAvailable=3:[@resource_v1.DeviceSubRequest
+resource_v1.DeviceRequestAllocationResult request=1:s! driver=2:s! pool=3:s! device=4:s! adminAccess=5:b* tolerations=6:[@resource_v1.DeviceToleration bindingConditions=7:[s bindingFailureConditions=8:[s shareID=9:s* consumedCapacity=10:{q
+resource_v1.DeviceSelector cel=1:@resource_v1.CELDeviceSelector*
+resource_v1.DeviceSubRequest name=1:s! deviceClassName=2:s! selectors=3:[@resource_v1.DeviceSelector allocationMode=4:s count=5:l tolerations=6:[@resource_v1.DeviceToleration capacity=7:@resource_v1.CapacityRequirements*
+resource_v1.DeviceTaint key=1:s! value=2:s effect=3:s! timeAdded=4:t*
+resource_v1.DeviceToleration key=1:s operator=2:s value=3:s effect=4:s tolerationSeconds=5:l*
+resource_v1.ExactDeviceRequest deviceClassName=1:s! selectors=2:[@resource_v1.DeviceSelector allocationMode=3:s count=4:l adminAccess=5:b* tolerations=6:[@resource_v1.DeviceToleration capacity=7:@resource_v1.CapacityRequirements*
+resource_v1.NetworkDeviceData interfaceName=1:s ips=2:[s hardwareAddress=3:s
+resource_v1.NodeAllocatableResourceMapping capacityKey=1:s* allocationMultiplier=2:q*
+resource_v1.OpaqueDeviceConfiguration driver=1:s! parameters=2:*!
+resource_v1.ResourceClaim metadata=1:@meta_v1.ObjectMeta spec=2:@resource_v1.ResourceClaimSpec! status=3:@resource_v1.ResourceClaimStatus
+resource_v1.ResourceClaimConsumerReference apiGroup=1:s resource=3:s! name=4:s! uid=5:s!
+resource_v1.ResourceClaimSpec devices=1:@resource_v1.DeviceClaim!
+resource_v1.ResourceClaimStatus allocation=1:@resource_v1.AllocationResult* reservedFor=2:[@resource_v1.ResourceClaimConsumerReference devices=4:[@resource_v1.AllocatedDeviceStatus
+resource_v1.ResourceClaimTemplate metadata=1:@meta_v1.ObjectMeta spec=2:@resource_v1.ResourceClaimTemplateSpec!
+resource_v1.ResourceClaimTemplateSpec metadata=1:@meta_v1.ObjectMeta spec=2:@resource_v1.ResourceClaimSpec!
+resource_v1.ResourcePool name=1:s! generation=2:l! resourceSliceCount=3:l!
+resource_v1.ResourceSlice metadata=1:@meta_v1.ObjectMeta spec=2:@resource_v1.ResourceSliceSpec!
+resource_v1.ResourceSliceSpec driver=1:s! pool=2:@resource_v1.ResourcePool! nodeName=3:s* nodeSelector=4:@core_v1.NodeSelector* allNodes=5:b* devices=6:[@resource_v1.Device perDeviceNodeSelection=7:b* sharedCounters=8:[@resource_v1.CounterSet
 scheduling_v1.PriorityClass metadata=1:@meta_v1.ObjectMeta value=2:i! globalDefault=3:b description=4:s preemptionPolicy=5:s*
 storage_v1.CSIDriver metadata=1:@meta_v1.ObjectMeta spec=2:@storage_v1.CSIDriverSpec!
 storage_v1.CSIDriverSpec attachRequired=1:b* podInfoOnMount=2:b* volumeLifecycleModes=3:[s storageCapacity=4:b* fsGroupPolicy=5:s* tokenRequests=6:[@storage_v1.TokenRequest requiresRepublish=7:b* seLinuxMount=8:b* nodeAllocatableUpdatePeriodSeconds=9:l* serviceAccountTokenInSecrets=10:b* preventPodSchedulingIfMissing=11:b*

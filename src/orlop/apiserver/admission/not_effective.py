@@ -1,7 +1,7 @@
 """Says so when an object is kept that nothing acts upon yet.
 
-An admission plugin, always on. A policy that is never evaluated must not look like protection:
-whoever writes one is warned, in a header that kubectl prints.
+An admission plugin, always on. A quota that nobody enforces must not look like protection: whoever
+writes one is warned, in a header that kubectl prints.
 """
 
 from __future__ import annotations
@@ -9,10 +9,6 @@ from __future__ import annotations
 from .chain import Attributes, Plugin
 
 _WITHOUT_EFFECT = {
-    "validatingadmissionpolicies.admissionregistration.k8s.io": "policies are not evaluated yet",
-    "validatingadmissionpolicybindings.admissionregistration.k8s.io": (
-        "policies are not evaluated yet"
-    ),
     "apiservices.apiregistration.k8s.io": "requests are not passed on to extension servers yet",
     "networkpolicies.networking.k8s.io": "network policies are not enforced",
     "resourcequotas": "quotas are not enforced yet",

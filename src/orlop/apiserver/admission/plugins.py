@@ -8,15 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from ...api.kinds import Kinds
 from ...api.schema import Schema
 from ...store import Store
 from ..authorization import Authorizer
+from ..customresources.served import ServedKinds
 from ..webhook_client import WebhookClient
 from .certificates import Certificates
 from .chain import Admission, Plugin
 from .namespace_lifecycle import NamespaceLifecycle
 from .not_effective import NotEffective
+from .policies import MutatingPolicies, ValidatingPolicies
+from .policies.evaluation import Evaluations
+from .policies.params import Params
 from .rbac_escalation import RbacEscalation
 from .service_account import ServiceAccount
 from .service_addresses import ADDRESSES, ServiceAddresses
@@ -33,7 +36,7 @@ from .webhooks.asking import Asker
 class Means:
     """What plugins need beside the store, where users' programs have a say."""
 
-    kinds: Kinds
+    kinds: ServedKinds
     schema: Schema
     webhooks: WebhookClient
     authorizer: Authorizer
@@ -65,7 +68,10 @@ def standard(
 def _programs(store: Store, means: Means) -> list[Plugin]:
     """What users have written, asked when our own plugins have had their say."""
     asker = Asker(store, means.kinds, means.webhooks, means.authorizer)
+    evaluations = Evaluations(asker, Params(store, means.kinds), means.authorizer)
     return [
+        MutatingPolicies(store, evaluations, means.schema, means.kinds),
         MutatingWebhooks(store, asker, means.schema),
+        ValidatingPolicies(store, evaluations),
         ValidatingWebhooks(store, asker),
     ]

@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import authorizer, conversions, lists, network, quantities, strings, times, urls
+from . import (
+    authorizer,
+    conversions,
+    lists,
+    named_formats,
+    network,
+    quantities,
+    strings,
+    times,
+    urls,
+    versions,
+)
 
 Functions = dict[str, Callable[..., Any]]
 
@@ -19,6 +30,7 @@ FUNCTIONS: Functions = {
     **quantities.FUNCTIONS,
     **network.FUNCTIONS,
     **urls.FUNCTIONS,
+    **versions.FUNCTIONS,
 }
 METHODS: Functions = {
     **conversions.METHODS,
@@ -29,12 +41,19 @@ METHODS: Functions = {
     **network.METHODS,
     **urls.METHODS,
     **authorizer.METHODS,
+    **versions.METHODS,
+    **named_formats.METHODS,
     "indexOf": lambda value, *rest: _by_type(value, strings.index_of, lists.index_of)(value, *rest),
     "lastIndexOf": lambda value, *rest: _by_type(value, strings.last_index_of, lists.last_index_of)(
         value, *rest
     ),
 }
-NAMESPACES: Functions = {**conversions.NAMESPACES, **lists.NAMESPACES, **network.NAMESPACES}
+NAMESPACES: Functions = {
+    **conversions.NAMESPACES,
+    **lists.NAMESPACES,
+    **network.NAMESPACES,
+    **named_formats.NAMESPACES,
+}
 
 COSTS: dict[str, int] = authorizer.COSTS  # of methods that cost more than their arguments
 

@@ -13,6 +13,7 @@ from ...quantity import NANO, QuantityError
 from ...quantity import Quantity as Amount
 from ...quantity import parse as parse_amount
 from ..errors import CelError
+from .versions import Version
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +73,9 @@ def _sum(left: Any, right: Any, sign: int) -> Quantity:
 
 
 def _compare(left: Any, right: Any) -> int:
+    """Of quantities, and of versions, whose methods have the same names."""
+    if isinstance(left, Version) and isinstance(right, Version):
+        return (left > right) - (left < right)
     one, other = _nanos(left), _nanos(right)
     return (one > other) - (one < other)
 

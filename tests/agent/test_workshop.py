@@ -104,8 +104,34 @@ def test_the_nodes_own_root_has_the_jobs_path_and_home(compose, monkeypatch):
 def test_hosts_has_the_pod_and_its_aliases(compose):
     aliases = [{"ip": "10.0.0.9", "hostnames": ["a", "b"]}]
     hosts = text(compose(pod={"hostAliases": aliases}), "/etc/hosts").splitlines()
-    assert hosts[0] == "# Kubernetes-managed hosts file."
-    assert {"127.0.0.1\tlocalhost", "127.0.1.1\thost-1", "10.0.0.9\ta\tb"} <= set(hosts)
+    assert hosts[0] == "# Kubernetes-managed hosts file (host network)."
+    assert {"127.0.1.1\thost-1", "10.0.0.9\ta\tb"} <= set(hosts)
+
+
+NETWORK = {"podIP": "10.244.0.7", "dns": {"nameserver": "10.96.0.10"}}
+RESOLVER = {
+    "policy": "ClusterFirst",
+    "nameservers": ["10.96.0.10"],
+    "searches": ["d.svc.cluster.local"],
+    "options": [],
+    "more": {"nameservers": [], "searches": [], "options": []},
+}
+OWN = {"network": NETWORK, "resolver": RESOLVER, "hostEnv": {"API": ["10.96.0.1", "192.0.2.1"]}}
+
+
+def test_a_pod_with_a_network_of_its_own_finds_names_there(compose, monkeypatch):
+    monkeypatch.setattr(Workshop, "network", object())
+    box = compose(plan=OWN, env=[["API", "10.96.0.1"]])
+    assert "10.244.0.7\thost-1" in text(box, "/etc/hosts").splitlines()
+    assert "nameserver 10.96.0.10" in text(box, "/etc/resolv.conf").splitlines()
+    assert dict(box.env)["API"] == "10.96.0.1"
+
+
+def test_a_node_that_cannot_give_it_one_leads_it_to_its_own(compose):
+    box = compose(plan=OWN, env=[["API", "10.96.0.1"], ["B", "10.96.0.1"]])
+    assert "127.0.1.1\thost-1" in text(box, "/etc/hosts").splitlines()
+    assert "10.96.0.10" not in text(box, "/etc/resolv.conf")
+    assert (dict(box.env)["API"], dict(box.env)["B"]) == ("192.0.2.1", "10.96.0.1")
 
 
 def test_the_nodes_own_hosts_stay_on_its_own_root(compose):

@@ -6,7 +6,12 @@ import base64
 
 import pytest
 
-from orlop.kubelet.environment import container_variables, service_variables, with_image
+from orlop.kubelet.environment import (
+    api_variables,
+    container_variables,
+    service_variables,
+    with_image,
+)
 from orlop.kubelet.refusal import Refusal
 from orlop.kubelet.sources import Sources, references
 
@@ -34,12 +39,12 @@ def key_ref(kind, name, key, **more):
 
 
 def test_the_api_server_is_told_as_a_service_is():
-    found = service_variables("kubernetes", "https://10.1.2.3:6443")
+    found = api_variables("https://10.1.2.3:6443")
     assert found["KUBERNETES_SERVICE_HOST"] == "10.1.2.3"
     assert found["KUBERNETES_SERVICE_PORT"] == found["KUBERNETES_SERVICE_PORT_HTTPS"] == "6443"
     assert found["KUBERNETES_PORT"] == found["KUBERNETES_PORT_6443_TCP"] == "tcp://10.1.2.3:6443"
     assert found["KUBERNETES_PORT_6443_TCP_ADDR"] == "10.1.2.3"
-    assert service_variables("kubernetes", "") == {}
+    assert api_variables("") == {}
 
 
 def test_a_pods_own_variables_win_over_services_and_may_refer_to_them():
@@ -181,3 +186,31 @@ def test_everything_that_a_pod_names_is_fetched():
     named = references(pod)
     assert named.config_maps == {"c1", "c2", "c3", "c4"}
     assert named.secrets == {"s1", "s2", "s3", "s4", "s5"}
+
+
+def test_a_service_is_told_as_upstream_does():
+    ports = [{"name": "http", "port": 80}, {"name": "dns-udp", "port": 53, "protocol": "UDP"}]
+    service = {
+        "metadata": {"name": "my-web"},
+        "spec": {"clusterIP": "10.96.0.3", "ports": ports},
+    }
+    assert service_variables([service]) == {
+        "MY_WEB_SERVICE_HOST": "10.96.0.3",
+        "MY_WEB_SERVICE_PORT": "80",
+        "MY_WEB_SERVICE_PORT_HTTP": "80",
+        "MY_WEB_SERVICE_PORT_DNS_UDP": "53",
+        "MY_WEB_PORT": "tcp://10.96.0.3:80",
+        "MY_WEB_PORT_80_TCP": "tcp://10.96.0.3:80",
+        "MY_WEB_PORT_80_TCP_PROTO": "tcp",
+        "MY_WEB_PORT_80_TCP_PORT": "80",
+        "MY_WEB_PORT_80_TCP_ADDR": "10.96.0.3",
+        "MY_WEB_PORT_53_UDP": "udp://10.96.0.3:53",
+        "MY_WEB_PORT_53_UDP_PROTO": "udp",
+        "MY_WEB_PORT_53_UDP_PORT": "53",
+        "MY_WEB_PORT_53_UDP_ADDR": "10.96.0.3",
+    }
+
+
+@pytest.mark.parametrize("spec", [{"clusterIP": "None"}, {"type": "ExternalName"}])
+def test_a_service_without_an_address_is_not_told(spec):
+    assert service_variables([{"metadata": {"name": "a"}, "spec": spec}]) == {}

@@ -52,9 +52,12 @@ async def test_token_ca_and_namespace_are_in_the_plan(site, signing_key):
 async def test_every_container_is_told_where_the_api_server_is(site):
     await site.create("web", automountServiceAccountToken=False)
     await site.submitted()
-    env = dict(plan_of(site)["containers"][0]["env"])
-    assert env["KUBERNETES_SERVICE_HOST"] == "192.0.2.1"
-    assert env["KUBERNETES_SERVICE_PORT"] == "6443"
+    plan = plan_of(site)
+    env = dict(plan["containers"][0]["env"])
+    assert env["KUBERNETES_SERVICE_HOST"] == "10.96.0.1"
+    assert env["KUBERNETES_SERVICE_PORT"] == "443"
+    assert plan["hostEnv"]["KUBERNETES_SERVICE_HOST"] == ["10.96.0.1", "192.0.2.1"]
+    assert plan["hostEnv"]["KUBERNETES_SERVICE_PORT"] == ["443", "6443"]
     assert plan_of(site)["volumes"] == []
 
 

@@ -108,6 +108,7 @@ class Plan:
     volumes: list[dict[str, Any]]
     containers: list[Container]  # init containers first, in order
     network: dict[str, Any] | None = None  # its own, as the plan has it; None: the node's
+    host_env: dict[str, list[str]] | None = None  # name -> [value, that on the node's network]
     resolver: dict[str, Any] | None = None  # what goes into resolv.conf; None: the node's
 
 
@@ -144,6 +145,7 @@ def _plan(raw: dict[str, Any]) -> Plan:
         containers=[_container(c, True) for c in raw.get("initContainers") or []]
         + [_container(c, False) for c in raw["containers"]],
         network=raw.get("network"),
+        host_env=raw.get("hostEnv") or {},
         resolver=raw.get("resolver"),
     )
 

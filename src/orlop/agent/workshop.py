@@ -11,6 +11,7 @@ import os
 
 from . import syscalls
 from .cgroups import NONE, Cgroups, Group
+from .etc import HOSTS_HEAD, own_hosts, resolv_conf
 from .lean import value
 from .places import Places
 from .plan import Container, Plan
@@ -25,12 +26,8 @@ if TYPE_CHECKING:
     from .runtimes import Runtime
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# As pkg/kubelet: managedHostsFileContent.
-HOSTS_HEAD = """\
-# Kubernetes-managed hosts file.
-127.0.0.1\tlocalhost
-::1\tlocalhost ip6-localhost ip6-loopback
-"""
+# As pkg/kubelet/kubelet_pods.go has it for pods on their node's network.
+NODE_HOSTS_HEAD = "# Kubernetes-managed hosts file (host network).\n"
 SHM_SIZE = "64m"  # containerd's
 
 
@@ -45,15 +42,17 @@ class Prepared:
 
 
 class Workshop:
-    """Prepares container runs."""
+    """Prepares container runs; `network` is the pod's own, None where it has its node's."""
+
+    network: object | None = None
 
     def __init__(self, plan: Plan, sandbox: Sandbox, places: Places, cgroups: Cgroups) -> None:
         self._kit, self._cgroups = Kit(plan, sandbox, places.memory), cgroups
         self.plan, self.sandbox, self.places = plan, sandbox, places
         self.volumes = Volumes(plan.volumes, places.disk, places.memory, sandbox.is_isolated)
-        self._etc = self._write_etc()
         node_hosts = _read("/etc/hosts") + self._own_hosts()
         self._node_hosts = self._write("hosts-of-node", node_hosts)
+        self._etc = self._write_etc()
         self._shm = self._make_shm()
         self._sys = self._make_sys()
 
@@ -127,6 +126,8 @@ class Workshop:
             binds += [Bind(path, f"/etc/{name}") for name, path in self._etc.items()]
         else:
             binds.append(Bind(self._node_hosts, "/etc/hosts"))
+            if os.path.exists("/etc/resolv.conf"):
+                binds.append(Bind(self._etc["resolv.conf"], "/etc/resolv.conf"))
         own = self.volumes.binds(container, os.path.join(folder, "subpaths"))
         taken = {bind.path for bind in own}
         binds = [bind for bind in binds if bind.path not in taken] + own
@@ -134,6 +135,10 @@ class Workshop:
 
     def _env(self, container: Container) -> list[tuple[str, str]]:
         env = dict(container.env)
+        if self.network is None:
+            for name, (inside, outside) in (self.plan.host_env or {}).items():
+                if env.get(name) == inside:
+                    env[name] = outside
         for name in self.plan.pass_env:
             if name in os.environ:
                 env.setdefault(name, os.environ[name])
@@ -148,10 +153,21 @@ class Workshop:
 
     def _write_etc(self) -> dict[str, str]:
         """The files every image finds in /etc: name -> where they are."""
-        hosts = HOSTS_HEAD + self._own_hosts()
+        if self.network is None:
+            hosts = NODE_HOSTS_HEAD + _read("/etc/hosts") + self._own_hosts()
+        else:
+            hosts = HOSTS_HEAD + self._own_hosts()
         files = {"hostname": self.plan.pod.hostname + "\n", "hosts": hosts}
-        files["resolv.conf"] = _read("/etc/resolv.conf")
+        files["resolv.conf"] = self._resolv_conf(_read("/etc/resolv.conf"))
         return {name: self._write(name, text) for name, text in files.items()}
+
+    def _resolv_conf(self, of_node: str) -> str:
+        resolver, network = self.plan.resolver, self.plan.network
+        if resolver is None or self.network is None or network is None:
+            # The node's network does not lead to the cluster's name server.
+            is_clusters = resolver is None or resolver["policy"] == "ClusterFirst"
+            return of_node if is_clusters else resolv_conf(resolver, of_node)
+        return resolv_conf(resolver, of_node, network["dns"]["nameserver"])
 
     def _write(self, name: str, text: str) -> str:
         path = os.path.join(self.places.memory, name)
@@ -160,11 +176,10 @@ class Workshop:
         return path
 
     def _own_hosts(self) -> str:
-        lines = [f"127.0.1.1\t{self.plan.pod.hostname}"]
-        for alias in self.plan.pod.host_aliases:
-            names = "\t".join(alias.get("hostnames") or [])
-            lines.append(f"{alias['ip']}\t{names}")
-        return "\n".join(lines) + "\n"
+        pod, network = self.plan.pod, self.plan.network
+        has_own = self.network is not None and network is not None
+        address = network["podIP"] if has_own and network is not None else "127.0.1.1"
+        return own_hosts(address, pod.hostname, pod.fqdn, pod.host_aliases)
 
     def _make_shm(self) -> str:
         """One /dev/shm for all containers: they share the pod's ipc namespace."""

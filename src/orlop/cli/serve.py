@@ -143,6 +143,7 @@ class ControlPlane:
                 root_ca=self.pki.ca.read_text(),
                 signing_key=signing_key,
                 sign=self.pki.sign_request,
+                api_endpoint=(self._host(), port),
                 folders=folders_in(
                     self.paths.volumes,
                     self.settings.storage.scratch,
@@ -198,11 +199,13 @@ class ControlPlane:
             logger.warning("the port of last time cannot be had", port=kept, error=why)
             return await server.start(listen, 0)
 
-    def _url(self, port: int) -> str:
+    def _host(self) -> str:
         """The address that is best known on the cluster; the certificate has all of them."""
         listen = [self.settings.listen] if self.settings.listen != "0.0.0.0" else []
-        hosts = [*listen, *self.settings.advertise, *addresses.addresses(), "127.0.0.1"]
-        return f"https://{hosts[0]}:{port}"
+        return [*listen, *self.settings.advertise, *addresses.addresses(), "127.0.0.1"][0]
+
+    def _url(self, port: int) -> str:
+        return f"https://{self._host()}:{port}"
 
     def _write_kubeconfig(self, url: str) -> None:
         admin = self.pki.admin

@@ -26,12 +26,14 @@ from .daemonset import DaemonSets
 from .deployment import Deployments
 from .endpoints import EndpointsController
 from .endpointslice import EndpointSlices
+from .endpointslice_mirroring import EndpointSliceMirroring
 from .ephemeral_volume import EphemeralVolumes
 from .event_ttl import EventTtl
 from .folder_provisioner import FolderDeleter, FolderProvisioner, Folders
 from .garbage_collector import GarbageCollector
 from .horizontal_pod_autoscaler import HorizontalPodAutoscalers
 from .job import Jobs
+from .kubernetes_service import KubernetesService
 from .namespace import Namespaces
 from .persistentvolume import Volumes
 from .persistentvolumeclaim import VolumeClaims
@@ -61,6 +63,7 @@ class ControllerManager:
 
     With a `signing_key`, Secrets that ask for the token of a service account get it; with `sign`,
     certificates that were approved are signed by it; with `folders`, claims get folders there.
+    `api_endpoint` is where the API server really is, for the service `kubernetes`.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class ControllerManager:
         signing_key: SigningKey | None = None,
         sign: Sign | None = None,
         folders: Folders | None = None,
+        api_endpoint: tuple[str, int] | None = None,
         kinds: Iterable[Kind] = STORED,
         autoscaling: AutoscalingSettings | None = None,
         clock: Clock | None = None,
@@ -92,6 +96,7 @@ class ControllerManager:
                 ClusterRoleAggregation,
                 EndpointSlices,
                 EndpointsController,
+                EndpointSliceMirroring,
                 VolumeClaims,
                 Volumes,
                 ClaimProtection,
@@ -110,6 +115,8 @@ class ControllerManager:
                 kind(api, informers, folders, clock=self._clock)
                 for kind in (FolderProvisioner, FolderDeleter)
             ]
+        if api_endpoint is not None:
+            controllers.append(KubernetesService(api, informers, *api_endpoint, clock=self._clock))
         if root_ca:
             controllers.append(RootCa(api, informers, root_ca, clock=self._clock))
         if sign is not None:

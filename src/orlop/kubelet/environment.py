@@ -2,15 +2,15 @@
 
 Called while a plan is made. The order and the rules are upstream's
 (pkg/kubelet/kubelet_pods.go: makeEnvironmentVariables): a later one wins, `$(VAR)` sees what was
-set before it and never the image's own. Variables of other services are not set yet.
+set before it and never the image's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
-from ..api.objects import Obj
+from ..api.objects import Obj, meta
 from .downward import Allocatable, field_value, resource_value
 from .expansion import expand
 from .refusal import Refusal
@@ -37,24 +37,49 @@ def container_variables(
     return variables
 
 
-def service_variables(name: str, url: str) -> dict[str, str]:
-    """What pods are told of a service. As pkg/kubelet/envvars: its port, and links of old."""
+def api_variables(url: str) -> dict[str, str]:
+    """What a pod on its node's network is told of the API server: where it really is."""
     if not url:
         return {}
     parts = urlsplit(url)
-    host, port = parts.hostname or "", str(parts.port or 443)
-    prefix = name.upper().replace("-", "_")
-    link = f"{prefix}_PORT_{port}_TCP"
-    return {
+    port: Obj = {"name": parts.scheme, "port": parts.port or 443}
+    spec = {"clusterIP": parts.hostname or "", "ports": [port]}
+    return service_variables([{"metadata": {"name": "kubernetes"}, "spec": spec}])
+
+
+def service_variables(services: Iterable[Obj]) -> dict[str, str]:
+    """What pods are told of services. As pkg/kubelet/envvars: address and ports, links of old."""
+    variables: dict[str, str] = {}
+    for service in services:
+        host, ports = service["spec"].get("clusterIP"), service["spec"].get("ports") or []
+        if host and host != "None" and ports:
+            variables |= _links(_word(meta(service)["name"]), host, ports)
+    return variables
+
+
+def _links(prefix: str, host: str, ports: Sequence[Obj]) -> dict[str, str]:
+    first = f"{(ports[0].get('protocol') or 'TCP').lower()}://{host}:{ports[0]['port']}"
+    found = {
         f"{prefix}_SERVICE_HOST": host,
-        f"{prefix}_SERVICE_PORT": port,
-        f"{prefix}_SERVICE_PORT_{parts.scheme.upper()}": port,
-        f"{prefix}_PORT": f"tcp://{host}:{port}",
-        link: f"tcp://{host}:{port}",
-        f"{link}_PROTO": "tcp",
-        f"{link}_PORT": port,
-        f"{link}_ADDR": host,
+        f"{prefix}_SERVICE_PORT": str(ports[0]["port"]),
+        f"{prefix}_PORT": first,
     }
+    for port in ports:
+        number, protocol = str(port["port"]), port.get("protocol") or "TCP"
+        if port.get("name"):
+            found[f"{prefix}_SERVICE_PORT_{_word(port['name'])}"] = number
+        link = f"{prefix}_PORT_{number}_{protocol}"
+        found |= {
+            link: f"{protocol.lower()}://{host}:{number}",
+            f"{link}_PROTO": protocol.lower(),
+            f"{link}_PORT": number,
+            f"{link}_ADDR": host,
+        }
+    return found
+
+
+def _word(name: str) -> str:
+    return name.upper().replace("-", "_")
 
 
 def with_image(image: Mapping[str, str], variables: Mapping[str, str]) -> list[list[str]]:

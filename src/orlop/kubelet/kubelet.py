@@ -143,7 +143,7 @@ class Kubelet:
                 self._site(token_key),
                 token_key,
                 self._pods.addresses,
-                self._network.view.policy_of,
+                self._network.view,
             ),
             Termination(api, engine, self._pods, self._writer, self._health, self._clock, self),
             self._writer,

@@ -175,6 +175,12 @@ class NetworkView:
         """The rules of a pod as of now; None: nobody restricts it."""
         return policy_value(pod, self._policies.list(meta(pod)["namespace"]))
 
+    def services_for(self, pod: Obj) -> list[Obj]:
+        """The services that a pod is told of by variables: its namespace's, and the API's."""
+        api = self._services.get(Key("default", "kubernetes"))
+        own = self._services.list(meta(pod)["namespace"])
+        return own if api is None or api in own else [*own, api]
+
     def _name(self, name: str) -> Obj | None:
         question = names.parse(name, self._ranges.domain)
         if question is None:

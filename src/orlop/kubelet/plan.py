@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from ..api.objects import Obj, annotations_of, meta
+from ..api.objects import Key, Obj, annotations_of, key_of, meta
 from ..api.quantity import to_bytes, to_millis
 from ..wellknown import (
     AGENT_SERVER_NAME,
@@ -21,7 +21,12 @@ from ..wellknown import (
     SLURM_ENV_PASSED,
 )
 from .downward import Allocatable, with_addresses
-from .environment import container_variables, service_variables, with_image
+from .environment import (
+    api_variables,
+    container_variables,
+    service_variables,
+    with_image,
+)
 from .expansion import expand
 from .handlers import planned_handlers
 from .network_plan import ClusterNetwork, planned_network, planned_resolver
@@ -89,6 +94,7 @@ class Inputs:
     accounts: Mapping[str, Accounts] = field(default_factory=dict)
     pod_ip: str = ""  # empty: its node's
     policy: Obj | None = None  # its NetworkPolicies as rules; None: it is open
+    services: Sequence[Obj] = ()  # of its namespace, and the API's own
     launcher: tuple[str, ...] = ()  # what stands before each container's command, e.g. mpiexec
 
 
@@ -130,6 +136,7 @@ def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
         "pod": _pod(pod, site.domain),
         "network": planned_network(pod, site.network, inputs.pod_ip, inputs.policy),
         "resolver": planned_resolver(pod, site.network),
+        "hostEnv": _host_env(pod, site, inputs),
         "kubelet": {
             "endpointFile": str(site.endpoint_file),
             "ca": str(site.ca),
@@ -226,7 +233,7 @@ def _container(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
 
 def _planned(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
     image = inputs.images[container["image"]]
-    services = service_variables("kubernetes", site.api_server)
+    services = _services(pod, site, inputs)
     variables = container_variables(pod, container, inputs.sources, inputs.allocatable, services)
     limits = (container.get("resources") or {}).get("limits") or {}
     return {
@@ -252,6 +259,34 @@ def _planned(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
         "stopSignal": (container.get("lifecycle") or {}).get("stopSignal") or image.stop_signal,
         **planned_handlers(container),
     }
+
+
+def _services(pod: Obj, site: Site, inputs: Inputs) -> dict[str, str]:
+    """The variables of services; of the API's own also where a pod wants no links to others."""
+    wants_links = pod["spec"].get("enableServiceLinks") is not False
+    own = meta(pod)["namespace"]
+    chosen = [s for s in inputs.services if is_api(s) or (wants_links and namespace_of(s) == own)]
+    found = service_variables(sorted(chosen, key=lambda one: str(meta(one)["name"])))
+    if planned_network(pod, site.network, inputs.pod_ip) is None:
+        found |= api_variables(site.api_server)
+    return found
+
+
+def _host_env(pod: Obj, site: Site, inputs: Inputs) -> Obj:
+    """Variable -> its value, and that on a node which cannot give the pod its network."""
+    if planned_network(pod, site.network, inputs.pod_ip) is None:
+        return {}
+    inside = service_variables([service for service in inputs.services if is_api(service)])
+    outside = api_variables(site.api_server)
+    return {name: [value, outside[name]] for name, value in inside.items() if name in outside}
+
+
+def is_api(service: Obj) -> bool:
+    return key_of(service) == Key("default", "kubernetes")
+
+
+def namespace_of(service: Obj) -> str:
+    return key_of(service).namespace
 
 
 def _argv(container: Obj, image: ImageConfig, variables: Mapping[str, str]) -> list[str]:

@@ -25,6 +25,7 @@ from ..wellknown import HOST_IMAGE
 from .events import Events
 from .folder import agent_token, planned_of
 from .network_plan import has_own_network
+from .network_view import NetworkView
 from .nodes import Nodes
 from .plan import Inputs, Site, check, make_plan, runs_on_host
 from .pods import PodState
@@ -66,7 +67,7 @@ class Preparation:
     site: Site
     token_key: bytes
     addresses: PodAddresses
-    policy_of: Callable[[Obj], Obj | None]
+    view: NetworkView
 
     async def prepare(self, pod: Obj, state: PodState) -> None:
         """Make the pod's folder ready.
@@ -87,7 +88,8 @@ class Preparation:
             sources,
             accounts,
             pod_ip=self._address(pod, state),
-            policy=self.policy_of(pod),
+            policy=self.view.policy_of(pod),
+            services=self.view.services_for(pod),
             launcher=mpi_launcher(pod),
         )
         plan = make_plan(pod, self.site, inputs)  # 3

@@ -9,10 +9,11 @@ import time
 
 import pytest
 
+from orlop.agent.etc import nameservers
 from orlop.agent.network import packets
 from orlop.agent.network.directory import Directory
 from orlop.agent.network.dns import DnsServer
-from orlop.agent.network.upstream import Upstream, nameservers
+from orlop.agent.network.upstream import Upstream
 
 from .test_packets import a_query
 

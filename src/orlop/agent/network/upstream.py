@@ -12,6 +12,8 @@ import socket
 import struct
 import time
 
+from ..etc import nameservers
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,12 +88,6 @@ class Upstream:
             sock.sendall(struct.pack(">H", len(packet)) + packet)
             (length,) = struct.unpack(">H", _exactly(sock, 2))
             return _exactly(sock, length)
-
-
-def nameservers(text: str) -> list[str]:
-    """Those of a resolv.conf."""
-    lines = (line.split() for line in text.splitlines())
-    return [words[1] for words in lines if len(words) > 1 and words[0] == "nameserver"]
 
 
 def _server(text: str) -> tuple[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orlop.agent.network.names import HOSTS_HEAD, own_hosts, resolv_conf
+from orlop.agent.etc import HOSTS_HEAD, own_hosts, resolv_conf
 
 NODE = "search site.example lab.example\nnameserver 192.0.2.53\noptions timeout:1 rotate\n"
 NOTHING = {"nameservers": [], "searches": [], "options": []}

@@ -42,9 +42,10 @@ async def test_a_pod_without_a_service_account_gets_the_default_one(api, pod) ->
 
 
 async def test_what_has_no_effect_yet_says_so(http, config_map) -> None:
-    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
-    reply = await http("POST", "/api/v1/namespaces/default/resourcequotas", quota)
-    assert reply.headers.getall("Warning") == ['299 - "quotas are not enforced yet"']
+    policy = {"metadata": {"name": "p"}, "spec": {"podSelector": {}}}
+    path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies"
+    reply = await http("POST", path, policy)
+    assert reply.headers.getall("Warning") == ['299 - "network policies are not enforced"']
     reply = await http("POST", "/api/v1/namespaces/default/configmaps", config_map("a"))
     assert "Warning" not in reply.headers
 

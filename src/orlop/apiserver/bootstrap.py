@@ -15,6 +15,7 @@ from ..api.objects import Key, Obj, annotations_of
 from ..client.api import Api
 from ..errors import AlreadyExists, NotFound
 from ..network.ranges import Ranges
+from .admission.priority import SYSTEM_CLASSES
 from .bootstrap_roles import BINDINGS, CLUSTER_ROLES, Role
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -31,6 +32,10 @@ async def ensure(api: Api, port: int, ranges: Ranges) -> None:
     await _together(
         _ensure(api, kinds.CLUSTER_ROLE_BINDING, _binding(name, role, groups))
         for name, (role, groups) in BINDINGS.items()
+    )
+    await _together(
+        _ensure(api, kinds.PRIORITY_CLASS, _priority_class(name, value, words))
+        for name, (value, words) in SYSTEM_CLASSES.items()
     )
     await _ensure(api, kinds.SERVICE, _kubernetes(port, ranges.api))
     await _ensure(api, kinds.SERVICE, _dns(ranges.dns))
@@ -104,6 +109,10 @@ def _dns(address: str) -> Obj:
         "metadata": {"name": "kube-dns", "namespace": "kube-system", "labels": labels},
         "spec": {"type": "ClusterIP", "clusterIP": address, "ports": ports},
     }
+
+
+def _priority_class(name: str, value: int, words: str) -> Obj:
+    return {"metadata": {"name": name}, "value": value, "description": words}
 
 
 def _kubernetes(port: int, address: str) -> Obj:

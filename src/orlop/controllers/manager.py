@@ -24,6 +24,7 @@ from .cronjob import CronJobs
 from .csr_signing import CsrSigning, Sign
 from .daemonset import DaemonSets
 from .deployment import Deployments
+from .disruption import DisruptionBudgets
 from .endpoints import EndpointsController
 from .endpointslice import EndpointSlices
 from .endpointslice_mirroring import EndpointSliceMirroring
@@ -39,6 +40,7 @@ from .persistentvolume import Volumes
 from .persistentvolumeclaim import VolumeClaims
 from .podgc import PodGc
 from .replicaset import ReplicaSets
+from .resourcequota import ResourceQuotas
 from .root_ca import RootCa
 from .serviceaccount import ServiceAccounts
 from .statefulset import StatefulSets
@@ -102,6 +104,7 @@ class ControllerManager:
                 ClaimProtection,
                 VolumeProtection,
                 EphemeralVolumes,
+                DisruptionBudgets,
                 PodGc,
                 EventTtl,
             )
@@ -109,6 +112,7 @@ class ControllerManager:
         controllers.append(
             HorizontalPodAutoscalers(api, informers, clock=self._clock, settings=autoscaling)
         )
+        controllers.append(ResourceQuotas(api, informers, clock=self._clock, kinds=every))
         controllers.append(Namespaces(api, informers, clock=self._clock, kinds=every))
         if folders:
             controllers += [

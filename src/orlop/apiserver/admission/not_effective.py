@@ -11,8 +11,6 @@ from .chain import Attributes, Plugin
 _WITHOUT_EFFECT = {
     "apiservices.apiregistration.k8s.io": "requests are not passed on to extension servers yet",
     "networkpolicies.networking.k8s.io": "network policies are not enforced",
-    "resourcequotas": "quotas are not enforced yet",
-    "limitranges": "limit ranges are not enforced yet",
 }
 
 

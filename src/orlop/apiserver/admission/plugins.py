@@ -15,12 +15,18 @@ from ..customresources.served import ServedKinds
 from ..webhook_client import WebhookClient
 from .certificates import Certificates
 from .chain import Admission, Plugin
+from .default_tolerations import DefaultTolerations
+from .limit_ranger import LimitRanger
 from .namespace_lifecycle import NamespaceLifecycle
 from .not_effective import NotEffective
+from .pod_security import PodSecurity, PodSecurityConfig
 from .policies import MutatingPolicies, ValidatingPolicies
 from .policies.evaluation import Evaluations
 from .policies.params import Params
+from .priority import Priority
 from .rbac_escalation import RbacEscalation
+from .resource_quota import ResourceQuota
+from .runtime_class import RuntimeClass
 from .service_account import ServiceAccount
 from .service_addresses import ADDRESSES, ServiceAddresses
 from .storage import (
@@ -48,11 +54,17 @@ def standard(
     has_tokens: bool = False,
     addresses: IPv4Network = ADDRESSES,
     means: Means | None = None,
+    pod_security: PodSecurityConfig | None = None,
 ) -> Admission:
     """`has_tokens`: this server signs tokens, so pods may have them; `addresses`: of services."""
     plugins = [
         NamespaceLifecycle(store),
+        LimitRanger(store),
         ServiceAccount(store, has_tokens=has_tokens),
+        PodSecurity(store, pod_security),
+        Priority(store),
+        DefaultTolerations(),
+        RuntimeClass(store),
         ServiceAddresses(store, addresses),
         DefaultStorageClass(store),
         StorageObjectInUseProtection(),
@@ -61,6 +73,7 @@ def standard(
         RbacEscalation(store),
         Certificates(store),
         *(_programs(store, means) if means is not None else ()),
+        ResourceQuota(store),  # the last: what it charges is made
     ]
     return Admission(plugins)
 

@@ -1,0 +1,9 @@
+"""The Pod Security Standards: what a pod may do at each level, in upstream's words.
+
+Used by admission. Pure. As k8s.io/pod-security-admission/policy.
+"""
+
+from .levels import LEVELS, Policy, Standard, policy_of, stricter
+from .standards import violations
+
+__all__ = ["LEVELS", "Policy", "Standard", "policy_of", "stricter", "violations"]

@@ -1,0 +1,183 @@
+"""Holds pods to the security level that their namespace's labels ask for.
+
+An admission plugin, always on; a namespace without labels is privileged. Pods are refused by
+`enforce` and, like the workloads that make pods, warned of by `warn` and noted by `audit`. As
+k8s.io/pod-security-admission/admission.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from ...api import kinds
+from ...api.objects import Key, Obj, labels_of, meta
+from ...api.podsecurity import Policy, Standard, policy_of, stricter, violations
+from ...api.validation import invalid
+from ...store import Store
+from ..failures import forbidden
+from .chain import Attributes, Plugin
+from .reading import Objects
+
+_TEMPLATES = {
+    kinds.POD_TEMPLATE.resource: ("template",),
+    kinds.CRON_JOB.resource: ("spec", "jobTemplate", "spec", "template"),
+    **{
+        kind.resource: ("spec", "template")
+        for kind in (
+            kinds.REPLICATION_CONTROLLER,
+            kinds.REPLICA_SET,
+            kinds.DEPLOYMENT,
+            kinds.STATEFUL_SET,
+            kinds.DAEMON_SET,
+            kinds.JOB,
+        )
+    },
+}
+_MOST_PODS = 3000  # looked at when a namespace gets stricter
+
+
+@dataclass(frozen=True, slots=True)
+class PodSecurityConfig:
+    """Where labels say nothing, and who is not asked at all."""
+
+    defaults: Policy | None = None
+    exempt_namespaces: tuple[str, ...] = ()
+    exempt_users: tuple[str, ...] = ()
+    exempt_runtime_classes: tuple[str, ...] = ()
+
+
+class PodSecurity(Plugin):
+    def __init__(self, store: Store, config: PodSecurityConfig | None = None) -> None:
+        self._store = store
+        self._namespaces = Objects(store, kinds.NAMESPACE)
+        self._config = config or PodSecurityConfig()
+
+    async def validate(self, attributes: Attributes) -> None:
+        obj, resource = attributes.obj, attributes.kind.resource
+        if obj is None or attributes.operation not in ("CREATE", "UPDATE"):
+            return
+        if resource == kinds.NAMESPACE.resource and not attributes.subresource:
+            self._check_namespace(attributes, obj)
+        elif resource == kinds.POD.resource:
+            self._check_pod(attributes, obj)
+        elif resource in _TEMPLATES and not attributes.subresource:
+            template = obj
+            for name in _TEMPLATES[resource]:
+                template = template.get(name) or {}
+            policy = self._policy(attributes)
+            if policy is not None:
+                self._tell(attributes, policy, template)
+
+    def _check_pod(self, attributes: Attributes, pod: Obj) -> None:
+        if attributes.subresource not in ("", "ephemeralcontainers", "resize"):
+            return
+        if attributes.old is not None and not _is_significant(pod, attributes.old):
+            return
+        policy = self._policy(attributes)
+        if policy is None or self._is_exempt_class(pod):
+            return
+        broken = violations(policy.enforce, meta(pod), pod.get("spec") or {})
+        attributes.annotations["pod-security.kubernetes.io/enforce-policy"] = str(policy.enforce)
+        if broken:
+            self._note(attributes, policy, pod)
+            why = f'violates PodSecurity "{policy.enforce}": {", ".join(broken)}'
+            raise forbidden(attributes.kind, attributes.name, why)
+        self._tell(attributes, policy, pod)
+
+    def _policy(self, attributes: Attributes) -> Policy | None:
+        """None where nothing has to be looked at."""
+        config = self._config
+        if attributes.namespace in config.exempt_namespaces:
+            attributes.annotations["pod-security.kubernetes.io/exempt"] = "namespace"
+            return None
+        if attributes.user.name in config.exempt_users:
+            attributes.annotations["pod-security.kubernetes.io/exempt"] = "user"
+            return None
+        found = self._namespaces.get(Key("", attributes.namespace))
+        policy, errors = policy_of(labels_of(found or {}), config.defaults)
+        is_open = all(one.level == "privileged" for one in policy)
+        if errors:
+            told = f"Failed to parse policy: {errors[0]}"
+            attributes.annotations["pod-security.kubernetes.io/error"] = told
+        return None if is_open and not errors else policy
+
+    def _is_exempt_class(self, pod: Obj) -> bool:
+        name = (pod.get("spec") or {}).get("runtimeClassName")
+        return bool(name) and name in self._config.exempt_runtime_classes
+
+    def _tell(self, attributes: Attributes, policy: Policy, pod: Obj) -> None:
+        if self._is_exempt_class(pod):
+            return
+        self._note(attributes, policy, pod)
+        broken = violations(policy.warn, meta(pod), pod.get("spec") or {})
+        if broken:
+            _warn(attributes, f'would violate PodSecurity "{policy.warn}": {", ".join(broken)}')
+
+    def _note(self, attributes: Attributes, policy: Policy, pod: Obj) -> None:
+        broken = violations(policy.audit, meta(pod), pod.get("spec") or {})
+        if broken:
+            told = f'would violate PodSecurity "{policy.audit}": {", ".join(broken)}'
+            attributes.annotations["pod-security.kubernetes.io/audit-violations"] = told
+
+    def _check_namespace(self, attributes: Attributes, namespace: Obj) -> None:
+        policy, errors = policy_of(labels_of(namespace), self._config.defaults)
+        old = attributes.old
+        before, former = policy_of(labels_of(old or {}), self._config.defaults)
+        if errors and (old is None or [str(e) for e in errors] != [str(e) for e in former]):
+            raise invalid(attributes.kind, attributes.name, errors)
+        if old is None or policy.enforce == before.enforce:
+            return
+        is_same_version = policy.enforce.version == before.enforce.version
+        if is_same_version and not stricter(policy.enforce, before.enforce):
+            return
+        if attributes.name not in self._config.exempt_namespaces:
+            for line in self._existing(attributes.name, policy.enforce):
+                _warn(attributes, line)
+
+    def _existing(self, namespace: str, standard: Standard) -> list[str]:
+        """Which pods that run already would not be let in any more, alike ones together."""
+        counted: Counter[str] = Counter()
+        first: dict[str, str] = {}
+        records = self._store.list(kinds.POD.resource, namespace).records
+        for record in records[:_MOST_PODS]:
+            pod = record.decode()
+            if self._is_exempt_class(pod):
+                continue
+            broken = violations(standard, meta(pod), pod.get("spec") or {})
+            if broken:
+                reasons = ", ".join(one.partition(" (")[0] for one in broken)
+                counted[reasons] += 1
+                first.setdefault(reasons, meta(pod)["name"])
+        if not counted:
+            return []
+        head = f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level'
+        return [f'{head} "{standard}"', *sorted(
+            f"{first[why]}{_others(count - 1)}: {why}" for why, count in counted.items()
+        )]  # fmt: skip
+
+
+def _others(count: int) -> str:
+    if not count:
+        return ""
+    return f" (and {count} other {'pod' if count == 1 else 'pods'})"
+
+
+def _warn(attributes: Attributes, line: str) -> None:
+    if line not in attributes.warnings:
+        attributes.warnings.append(line)
+
+
+def _is_significant(new: Obj, old: Obj) -> bool:
+    """Whether an update changed anything that a standard looks at."""
+    return _looked_at(new) != _looked_at(old)
+
+
+def _looked_at(pod: Obj) -> tuple[object, ...]:
+    spec = pod.get("spec") or {}
+    annotations = meta(pod).get("annotations") or {}
+    kept = {name: value for name, value in annotations.items() if "security." in name}
+    named = [spec.get(n) or () for n in ("containers", "initContainers", "ephemeralContainers")]
+    looks = ("name", "securityContext", "ports")
+    each = [[[one.get(name) for name in looks] for one in some] for some in named]
+    return kept, each, spec.get("securityContext"), spec.get("volumes")

@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Most tests wait for Slurm rather than for a core: twice as many workers as the cores of CI.
 PYTEST := $(BIN)/pytest -n 4 --dist worksteal
 
-.PHONY: help setup lint format types test test-fast demo demo-down bench build clean
+.PHONY: help setup lint format types test test-fast soak demo demo-down bench build clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ test: setup lint types ## everything, on a real Slurm of several nodes
 
 test-fast: ## the tests that need no Slurm
 	$(PYTEST) -m "not slurm"
+
+soak: setup ## what takes long: hundreds of deaths, thousands of histories; ORLOP_SOAK=10 for more
+	$(BIN)/pytest -o python_files='soak_*.py' -n 2 -v tests/soak
 
 demo: setup ## a Slurm of several nodes, Orlop on it, and the examples, with a commentary
 	@$(BIN)/python -m tools.demo up

@@ -23,6 +23,8 @@ from orlop.api.objects import Key, Obj, key_of
 from orlop.client.https import HttpsApi
 from tools.devroot import PROJECT
 
+from .deaths import Client, all_work, config_map
+
 NAMES = [f"n{n}" for n in range(6)]
 
 
@@ -59,10 +61,6 @@ def server(tmp_path: Path) -> Iterator[Server]:
     yield server
     server.end(signal.SIGTERM)
     assert server.process.returncode == 0
-
-
-def config_map(name: str, value: str) -> Obj:
-    return {"metadata": {"name": name, "namespace": "default"}, "data": {"v": value}}
 
 
 class Mirror:
@@ -138,34 +136,21 @@ async def test_watchers_from_any_moment_believe_what_is_listed(server: Server, s
             follower.cancel()
 
 
-async def add_until_it_dies(api: HttpsApi, name: str, told: dict[str, int]) -> None:
-    """Count up in one object; `told` is what the server has acknowledged."""
-    key = Key("default", name)
-    try:
-        try:
-            count = int((await api.get(kinds.CONFIG_MAP, key))["data"]["v"])
-        except errors.NotFound:
-            await api.create(kinds.CONFIG_MAP, config_map(name, "0"))
-            count = 0
-        while True:
-            await api.patch(kinds.CONFIG_MAP, key, {"data": {"v": str(count + 1)}})
-            count += 1
-            told[name] = count
-    except errors.Unavailable:
-        pass
-
-
 async def test_nothing_acknowledged_is_lost_when_the_server_is_killed(server: Server) -> None:
-    rng, told = random.Random(7), dict[str, int]()
-    for _ in range(3):
-        async with server.client() as api, asyncio.TaskGroup() as tasks:
-            for name in NAMES:
-                tasks.create_task(add_until_it_dies(api, name, told))
-            await asyncio.sleep(rng.uniform(0.3, 0.6))
-            server.end(signal.SIGKILL)
+    await die_and_recover(server, deaths=3, seed=7)
+
+
+async def die_and_recover(server: Server, deaths: int, seed: int) -> int:
+    """Kill the server at random points, again and again; the writes that were acknowledged."""
+    rng, clients = random.Random(seed), [Client(number, seed) for number in range(6)]
+    for _ in range(deaths):
+        async with server.client() as api:
+            after = rng.uniform(0.1, 0.6)
+            await all_work(api, clients, lambda: server.end(signal.SIGKILL), after)
         server.start()
         async with server.client() as api:
-            for name, count in told.items():
-                found = await api.get(kinds.CONFIG_MAP, Key("default", name))
-                assert int(found["data"]["v"]) >= count, name
-    assert len(told) == len(NAMES)
+            for client in clients:
+                await client.check(api)
+    acknowledged = sum(client.acknowledged for client in clients)
+    assert acknowledged > deaths, "there was something to lose"
+    return acknowledged

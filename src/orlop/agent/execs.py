@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
+    from .network.keeper import Keeper
+
 HANG_UP_TIME = 1.0  # from HUP to KILL
 
 
@@ -41,8 +43,13 @@ class Exec:
 
 
 class Execs:
-    def __init__(self, find: Callable[[str], Run | None], now: Callable[[], float]) -> None:
-        self._find, self._now = find, now
+    def __init__(
+        self,
+        find: Callable[[str], Run | None],
+        now: Callable[[], float],
+        network: Keeper | None = None,
+    ) -> None:
+        self._find, self._now, self._network = find, now, network
         self._helpers: dict[int, tuple[Exec, socket.socket]] = {}
         self._running: dict[int, Exec] = {}
         self._strangers: dict[int, int] = {}  # ended before their helper told us of them
@@ -71,7 +78,10 @@ class Execs:
         try:
             what = Command(command.argv, run.box, run.pid, command.streams is None)
             given = command.streams or (null, null, null)
-            pid = spawn(launch(what, theirs), given, run.cgroup.procs)
+            body: Callable[[], object] = launch(what, theirs)
+            if self._network is not None:
+                body = self._network.around(body)
+            pid = spawn(body, given, run.cgroup.procs)
         finally:
             theirs.close()
             os.close(null)

@@ -1,4 +1,4 @@
-"""A connection to a port of the pod, which for now is a port of its node's loopback.
+"""A connection to a port of the pod: wherever that really is, or at its node's loopback.
 
 One session of `sessions`, in the uplink's thread. It tries what `reach` answers, of which probes
 ask the same, and passes bytes both ways until both have ended; it never waits.
@@ -17,13 +17,28 @@ from .streams import Stream
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .link import Link
+    from .network.keeper import Keeper
 
 CONNECT_TIME = 5.0
+_networks: list[Keeper] = []  # the pod's own, if it has one
+
+
+def use(network: Keeper) -> None:
+    """Reach ports by the pod's own network from now on."""
+    _networks[:] = [network]
 
 
 def reach(port: int) -> list[tuple[int, tuple[str, int]]]:
     """Where a port of the pod may listen, as families and addresses, in the order to try."""
+    if _networks:
+        return _networks[0].reach(port)
     return [(socket.AF_INET, ("127.0.0.1", port)), (socket.AF_INET6, ("::1", port))]
+
+
+def come_from_pod(connection: socket.socket) -> None:
+    """Let the pod know its agent, before it connects to what `reach` answered."""
+    if _networks and connection.family == socket.AF_INET:
+        connection.bind((_networks[0].loopback, 0))
 
 
 class Forward:
@@ -45,6 +60,7 @@ class Forward:
         try:
             self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
             self._give_up_at = time.monotonic() + CONNECT_TIME
+            come_from_pod(self._socket)
             code = self._socket.connect_ex(address)
         except (OSError, OverflowError) as error:
             code = getattr(error, "errno", None) or errno.EINVAL

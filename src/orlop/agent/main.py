@@ -30,9 +30,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .network.keeper import Keeper
+
 # Conditions of the pod: what this node could not give it.
 SANDBOXED = wellknown.DOMAIN + "/Sandboxed"
+NETWORK = wellknown.DOMAIN + "/Network"
 MEMORY_LIMITED = wellknown.DOMAIN + "/MemoryLimited"
+NOT_OWN = "the pod is on its node's network, without an address or services of its own: "
 
 DELIVERY_TIME = 3.0  # for the last records; the kubelet reads the journal otherwise
 USAGE, BROKEN, REFUSED = 64, 70, 75  # as sysexits.h
@@ -60,6 +64,8 @@ class Course:
     sandbox: Sandbox
     places: Places
     cgroups: Cgroups
+    network: Keeper | None
+    network_lack: str | None  # what keeps the pod from a network of its own; None: it wants none
 
 
 def main(argv: list[str]) -> int:
@@ -81,11 +87,37 @@ def main(argv: list[str]) -> int:
     ended = end_of(journal.records)
     if ended is not None:
         return ended
+    diagnostics = _diagnostics(the_plan)
     cgroups = Cgroups()  # before the agent is two processes: version 2 has it move
     box = sandbox.enter(the_plan.pod.hostname)
     os.umask(0o022)  # the job's own is 077; containers of other uids must read what is made here
     places = make_places(the_plan, box)
-    return _keep(Course(the_plan, job, folder, journal, box, places, cgroups))
+    network, lack = _network(the_plan, box, diagnostics)
+    return _keep(Course(the_plan, job, folder, journal, box, places, cgroups, network, lack))
+
+
+def _diagnostics(the_plan: Plan) -> int:
+    """How netd sees whose a socket is, opened outside the sandbox."""
+    if the_plan.network is None:
+        return -1
+    from .network.keeper import open_diagnostics
+
+    return open_diagnostics()
+
+
+def _network(the_plan: Plan, box: Sandbox, diagnostics: int) -> tuple[Keeper | None, str | None]:
+    """The pod's own network, and what keeps it from that; None: it wants the node's."""
+    if the_plan.network is None:
+        return None, None
+    from .network.ability import problem
+
+    lack = problem(box.is_isolated)
+    if lack:  # then it has the node's, with the node's names
+        the_plan.network = the_plan.resolver = None
+        return None, lack
+    from .network.keeper import Keeper
+
+    return Keeper(the_plan, box, diagnostics), ""
 
 
 def end_of(records: list[dict[str, Any]]) -> int | None:
@@ -135,7 +167,9 @@ def _supervise(course: Course) -> int:
     else:
         syscalls.adopt_orphans()
     try:
-        workshop = Workshop(course.plan, course.sandbox, course.places, course.cgroups)
+        workshop = Workshop(
+            course.plan, course.sandbox, course.places, course.cgroups, course.network
+        )
     except (VolumeError, OSError) as error:
         return _give_up(course, str(error))
     machine = _life(course)
@@ -143,12 +177,13 @@ def _supervise(course: Course) -> int:
     supervisor.watch_signals(course.job.kill_wait)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     supervisor.begin(lambda: _started(course, workshop.version()))
-    for condition in _conditions(course):
-        supervisor.record(condition)
+    for found in _conditions(course):
+        supervisor.record(found)
     return _run_with_uplink(course, supervisor, workshop)
 
 
 def _run_with_uplink(course: Course, supervisor: Supervisor, workshop: Workshop) -> int:
+    from . import forwarding
     from .execs import Execs
     from .sessions import Sessions
     from .stats import Stats
@@ -156,7 +191,11 @@ def _run_with_uplink(course: Course, supervisor: Supervisor, workshop: Workshop)
     from .usage import Watch
 
     job = course.job
-    supervisor.execs = Execs(supervisor.run_of, supervisor.now)
+    if course.network is not None:
+        course.network.on_problem = lambda words: supervisor.record(
+            condition(NETWORK, False, "NotSupported", NOT_OWN + words)
+        )
+    supervisor.execs = Execs(supervisor.run_of, supervisor.now, course.network)
     uplink = Uplink(
         course.plan,
         Identity(job.id, job.restart, job.node),
@@ -168,6 +207,9 @@ def _run_with_uplink(course: Course, supervisor: Supervisor, workshop: Workshop)
         Stats(supervisor.all_runs, supervisor.now),
     )
     supervisor.on_records, supervisor.on_log = uplink.on_records, uplink.on_log
+    if course.network is not None:
+        forwarding.use(course.network)
+        course.network.carried_by(uplink.carry)
     uplink.start()
     Watch(course.plan.volumes, workshop.volumes, supervisor.post).start()
     code = supervisor.run()
@@ -198,19 +240,21 @@ def _conditions(course: Course) -> list[dict[str, Any]]:
     found = []
     if course.sandbox.problem:
         found.append((SANDBOXED, "UserNamespacesDenied", course.sandbox.problem))
+    if course.network_lack:
+        found.append((NETWORK, "NotSupported", NOT_OWN + course.network_lack))
     is_limited = any(container.memory_limit for container in course.plan.containers)
     if is_limited and course.cgroups.problem:
         found.append((MEMORY_LIMITED, "NoContainerCgroups", course.cgroups.problem))
-    return [
-        {
-            "type": "condition",
-            "condition": condition,
-            "status": "False",
-            "reason": reason,
-            "message": message,
-        }
-        for condition, reason, message in found
-    ]
+    conditions = [condition(kind, False, reason, words) for kind, reason, words in found]
+    if course.network is not None:
+        conditions.append(condition(NETWORK, True, "OwnAddress", ""))
+    return conditions
+
+
+def condition(kind: str, status: bool, reason: str, message: str) -> dict[str, Any]:
+    """A record of the journal."""
+    head = {"type": "condition", "condition": kind, "status": str(status)}
+    return {**head, "reason": reason, "message": message}
 
 
 def _give_up(course: Course, message: str) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import time
 
-from .forwarding import reach
+from .forwarding import come_from_pod, reach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ class Reach:
             connection.settimeout(self._left())
             self._sockets.append(connection)
             try:
+                if not host:
+                    come_from_pod(connection)
                 connection.connect(address)
                 return connection
             except OSError as failed:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from .checks import Checks, Outcome
     from .execs import Execs
+    from .network.keeper import Keeper
     from .probing import Prober
 
 JOURNAL_RETRY = 1.0  # seconds between attempts to write to a full disk
@@ -65,6 +66,7 @@ class Supervisor:
         self._watches: dict[int, Callable[[], object]] = {}  # descriptor -> what reads it
         self._checks: Checks | None = None
         self._prober: Prober | None = None
+        self._network: Keeper | None = workshop.network
         self.execs: Execs | None = None  # until the line home is there, nobody can ask for one
         self.on_records: Callable[[], None] = lambda: None
         self.on_log: Callable[[], None] = lambda: None
@@ -100,10 +102,10 @@ class Supervisor:
         run = self._runs.get(name)
         return run is not None and run.box.restart == restart
 
-    def watch(self, fd: int, read: Callable[[], object]) -> None:
+    def watch(self, fd: int, read: Callable[[], object], events: int = select.POLLIN) -> None:
         """Call `read` whenever a descriptor has something, until it is not watched any more."""
         self._watches[fd] = read
-        self._poll.register(fd, select.POLLIN)
+        self._poll.register(fd, events)
 
     def unwatch(self, fd: int) -> None:
         if self._watches.pop(fd, None) is not None:
@@ -133,6 +135,8 @@ class Supervisor:
         starts = [action for action in actions if isinstance(action, happenings.Start)]
         for start in starts:
             self._act(start)
+        if self._network is not None:  # while the runtimes are at work
+            self._network.start(self.watch, self.unwatch)
         self.record(started())
         for action in actions:
             if action not in starts:
@@ -179,6 +183,8 @@ class Supervisor:
             self._calls.pop(0)()
         if self.execs is not None:
             self.execs.abandon()
+        if self._network is not None:
+            self._network.stop()
 
     def _timeout(self) -> int | None:
         """Milliseconds until something is due."""
@@ -291,6 +297,8 @@ class Supervisor:
     def _on_exit(self, pid: int, status: int) -> None:
         if self.execs is not None and self.execs.on_exit(pid, status):
             return
+        if self._network is not None and self._network.on_exit(pid):
+            return
         for run in self._runs.values():
             if pid == run.launcher:
                 run.on_launcher_exit(status, self.now())
@@ -332,7 +340,8 @@ class Supervisor:
         Orphans become ours, but whose they were cannot be told: they go when the last one does.
         """
         is_last = all(run.has_ended for run in self._runs.values())
-        while is_last and (strays := children(os.getpid())):
+        own = self._network.pid if self._network is not None else 0
+        while is_last and (strays := [pid for pid in children(os.getpid()) if pid != own]):
             for pid in strays:
                 os.kill(pid, signal.SIGKILL)
             for pid in strays:

@@ -23,6 +23,7 @@ from .volumes import Bind, Volumes, absolute, remove_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .network.keeper import Keeper
     from .runtimes import Runtime
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -46,7 +47,15 @@ class Workshop:
 
     network: object | None = None
 
-    def __init__(self, plan: Plan, sandbox: Sandbox, places: Places, cgroups: Cgroups) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        sandbox: Sandbox,
+        places: Places,
+        cgroups: Cgroups,
+        network: Keeper | None = None,
+    ) -> None:
+        self.network = network
         self._kit, self._cgroups = Kit(plan, sandbox, places.memory), cgroups
         self.plan, self.sandbox, self.places = plan, sandbox, places
         self.volumes = Volumes(plan.volumes, places.disk, places.memory, sandbox.is_isolated)
@@ -62,7 +71,11 @@ class Workshop:
         runtime = self._kit.runtime_for(container)
         limits = container.memory_limit, container.cpu_limit
         cgroup = self._cgroups.create(box.id, *limits) if any(limits) else NONE
-        return Prepared(box, runtime, runtime.compose(box), cgroup)
+        launch = runtime.compose(box)
+        # Without a sandbox a runtime is setuid, and would not be behind the filter.
+        if self.network is not None and (self.sandbox.is_isolated or not box.root):
+            launch.body = self.network.around(launch.body)
+        return Prepared(box, runtime, launch, cgroup)
 
     def version(self) -> str:
         """What runs the images of this pod."""

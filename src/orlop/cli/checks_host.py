@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ..agent.network.ability import problem as problem_of_network
 from ..settings import Paths, Settings
 from . import filesystem
 from .findings import Finding, note, ok, problem
@@ -99,6 +100,19 @@ def namespaces() -> Iterator[Finding]:
     else:
         yield ok("user namespaces", "allowed")
     yield _subuid(pwd.getpwuid(os.geteuid()).pw_name, Path("/etc/subuid"))
+
+
+def pod_network() -> Iterator[Finding]:
+    """Whether pods can have addresses of their own; compute nodes mostly run this host's kernel."""
+    lack = problem_of_network(is_isolated=True)
+    if lack:
+        remedy = (
+            "pods run on their node's network, and services are not reached from them: "
+            "ask the administrator whether compute nodes have a newer kernel"
+        )
+        yield note("pod network", f"not on this host: {lack}", remedy)
+    else:
+        yield ok("pod network", "pods have addresses of their own, at the speed of the host")
 
 
 def _subuid(user: str, file: Path) -> Finding:

@@ -41,6 +41,7 @@ def examine(paths: Paths, settings: Settings) -> list[Finding]:
         *asyncio.run(checks_site.engine(paths, settings)),
         *checks_site.runtimes(settings),
         *checks_host.namespaces(),
+        *checks_host.pod_network(),
         checks_host.kubectl(),
         checks_host.ports(paths, settings),
         *checks_host.proxy(os.environ, running.url if running else ""),

@@ -1,0 +1,214 @@
+"""Answers accept: takes a connection, makes sure of who it is, and hands it to the caller.
+
+A real port is open to every user of the machine and the network; so each connection is looked at.
+From this node, the kernel says whose socket is at the other end; from another, a notice of the
+netd there says which pod it is. What nobody vouches for is closed, and the caller never sees it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections import OrderedDict
+from errno import EAGAIN
+
+from . import sockaddr, sockets
+from .directory import Directory
+from .identities import Identities
+from .notices import Notice, Notices
+from .notify import CLOSE_ON_EXEC, Call
+from .owners import Owners
+from .pending import Pending
+from .sockaddr import LOOPBACK4, Address
+from .sockets import LATER
+from .target import Target
+from .world import World
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+    from .pending import Wait
+
+PATIENCE, PATIENCE_HERE = 0.05, 0.003  # seconds for a notice that is late; on this very node
+LOOK_AGAIN: Wait = (0, 0.001)
+TCP = 6
+MAX_KEPT = 256
+_NOBODY, _NOT_YET = object(), object()
+
+
+class Accepting:
+    def __init__(
+        self,
+        world: World,
+        directory: Directory,
+        notices: Notices,
+        owners: Owners,
+        identities: Identities,
+        pending: Pending,
+    ) -> None:
+        self._world, self._directory, self._notices = world, directory, notices
+        self._owners, self._identities, self._pending = owners, identities, pending
+        self._lock = threading.Lock()  # a socket's flags are changed while we take from it
+        # Connections whose caller was interrupted before it had them, by the listening socket.
+        self._kept: OrderedDict[int, tuple[int, Address]] = OrderedDict()
+
+    def accept(self, call: Call, target: Target, flags: int) -> Optional[int]:
+        """The answer, None to let the kernel go on, or LATER."""
+        fd = target.grab(call, call.args[0])
+        try:
+            own = sockets.own_address(fd)
+            if own is None or sockets.protocol(fd) != "tcp":
+                return None
+            taking = _Taking(self, call, fd, flags, self._identities.shown("tcp", own).port)
+            wait = taking.step(target, True)
+            if wait is not None:
+                self._pending.add(call, fd, wait, taking.step)
+                fd = -1
+            return LATER
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
+    # For one accept
+
+    def take(self, fd: int, flags: int) -> tuple[int, bytes]:
+        """A connection that is there; raises BlockingIOError."""
+        with self._lock:
+            return sockets.accept(fd, flags)
+
+    def kept(self, fd: int) -> Optional[tuple[int, Address]]:
+        """One that was kept, and who it is."""
+        return self._kept.pop(sockets.cookie(fd), None) if self._kept else None
+
+    def keep(self, fd: int, connection: int, peer: Address) -> None:
+        self._kept[sockets.cookie(fd)] = (connection, peer)
+        if len(self._kept) > MAX_KEPT:
+            os.close(self._kept.popitem(last=False)[1][0])
+
+    def judge(self, connection: int, peer: Address, port: int) -> object:
+        """The peer as its pod, _NOBODY, or _NOT_YET while a notice may be on its way."""
+        sibling = self._notices.known("tcp", peer, port)
+        if sibling is not None and sibling.own is not None:
+            cookie = sockets.cookie(connection)
+            self._identities.accepted(cookie, sibling.own)
+            self._identities.connected(cookie, sibling.peer)
+            return Address(peer.family, sibling.peer.ip, sibling.peer.port)
+        found = self._named(peer, sibling) or self._identify(connection, peer, port)
+        if isinstance(found, Address):
+            if not self._is_allowed(found, port):
+                return _NOBODY
+            self._identities.connected(sockets.cookie(connection), found)
+        return found
+
+    def _is_allowed(self, peer: Address, port: int) -> bool:
+        if peer.is_loopback:
+            return True
+        return self._directory.allows("ingress", "tcp", sockaddr.text(peer.ip), port)
+
+    def _identify(self, connection: int, peer: Address, port: int) -> object:
+        world = self._world
+        if peer.ip == world.node or peer.is_loopback:
+            own = sockets.own_address(connection)
+            assert own is not None, "an accepted connection has such a name"
+            if own.ip == world.loopback and peer.ip != world.loopback:
+                return _NOBODY  # another pod has no business at our localhost
+            is_ours = self._owners.is_ours(TCP, peer, own)
+            if is_ours and peer.ip == world.loopback:  # the agent: a probe, a forwarded port
+                return Address(peer.family, LOOPBACK4, peer.port)
+            neighbour = self._identities.neighbour(peer) if is_ours else None
+            if neighbour is not None:
+                return neighbour
+            if is_ours is False:
+                return peer if world.allows_outside else _NOBODY
+        announced = self._named(peer, self._notices.find("tcp", peer, port))
+        if announced is not None:
+            return announced
+        return peer if world.allows_outside else _NOT_YET
+
+    def _named(self, real: Address, notice: Optional[Notice]) -> Optional[Address]:
+        if notice is None:
+            return None
+        return Address(real.family, notice.peer.ip, notice.peer.port)
+
+    def is_neighbour(self, connection: int, peer: Address) -> bool:
+        """A program of this user's on this node that is in no pod with a network of its own."""
+        own = sockets.own_address(connection)
+        is_here = peer.ip == self._world.node or peer.is_loopback
+        return is_here and own is not None and bool(self._owners.is_ours(TCP, peer, own))
+
+
+class _Taking:
+    """One accept of one caller."""
+
+    def __init__(self, accepting: Accepting, call: Call, fd: int, flags: int, port: int) -> None:
+        self._accepting, self._call, self._fd = accepting, call, fd
+        self._flags, self._port = flags, port
+        self._is_blocking = sockets.is_blocking(fd)
+        timeout = sockets.receive_timeout(fd) if self._is_blocking else 0.0
+        self._give_up_at = time.monotonic() + timeout if timeout else None
+        self._connection, self._raw = -1, b""
+        self._doubt_until = 0.0
+
+    def step(self, target: Target, is_ready: bool) -> Optional[Wait]:
+        """Go as far as can be gone now; what to wait for, or None when it is answered."""
+        kept = self._accepting.kept(self._fd) if self._connection < 0 else None
+        if kept is not None:
+            self._connection, peer = kept
+            self._deliver(target, peer)
+            return None
+        while True:
+            if self._connection < 0:
+                try:
+                    self._connection, self._raw = self._accepting.take(self._fd, self._flags)
+                except BlockingIOError:
+                    return self._nothing_there()
+                except OSError as error:
+                    self._call.answer(-(error.errno or EAGAIN))
+                    return None
+                self._doubt_until = time.monotonic() + PATIENCE
+            found = self._verdict()
+            if found is _NOT_YET:
+                return LOOK_AGAIN
+            if isinstance(found, Address):
+                self._deliver(target, found)
+                return None
+            os.close(self._connection)
+            self._connection = -1
+
+    def _nothing_there(self) -> Optional[Wait]:
+        left = 0.0
+        if self._give_up_at is not None:
+            left = self._give_up_at - time.monotonic()
+        if not self._is_blocking or left < 0:
+            self._call.answer(-EAGAIN)
+            return None
+        return int(select.EPOLLIN), left
+
+    def _verdict(self) -> object:
+        peer = sockaddr.parse(self._raw)
+        if peer is None:
+            return _NOBODY
+        found = self._accepting.judge(self._connection, peer, self._port)
+        if found is not _NOT_YET:
+            return found
+        left = self._doubt_until - time.monotonic()
+        if left < PATIENCE - PATIENCE_HERE and self._accepting.is_neighbour(self._connection, peer):
+            return peer
+        return _NOBODY if left < 0 else found
+
+    def _deliver(self, target: Target, peer: Address) -> None:
+        connection, self._connection = self._connection, -1
+        args = self._call.args
+        try:
+            target.write_address(self._call, args[1], args[2], peer.pack())
+        except OSError as error:
+            if self._call.answer(-(error.errno or EAGAIN)):
+                os.close(connection)
+                return
+        if self._call.answer_with(connection, self._flags & CLOSE_ON_EXEC):
+            os.close(connection)
+        else:
+            self._accepting.keep(self._fd, connection, peer)

@@ -1,0 +1,241 @@
+"""Which real port of the node stands for which port of the pod: answers bind and listen.
+
+A port of the pod is any that a program asks for, below 1024 too; the kernel picks the real one, on
+the node's address for what others may reach and on the pod's private loopback for the rest. A
+real port stays the pod's as long as the pod lives, kept by a socket of ours that is bound and
+never listens: so nobody else can be found where the pod was, and a program that comes back gets
+the same. It tells the agent of each, who tells the others.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from errno import EADDRINUSE, EADDRNOTAVAIL, EINVAL
+
+from . import sockets
+from .notify import Call
+from .sockaddr import AF_INET, AF_INET6, ANY4, ANY6, LOOPBACK4, LOOPBACK6, Address, text
+from .sockets import IPPROTO_IPV6, IPV6_V6ONLY, SO_REUSEADDR, SOL_SOCKET
+from .target import Target
+from .world import World
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Optional
+
+    Key = tuple[str, bytes, int]  # protocol, address as far as it matters, port
+    Tell = Callable[[dict[str, Any], list[int]], None]
+
+HIGH = 64512  # where ports below 1024 of a loopback address are, if free
+MAX_FLEETING = 1024  # ports that programs left to us to choose, kept in mind
+
+
+class Binding:
+    """One port of the pod."""
+
+    __slots__ = ("given", "holder", "is_published", "real")
+
+    def __init__(self, given: Address, real: Address, holder: int = -1) -> None:
+        self.given, self.real, self.holder = given, real, holder
+        self.is_published = False
+
+
+class Bindings:
+    def __init__(self, world: World, tell: Tell) -> None:
+        self._world, self._tell = world, tell
+        self._lock = threading.Lock()
+        self._by_port: dict[Key, Binding] = {}
+        self._by_real: dict[tuple[str, bytes, int], Binding] = {}
+        self.before_conflict: Callable[[], None] = lambda: None
+
+    # Questions
+
+    def find(self, protocol: str, ip: bytes, port: int) -> Optional[Address]:
+        """Where a port of this pod really is, for one who connects to `ip`; None: nobody has it."""
+        places = [ip]
+        if ip in (ANY4, ANY6, LOOPBACK6):
+            places += [LOOPBACK6, LOOPBACK4] if ip != ANY4 else [LOOPBACK4]
+        if len(ip) == 16:
+            places.append(ANY6)
+        places.append(self._world.pod)
+        for place in places:
+            found = self._by_port.get((protocol, place, port))
+            if found is not None:
+                return found.real
+        return None
+
+    def given(self, protocol: str, real: Address) -> Optional[Address]:
+        """What a program asked for whose socket is at a real address."""
+        found = self._by_real.get((protocol, real.ip, real.port))
+        return found.given if found is not None else None
+
+    def remember(self, message: dict[str, Any], holder: int) -> None:
+        """Take over a binding of an earlier netd's, as it was told to the agent."""
+        given = Address(message["family"], bytes.fromhex(message["given"]), message["port"])
+        real = Address(message["family"], bytes.fromhex(message["bound"]), message["real"])
+        key = (message["protocol"], bytes.fromhex(message["key"]), message["port"])
+        binding = Binding(given, real, holder)
+        binding.is_published = bool(message.get("published"))
+        self._add(key, binding)
+
+    # bind
+
+    def bind(self, call: Call, target: Target, wanted: Address) -> Optional[int]:
+        """Bind the caller's socket; None: the kernel may."""
+        world = self._world
+        if not world.is_own(wanted):
+            if world.is_virtual(wanted.ip):
+                raise OSError(EADDRNOTAVAIL, "another's address")
+            return None
+        fd = target.grab(call, call.args[0])
+        try:
+            protocol = sockets.protocol(fd)
+            if not protocol:
+                return None
+            if self._is_bound_so(fd, protocol, wanted):
+                return 0  # a signal kept our answer from the caller, who asks again
+            self.bind_socket(fd, protocol, wanted)
+            if protocol == "udp" and wanted.port:
+                real = sockets.own_address(fd)
+                assert real is not None, "just bound"
+                self._publish(protocol, real)
+            return 0
+        finally:
+            os.close(fd)
+
+    def _is_bound_so(self, fd: int, protocol: str, wanted: Address) -> bool:
+        real = sockets.own_address(fd)
+        if real is None or not real.port:
+            return False
+        given = self.given(protocol, real)
+        if given is None or given.ip != wanted.ip or wanted.port not in (0, given.port):
+            raise OSError(EINVAL, "bound already")
+        return True
+
+    def bind_socket(self, fd: int, protocol: str, wanted: Address) -> None:
+        only6 = wanted.family == AF_INET6 and bool(sockets.option(fd, IPPROTO_IPV6, IPV6_V6ONLY))
+        if wanted.family == AF_INET6 and len(wanted.ip) == 4 and only6:
+            raise OSError(EINVAL, "a mapped address on a socket of IPv6 only")
+        key, real = self._place(protocol, wanted, only6)
+        with self._lock:
+            known = self._by_port.get(key) if wanted.port else None
+            if known is not None:
+                self._join(fd, protocol, wanted, known)
+                return
+            self._bind_new(fd, protocol, real)
+            bound = sockets.own_address(fd)
+            assert bound is not None, "an internet socket has such a name"
+            port = wanted.port or bound.port
+            binding = Binding(
+                Address(wanted.family, wanted.ip, port), Address(wanted.family, real.ip, bound.port)
+            )
+            if wanted.port and protocol == "tcp":
+                binding.holder = _hold(binding.real)
+            self._add((protocol, key[1], port), binding)
+            self._tell_agent((protocol, key[1], port), binding)
+
+    def _place(self, protocol: str, wanted: Address, only6: bool) -> tuple[Key, Address]:
+        """Under what it is known, and where it shall really be."""
+        world, port = self._world, wanted.port
+        high = port if port >= 1024 else HIGH + port if port else 0
+        if only6:
+            place = LOOPBACK6 if wanted.is_loopback else ANY6
+            return (protocol, place, port), Address(AF_INET6, LOOPBACK6, 0)
+        if wanted.is_loopback:
+            return (protocol, wanted.ip, port), Address(wanted.family, world.loopback, high)
+        return (protocol, world.pod, port), Address(wanted.family, world.node, 0)
+
+    def _bind_new(self, fd: int, protocol: str, real: Address) -> None:
+        if protocol == "tcp":
+            # Else our own socket, which keeps the port, and connections that wait for their
+            # last packets would be in the way.
+            sockets.switch_on(fd, SOL_SOCKET, SO_REUSEADDR)
+        try:
+            sockets.bind(fd, real.pack())
+        except OSError as error:
+            if error.errno != EADDRINUSE or not real.port:
+                raise
+            sockets.bind(fd, Address(real.family, real.ip, 0).pack())
+
+    def _join(self, fd: int, protocol: str, wanted: Address, known: Binding) -> None:
+        """The port was used before, or is: the kernel knows, by the real one."""
+        if protocol == "tcp":
+            sockets.switch_on(fd, SOL_SOCKET, SO_REUSEADDR)
+        packed = Address(wanted.family, known.real.ip, known.real.port).pack()
+        try:
+            sockets.bind(fd, packed)
+        except OSError as error:
+            if error.errno != EADDRINUSE:
+                raise
+            self.before_conflict()  # copies of ours may be all that is left of it
+            sockets.bind(fd, packed)
+        known.given = Address(wanted.family, wanted.ip, wanted.port)
+
+    def _add(self, key: Key, binding: Binding) -> None:
+        if len(self._by_real) > MAX_FLEETING:
+            self._forget_fleeting()
+        self._by_port[key] = binding
+        self._by_real[(key[0], binding.real.ip, binding.real.port)] = binding
+
+    def _forget_fleeting(self) -> None:
+        """The older half of those that nothing holds; their programs are most likely gone."""
+        loose = [key for key, found in self._by_port.items() if found.holder < 0]
+        for key in loose[: len(loose) // 2]:
+            found = self._by_port.pop(key)
+            self._by_real.pop((key[0], found.real.ip, found.real.port), None)
+
+    # listen
+
+    def listen(self, call: Call, target: Target) -> None:
+        """Give a name to a socket that has none, and let others know of it; the kernel listens."""
+        fd = target.grab(call, call.args[0])
+        try:
+            real = sockets.own_address(fd)
+            if real is None or sockets.protocol(fd) != "tcp":
+                return
+            if not real.port:
+                self.bind_socket(fd, "tcp", Address(real.family, ANY4, 0))
+                real = sockets.own_address(fd)
+            if real is not None:
+                self._publish("tcp", real)
+        finally:
+            os.close(fd)
+
+    def _publish(self, protocol: str, real: Address) -> None:
+        binding = self._by_real.get((protocol, real.ip, real.port))
+        if binding is None or binding.is_published or real.ip != self._world.node:
+            return
+        binding.is_published = True
+        self._tell_agent((protocol, self._world.pod, binding.given.port), binding)
+
+    def _tell_agent(self, key: Key, binding: Binding) -> None:
+        """It keeps what a successor of ours needs, and passes on what is published."""
+        message = {
+            "type": "binding",
+            "protocol": key[0],
+            "key": key[1].hex(),
+            "port": key[2],
+            "given": binding.given.ip.hex(),
+            "family": binding.given.family,
+            "bound": binding.real.ip.hex(),
+            "real": binding.real.port,
+            "address": text(self._world.node),
+            "published": binding.is_published,
+        }
+        self._tell(message, [binding.holder] if binding.holder >= 0 else [])
+
+
+def _hold(real: Address) -> int:
+    """A socket that keeps the port ours, for as long as it is open."""
+    family = AF_INET if len(real.ip) == 4 else AF_INET6
+    holder = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        holder.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+        sockets.bind(holder.fileno(), Address(family, real.ip, real.port).pack())
+    except OSError:
+        holder.close()
+        return -1
+    return holder.detach()

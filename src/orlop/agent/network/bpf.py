@@ -1,0 +1,150 @@
+"""The seccomp filter: which calls of a container the kernel asks netd about, and which it refuses.
+
+Built once by the agent and installed in every process that becomes a container's or enters one.
+Calls that carry data (send, recv, read, write, sendmsg on a TCP socket) always pass: only what
+names an address is asked about. A filter cannot look at a socket, only at numbers; so UDP and
+routing sockets are put at descriptors of a range of their own when they are made (TAGGED), and
+their sendmsg and recvmsg are told by that.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from .numbers import AUDIT, COMPAT, IO_URING, X32, calls
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Union
+
+    Jump = Union[int, str]  # instructions to skip, or a label
+
+# Below 1024, which select() and the usual limit of open files end at.
+TAGGED = range(896, 1024)
+
+ALLOW, NOTIFY, ERRNO = 0x7FFF0000, 0x7FC00000, 0x00050000
+ENOSYS = 38
+AF_INET, AF_INET6, AF_NETLINK = 2, 10, 16
+SOCK_DGRAM, NETLINK_ROUTE = 2, 0
+# What lists interfaces and their addresses: SIOCGIFCONF, ADDR, BRDADDR, NETMASK.
+INTERFACE_REQUESTS = (0x8912, 0x8915, 0x8919, 0x891B)
+
+_LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
+_NUMBER, _ARCH = 0, 4  # offsets in struct seccomp_data
+
+
+def _argument(index: int, high: bool = False) -> int:
+    return 16 + 8 * index + (4 if high else 0)
+
+
+class _Assembler:
+    """Instructions with jumps to labels further down."""
+
+    def __init__(self) -> None:
+        self._code: list[tuple[int, int, Jump, Jump]] = []
+        self._labels: dict[str, int] = {}
+
+    def label(self, name: str) -> None:
+        self._labels[name] = len(self._code)
+
+    def add(self, code: int, value: int, then: Jump = 0, otherwise: Jump = 0) -> None:
+        self._code.append((code, value, then, otherwise))
+
+    def load(self, offset: int) -> None:
+        self.add(_LOAD, offset)
+
+    def if_equal(self, value: int, then: Jump, otherwise: Jump = 0) -> None:
+        self.add(_EQUAL, value, then, otherwise)
+
+    def if_at_least(self, value: int, then: Jump, otherwise: Jump = 0) -> None:
+        self.add(_AT_LEAST, value, then, otherwise)
+
+    def end(self, name: str, value: int) -> None:
+        self.label(name)
+        self.add(_RETURN, value)
+
+    def _skip(self, at: int, jump: Jump) -> int:
+        return self._labels[jump] - at - 1 if isinstance(jump, str) else jump
+
+    def bytes(self) -> bytes:
+        return b"".join(
+            struct.pack("<HBBI", code, self._skip(at, then), self._skip(at, otherwise), value)
+            for at, (code, value, then, otherwise) in enumerate(self._code)
+        )
+
+
+def build(machine: str) -> bytes:
+    """The filter for one architecture, as the kernel takes it."""
+    made = _Assembler()
+    made.load(_ARCH)
+    made.if_equal(AUDIT[machine], 0, "compat")
+    made.load(_NUMBER)
+    if machine == "x86_64":
+        made.if_at_least(X32, "refuse")
+    _by_number(made, calls(machine))
+    _by_arguments(made)
+    made.label("compat")
+    made.load(_NUMBER)
+    for first, last in COMPAT[machine]:
+        made.if_at_least(first, 0, 1)
+        made.if_at_least(last + 1, 0, "refuse")
+    made.end("allow", ALLOW)
+    made.end("ask", NOTIFY)
+    made.end("refuse", ERRNO | ENOSYS)
+    return made.bytes()
+
+
+def _by_number(made: _Assembler, number: dict[str, int]) -> None:
+    wanted = {
+        "connect": "address",
+        "bind": "address",
+        "accept": "ask",
+        "accept4": "ask",
+        "listen": "ask",
+        "getsockname": "ask",
+        "getpeername": "ask",
+        "sendto": "peer",
+        "recvfrom": "peer",
+        "sendmsg": "tagged",
+        "recvmsg": "tagged",
+        "sendmmsg": "tagged",
+        "recvmmsg": "tagged",
+        "socket": "socket",
+        "ioctl": "ioctl",
+    }
+    for name, label in wanted.items():
+        made.if_equal(number[name], label)
+    for found in IO_URING:  # it would make these calls past the filter; programs do without
+        made.if_equal(found, "refuse")
+    made.add(_RETURN, ALLOW)
+
+
+def _by_arguments(made: _Assembler) -> None:
+    made.label("address")  # every family has names of more than its own two bytes
+    made.load(_argument(2))
+    made.if_at_least(3, "ask", "allow")
+    made.label("peer")  # send() and recv() pass no address
+    for high in (False, True):
+        made.load(_argument(4, high))
+        made.if_equal(0, 0, "ask")
+    made.add(_RETURN, ALLOW)
+    made.label("tagged")
+    made.load(_argument(0))
+    made.if_at_least(TAGGED.start, 0, "allow")
+    made.if_at_least(TAGGED.stop, "allow", "ask")
+    made.label("ioctl")
+    made.load(_argument(1))
+    for request in INTERFACE_REQUESTS:
+        made.if_equal(request, "ask")
+    made.add(_RETURN, ALLOW)
+    made.label("socket")
+    made.load(_argument(0))
+    made.if_equal(AF_NETLINK, "netlink")
+    made.if_equal(AF_INET, 1)
+    made.if_equal(AF_INET6, 0, "allow")
+    made.load(_argument(1))
+    made.add(_AND, 0xF)
+    made.if_equal(SOCK_DGRAM, "ask", "allow")
+    made.label("netlink")
+    made.load(_argument(2))
+    made.if_equal(NETLINK_ROUTE, "ask", "allow")

@@ -1,0 +1,205 @@
+"""Answers connect: on the caller's own socket, to where the destination really is.
+
+A blocking socket is set going without waiting and the call then handed back to the kernel, which
+finds it on its way and waits in the caller: signals, timeouts and restarts are the kernel's own,
+and netd never waits for anybody. Only a service with more endpoints than one is watched for a
+moment, so that a refusal goes on to the next.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from errno import ECONNREFUSED, EHOSTUNREACH, EINPROGRESS, ENETUNREACH, ETIMEDOUT
+
+from . import sockets
+from .datagrams import Datagrams
+from .identities import Identities
+from .notices import Notices
+from .notify import Call
+from .pending import Pending
+from .routes import Place, Routes
+from .sockaddr import AF_INET6, ANY4, Address
+from .sockets import (
+    IP_BIND_ADDRESS_NO_PORT,
+    IPPROTO_IP,
+    IPPROTO_IPV6,
+    IPV6_V6ONLY,
+    LATER,
+    TCP_CLOSE,
+)
+from .target import Target
+from .world import World
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Optional
+
+    from .pending import Wait
+
+# For the answer of one endpoint, when there is another to go to.
+WAIT = (int(select.EPOLLOUT), 0.005)
+MAX_UNHEARD = 64
+UNREACHED = (ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT)
+
+
+class Connecting:
+    def __init__(
+        self,
+        world: World,
+        routes: Routes,
+        notices: Notices,
+        identities: Identities,
+        pending: Pending,
+        datagrams: Datagrams,
+    ) -> None:
+        self._world, self._routes, self._notices = world, routes, notices
+        self._identities, self._pending, self._datagrams = identities, pending, datagrams
+        self._unheard: list[int] = []  # cookies
+
+    def connect(self, call: Call, target: Target, to: Address) -> Optional[int]:
+        """The answer; None: the kernel may go on with it."""
+        fd = target.grab(call, call.args[0])
+        try:
+            protocol = sockets.protocol(fd)
+            if not protocol:
+                return None
+            if protocol == "tcp" and sockets.tcp_state(fd) != TCP_CLOSE:
+                # On its way, connected or listening: the kernel says which, whatever the address.
+                return self._again(fd)
+            places = self._routes.find(protocol, to)
+            if places is None:
+                return None
+            attempt = _Attempt(self, fd, to, places, call)
+            if protocol == "udp":
+                return attempt.connect_datagrams()
+            result = attempt.next()
+            if result == LATER:
+                self._pending.add(call, fd, WAIT, attempt.on_outcome)
+                fd = -1
+            return result
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
+    def _again(self, fd: int) -> Optional[int]:
+        if self._unheard and not sockets.is_blocking(fd):
+            cookie = sockets.cookie(fd)
+            if cookie in self._unheard:
+                self._unheard.remove(cookie)
+                return -EINPROGRESS  # our first answer met a signal instead of the caller
+        return None
+
+    def not_heard(self, call: Call) -> None:
+        """A signal kept our answer from the caller, who will ask again if it cares."""
+        if call.cookie:
+            self._unheard = [*self._unheard[-MAX_UNHEARD:], call.cookie]
+
+    # For attempts
+
+    def start(self, call: Call, fd: int, to: Address, place: Place) -> int:
+        """Set a connection going; 0 or the errno."""
+        if to.family == AF_INET6 and len(to.ip) == 16 and len(place.real.ip) == 4:
+            sockets.switch_off(fd, IPPROTO_IPV6, IPV6_V6ONLY)
+        self._choose_source(fd, to.family, place)
+        code = sockets.connect_without_waiting(fd, place.real.pack())
+        if code in sockets.CONNECTING:
+            call.cookie = sockets.cookie(fd)
+            self._identities.connected(call.cookie, to)
+            self._announce(fd, to, place)
+        return code
+
+    def _choose_source(self, fd: int, family: int, place: Place) -> None:
+        """By its source address a server on this node knows the pod, unless it has one already."""
+        own, world = sockets.own_address(fd), self._world
+        if own is None or own.port:
+            return
+        if place.real.ip in (world.node, world.loopback):
+            self._come_from(fd, Address(family, world.loopback, 0))
+        elif own.ip == world.loopback:  # where an endpoint on this node refused it
+            self._come_from(fd, Address(family, ANY4, 0))
+
+    def _come_from(self, fd: int, source: Address) -> None:
+        """By its source address a server on this node knows the pod."""
+        sockets.switch_on(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT)
+        try:
+            sockets.bind(fd, source.pack())
+        except OSError:
+            pass  # it is announced all the same
+
+    def _announce(self, fd: int, to: Address, place: Place) -> None:
+        if place.notice is None and not place.is_own:
+            return
+        real = sockets.own_address(fd)
+        if real is None or len(real.ip) == 16:
+            return
+        shown = self._identities.shown("tcp", real)
+        if place.is_own:
+            self._notices.expect("tcp", real, self._identities.towards(to, shown), to)
+        elif place.pod is not None and place.notice is not None:
+            notice = self._notices.sign("tcp", real, shown.port, place.pod)
+            self._notices.send(notice, place.notice)
+
+    def connect_datagrams(self, fd: int, to: Address, place: Place) -> int:
+        code = sockets.connect(fd, place.real.pack())
+        if code:
+            return -code
+        self._identities.connected(sockets.cookie(fd), to)
+        self._datagrams.connected(fd, to, place)
+        return 0
+
+
+class _Attempt:
+    """One connect of one caller, over all the places there are."""
+
+    def __init__(
+        self, connecting: Connecting, fd: int, to: Address, places: Iterator[Place], call: Call
+    ) -> None:
+        self._connecting, self._call, self._fd = connecting, call, fd
+        self._to, self._places = to, places
+        self._place: Optional[Place] = None
+        self._next_place = next(places, None)
+        self._error = ECONNREFUSED
+
+    def connect_datagrams(self) -> int:
+        if self._next_place is None:
+            return -ECONNREFUSED
+        return self._connecting.connect_datagrams(self._fd, self._to, self._next_place)
+
+    def next(self) -> Optional[int]:
+        """Try until one is on its way: the answer, None to hand it to the kernel, or LATER."""
+        while self._next_place is not None:
+            self._place = self._next_place
+            code = self._connecting.start(self._call, self._fd, self._to, self._place)
+            self._next_place = next(self._places, None)
+            if code == 0:
+                return 0
+            if code == EINPROGRESS:
+                return LATER if self._next_place is not None else self._on_its_way()
+            self._error = code
+            if code not in UNREACHED:
+                break
+        return -self._error
+
+    def _on_its_way(self) -> Optional[int]:
+        return None if sockets.is_blocking(self._fd) else -EINPROGRESS
+
+    def on_outcome(self, target: Target, is_ready: bool) -> Optional[Wait]:
+        """The connection is made or refused, or we have waited long enough."""
+        result = self._on_its_way()
+        if is_ready and self._place is not None:
+            # Asked again, the kernel gives the error and makes the socket fresh.
+            code = sockets.connect_without_waiting(self._fd, self._place.real.pack())
+            if code in UNREACHED:
+                self._error = code
+                result = self.next()
+            elif code == 0 and result is None:
+                result = 0
+        if result == LATER:
+            return WAIT
+        if result is None:
+            self._call.go_on()
+        elif not self._call.answer(result):
+            self._connecting.not_heard(self._call)
+        return None

@@ -1,0 +1,279 @@
+"""The agent's side of the pod network: filters processes, keeps what netd needs, and netd alive.
+
+Used by the supervisor, in its thread. Every process that becomes a container's, or enters one,
+installs the filter and sends its listener here; this keeps it, and every port that netd has made,
+and hands them to netd. A netd that dies is forked again with all of it. It answers no call itself.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+
+from .. import syscalls
+from ..addresses import own_addresses
+from ..lean import loads, signal, value
+from . import bpf, notify
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+    from typing import Any, Optional
+
+    from ..plan import Plan
+    from ..relay import Relay
+    from ..sandbox import Sandbox
+
+    Watch = Callable[[int, Callable[[], object], int], None]
+    Place = tuple[int, tuple[str, int]]  # family and address
+else:
+    import _socket as socket  # without the enums of `socket`, which are slow to import
+
+NETLINK_SOCK_DIAG = 4
+PACKETS = socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC
+POLLIN, POLLHUP = 1, 16
+MAX_MESSAGE = 4096
+PAUSE = 0.2  # before the next netd, if the last one ended at once
+FAILED = b"!"
+
+
+@value
+class Heirloom:
+    """What one netd leaves to the next, and the first has from the agent."""
+
+    control: socket.socket
+    line: socket.socket
+    address: str  # of this node, for those who would reach the pod
+    diagnostics: int  # a socket of sock_diag(7), from outside the sandbox
+    uids: list[tuple[int, int]]
+    bindings: list[tuple[dict[str, Any], int]]
+
+
+class Keeper:
+    def __init__(self, plan: Plan, sandbox: Sandbox, diagnostics: int) -> None:
+        assert plan.network is not None, "a pod on the node's network needs no keeper"
+        self._plan, self._network, self._sandbox = plan, plan.network, sandbox
+        self._diagnostics = diagnostics
+        self._filter = bpf.build(os.uname().machine)
+        self._door, self._way_in = socket.socketpair(socket.AF_UNIX, PACKETS)
+        self._door.setblocking(False)
+        self._control: Optional[socket.socket] = None
+        self._listeners: list[int] = []
+        self._bindings: dict[tuple[str, str, int], tuple[dict[str, Any], int]] = {}
+        self._watch: Watch = lambda fd, read, events: None
+        self._unwatch: Callable[[int], None] = lambda fd: None
+        self.pid = 0
+        self._started = 0.0
+        self.on_problem: Callable[[str], None] = lambda words: None  # a container is without
+        self._relay: Optional[Relay] = None
+        self._carry: Optional[Callable[[Relay], None]] = None
+
+    # In the processes of containers
+
+    def around(self, body: Callable[[], object]) -> Callable[[], object]:
+        """The body of a child, behind the filter."""
+
+        def filtered() -> object:
+            self._admit()
+            return body()
+
+        return filtered
+
+    def _admit(self) -> None:
+        try:
+            if not self._sandbox.is_isolated:  # with rights over its namespace it is not needed
+                syscalls.no_new_privileges()
+            listener = notify.install(self._filter)
+        except OSError as error:
+            self._way_in.send(FAILED + str(error).encode(errors="replace"))
+            return
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", listener))
+        self._way_in.sendmsg([b"\0"], [rights])
+        os.close(listener)
+
+    # In the supervisor
+
+    def _forget(self, fd: int) -> None:
+        self._unwatch(fd)
+        os.close(fd)
+
+    def _ending(self, listener: int) -> Callable[[], None]:
+        """What is done when its last process is gone."""
+
+        def end() -> None:
+            self._listeners.remove(listener)
+            self._forget(listener)
+
+        return end
+
+    def _on_door(self) -> None:
+        words, fds = _receive(self._door)
+        if words.startswith(FAILED):
+            self.on_problem(words[len(FAILED) :].decode(errors="replace"))
+        for fd in fds:
+            self._listeners.append(fd)
+            self._watch(fd, self._ending(fd), 0)
+            self._pass_on(fd)
+
+    def _pass_on(self, fd: int) -> None:
+        if self._control is not None:
+            rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))
+            self._control.sendmsg([b"\0"], [rights])
+
+    def _on_control(self) -> None:
+        """Ports that netd has made."""
+        while self._control is not None:
+            words, fds = _receive(self._control)
+            if not words:
+                return
+            message = loads(words)
+            key = (message["protocol"], message["key"], message["port"])
+            _, holder = self._bindings.get(key, ({}, -1))
+            if fds:
+                if holder >= 0:
+                    os.close(holder)
+                holder = fds[0]
+            self._bindings[key] = (message, holder)
+
+    def reach(self, port: int) -> list[Place]:
+        """Where a port of the pod really is, for the agent itself."""
+        own = _text(self._network["podIP"])
+        messages = [message for message, _ in list(self._bindings.values())]
+        known = [m for m in messages if (m["protocol"], m["port"]) == ("tcp", port)]
+        # As one would try them on a host of one's own: localhost, then what others may reach.
+        known.sort(key=lambda message: message["key"] == own)
+        if not known:
+            return [(socket.AF_INET, (self.loopback, port))]  # nobody is there, and says so
+        return [_place(message) for message in known]
+
+    @property
+    def loopback(self) -> str:
+        """The pod's private one; who comes from there is of the pod."""
+        return "127." + str(self._network["podIP"]).partition(".")[2]
+
+    # The life of netd
+
+    def start(self, watch: Watch, unwatch: Callable[[int], None]) -> None:
+        """Fork the first netd; `watch` is how the supervisor waits for descriptors."""
+        self._watch, self._unwatch = watch, unwatch
+        watch(self._door.fileno(), self._on_door, POLLIN)
+        self._fork()
+
+    def _fork(self) -> None:
+        """Fork netd, with all there is."""
+        line, their_line = socket.socketpair(
+            socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC
+        )
+        control, their_control = socket.socketpair(socket.AF_UNIX, PACKETS)
+        self._started = time.monotonic()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                self._become(their_control, their_line)
+            except BaseException as error:
+                os.write(2, f"orlop netd: {error!r}\n".encode(errors="replace"))
+            finally:
+                os._exit(1)
+        for theirs in (their_control, their_line):
+            theirs.close()
+        control.setblocking(False)
+        self._control = control
+        self._watch(control.fileno(), self._on_control, POLLIN)
+        self._offer(line)
+
+    def _offer(self, ours: socket.socket) -> None:
+        from ..relay import Relay
+
+        self._relay = Relay(ours)
+        if self._carry is not None:
+            self._carry(self._relay)
+
+    def carried_by(self, carry: Callable[[Relay], None]) -> None:
+        """The line home is there: it takes over what netd has to say, now and later."""
+        self._carry = carry
+        if self._relay is not None:
+            carry(self._relay)
+
+    def _become(self, control: socket.socket, line: socket.socket) -> None:
+        syscalls.die_with_parent(signal.SIGKILL)
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        import socket as sockets
+
+        from .netd import Netd
+
+        address = own_addresses(self._plan.kubelet.get("endpointFile", ""))[0]
+        heirloom = Heirloom(
+            sockets.socket(fileno=control.detach()),
+            sockets.socket(fileno=line.detach()),
+            address,
+            self._diagnostics,
+            uids(),
+            list(self._bindings.values()),
+        )
+        Netd(self._network, self._plan.pod.node, heirloom).run(list(self._listeners))
+
+    def on_exit(self, pid: int) -> bool:
+        """Whether the process that has ended was netd; there is another then."""
+        if pid != self.pid:
+            return False
+        self._on_control()  # what it still had to say
+        if self._control is not None:
+            self._forget(self._control.detach())
+            self._control = None
+        time.sleep(0 if time.monotonic() > self._started + PAUSE else PAUSE)
+        self._fork()
+        return True
+
+    def stop(self) -> None:
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+
+
+def open_diagnostics() -> int:
+    """To be asked later whose a socket is; opened where user numbers are the node's."""
+    try:
+        kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
+        found = socket.socket(socket.AF_NETLINK, kind, NETLINK_SOCK_DIAG)
+        found.settimeout(0.5)
+        return int(found.detach())
+    except OSError:
+        return -1
+
+
+def uids() -> list[tuple[int, int]]:
+    """The user numbers of the node that this pod's processes may have: first and count."""
+    with open("/proc/self/uid_map") as file:
+        lines = [[int(word) for word in line.split()] for line in file]
+    if lines == [[0, 0, 0xFFFFFFFF]]:  # no namespace of our own
+        return [(os.getuid(), 1)]
+    return [(outside, count) for _, outside, count in lines]
+
+
+def _receive(sock: socket.socket) -> tuple[bytes, list[int]]:
+    """A message and its descriptors; empty when there is none."""
+    try:
+        words, ancillary, _, _ = sock.recvmsg(MAX_MESSAGE, socket.CMSG_SPACE(8 * 4))
+    except OSError:
+        return b"", []
+    fds: list[int] = []
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds += struct.unpack(f"{len(data) // 4}i", data)
+    for fd in fds:
+        os.set_inheritable(fd, False)
+    return words, fds
+
+
+def _text(ip: str) -> str:
+    return socket.inet_aton(ip).hex()
+
+
+def _place(message: dict[str, Any]) -> Place:
+    raw = bytes.fromhex(message["bound"])
+    family = socket.AF_INET if len(raw) == 4 else socket.AF_INET6
+    return family, (socket.inet_ntop(family, raw), message["real"])

@@ -1,0 +1,77 @@
+"""Answers getsockname and getpeername with the names that the pod's programs know.
+
+Sockets that are none of ours, and names that need no change, are left to the kernel.
+"""
+
+from __future__ import annotations
+
+import os
+
+from . import sockets
+from .abstract import Abstract
+from .identities import Identities
+from .notify import Call
+from .sockaddr import AF_UNIX, parse
+from .target import Target
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+
+class Naming:
+    def __init__(self, identities: Identities, abstract: Abstract) -> None:
+        self._identities, self._abstract = identities, abstract
+
+    def own(self, call: Call, target: Target) -> Optional[int]:
+        """getsockname."""
+        fd = target.grab(call, call.args[0])
+        try:
+            raw = sockets.own_name(fd)
+            real = parse(raw)
+            if real is None:
+                return self._unix(call, target, raw)
+            if not real.port and not any(real.ip):
+                return None
+            protocol = sockets.protocol(fd)
+            if not protocol:
+                return None
+            cookie = sockets.cookie(fd)
+            shown = self._identities.own(protocol, cookie, real, _is_connected(fd))
+            target.write_address(call, call.args[1], call.args[2], shown.pack())
+            return 0
+        finally:
+            os.close(fd)
+
+    def peer(self, call: Call, target: Target) -> Optional[int]:
+        """getpeername."""
+        fd = target.grab(call, call.args[0])
+        try:
+            raw = sockets.peer_name(fd)
+            real = parse(raw)
+            if real is None:
+                return self._unix(call, target, raw)
+            peer = self._identities.peer(sockets.cookie(fd))
+            peer = peer or self._identities.neighbour(real)
+            if peer is None:
+                return None
+            peer.family = real.family
+            target.write_address(call, call.args[1], call.args[2], peer.pack())
+            return 0
+        finally:
+            os.close(fd)
+
+    def _unix(self, call: Call, target: Target, raw: bytes) -> Optional[int]:
+        name = self._abstract.shown(raw) if raw[:2] == AF_UNIX.to_bytes(2, "little") else None
+        if name is None:
+            return None
+        target.write_address(call, call.args[1], call.args[2], name)
+        return 0
+
+
+def _is_connected(fd: int) -> bool:
+    try:
+        sockets.peer_name(fd)
+        return True
+    except OSError:
+        return False

@@ -1,0 +1,224 @@
+"""netd: the process that answers the socket calls of one pod's containers.
+
+Forked by the agent, which keeps every listener and every port it has made, so that one that dies
+is followed by another that goes on. A thread for each listener receives and answers; what must
+wait is left with `pending`, in the first thread. It never speaks to the control plane: messages
+go by the agent.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+from errno import EFAULT, ENOSYS
+
+from ..frames import Broken
+from ..lean import dumps, loads
+from ..relay import Line
+from . import sockaddr
+from .abstract import Abstract
+from .accepting import Accepting
+from .bindings import Bindings
+from .connecting import Connecting
+from .datagrams import Datagrams
+from .directory import Directory
+from .dns import DnsServer
+from .identities import Identities
+from .naming import Naming
+from .notices import Notices
+from .notify import Call, Listener
+from .numbers import calls
+from .owners import Owners
+from .pending import Pending
+from .routes import Routes
+from .sockaddr import Address
+from .sockets import LATER
+from .target import Target
+from .world import World
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Optional
+
+    from .keeper import Heirloom
+
+    Handler = Callable[[Call, Target], Optional[int]]
+
+MAX_ASIDE = 64  # threads that wait for the directory while others take their post
+IDLE = 60.0
+DNS = 53
+
+
+class Netd:
+    def __init__(self, network: dict[str, Any], node: str, heirloom: Heirloom) -> None:
+        self._control, self._line = heirloom.control, Line(heirloom.line)
+        self._pending = Pending()
+        world = World(network, heirloom.address)
+        self._directory = Directory(network, self._line.send, node)
+        self._directory.before_waiting = self._step_aside
+        self._bindings = Bindings(world, self._tell)
+        self._notices = Notices(world)
+        identities = Identities(world, self._bindings)
+        routes = Routes(world, self._bindings, self._directory)
+        owners = Owners(heirloom.diagnostics, heirloom.uids)
+        self._abstract = Abstract(world.pod)
+        self._naming = Naming(identities, self._abstract)
+        self._datagrams = Datagrams(
+            world,
+            self._bindings,
+            routes,
+            self._directory,
+            self._notices,
+            identities,
+            self._pending,
+            self._abstract,
+        )
+        self._connecting = Connecting(
+            world, routes, self._notices, identities, self._pending, self._datagrams
+        )
+        self._accepting = Accepting(
+            world, self._directory, self._notices, owners, identities, self._pending
+        )
+        self._bindings.before_conflict = self._pending.sweep
+        self._handlers = self._by_number()
+        self._posts = threading.local()
+        self._aside = 0
+        self._serve_names(network, world, routes)
+        self._directory.located(heirloom.address, self._notices.port)
+        for message, holder in heirloom.bindings:
+            self._bindings.remember(message, holder)
+            self._publish(message)
+
+    def _serve_names(self, network: dict[str, Any], world: World, routes: Routes) -> None:
+        """The cluster's name server is here, for this pod."""
+        nameserver = (network.get("dns") or {}).get("nameserver")
+        if not nameserver:
+            return
+        self._names = DnsServer(self._directory, network)
+        port = self._names.serve(sockaddr.text(world.loopback))
+        for protocol in ("tcp", "udp"):
+            key = (protocol, sockaddr.number(nameserver), DNS)
+            routes.own_services[key] = Address(sockaddr.AF_INET, world.loopback, port)
+
+    def _by_number(self) -> dict[int, Handler]:
+        handlers: dict[str, Handler] = {
+            "bind": self._bind,
+            "listen": self._listen,
+            "connect": self._connect,
+            "accept": lambda call, target: self._accepting.accept(call, target, 0),
+            "accept4": lambda call, target: self._accepting.accept(call, target, call.args[3]),
+            "getsockname": self._naming.own,
+            "getpeername": self._naming.peer,
+            "socket": self._datagrams.socket,
+            "sendto": self._datagrams.sendto,
+            "sendmsg": self._datagrams.sendmsg,
+            "sendmmsg": self._datagrams.sendmmsg,
+            "recvfrom": self._datagrams.recvfrom,
+            "recvmsg": self._datagrams.recvmsg,
+            "recvmmsg": self._datagrams.recvmmsg,
+            "ioctl": self._datagrams.ioctl,
+        }
+        numbers = calls()
+        return {numbers[name]: handler for name, handler in handlers.items()}
+
+    # Threads
+
+    def run(self, listeners: list[int]) -> None:
+        """Until the agent is gone."""
+        threading.Thread(target=self._hear, name="line", daemon=True).start()
+        for fd in listeners:
+            self._start(Listener(fd))
+        self._pending.watch(self._control.fileno(), self._on_control)
+        while True:
+            self._pending.turn(IDLE)
+
+    def _hear(self) -> None:
+        try:
+            while True:
+                for payload in self._line.receive():
+                    self._directory.on_message(loads(payload))
+        except Broken:
+            pass  # the agent ends, and we with it
+
+    def _start(self, listener: Listener) -> None:
+        threading.Thread(target=self._receive, args=(listener,), daemon=True).start()
+
+    def _receive(self, listener: Listener) -> None:
+        """Take one call after another, until nobody is left or another has taken this post."""
+        target, posts = Target(), self._posts
+        posts.listener = listener
+        handlers = self._handlers
+        while posts.listener is not None:
+            call = listener.receive()
+            if call is None:
+                os.close(listener.fd)
+                self._pending.sweep()
+                break
+            try:
+                result = handlers[call.number](call, target)
+            except OSError as error:
+                result = -(error.errno or EFAULT)
+            except Exception as error:
+                complain(f"call {call.number}: {error!r}")
+                result = -ENOSYS
+            if result is None:
+                call.go_on()
+            elif result != LATER and not call.answer(result):
+                self._connecting.not_heard(call)
+        target.close()
+        if posts.listener is None:
+            self._aside -= 1
+
+    def _step_aside(self) -> None:
+        """The call at hand will take a while: another thread takes those that come after it."""
+        listener = getattr(self._posts, "listener", None)
+        if listener is not None and self._aside < MAX_ASIDE:
+            self._aside += 1
+            self._posts.listener = None
+            self._start(listener)
+
+    # The agent
+
+    def _on_control(self) -> None:
+        """A new listener."""
+        _, fds, _, _ = socket.recv_fds(self._control, 16, 8)
+        for fd in fds:
+            self._start(Listener(fd))
+
+    def _tell(self, message: dict[str, Any], fds: list[int]) -> None:
+        """The agent keeps it for whoever comes after us."""
+        socket.send_fds(self._control, [dumps(message).encode()], fds)
+        self._publish(message)
+
+    def _publish(self, message: dict[str, Any]) -> None:
+        if message["published"]:
+            words = (message["protocol"], message["port"], message["real"], message["address"])
+            self._directory.published(*words)
+
+    # Calls
+
+    def _bind(self, call: Call, target: Target) -> Optional[int]:
+        raw = target.read_address(call, call.args[1], call.args[2] & 0xFFFFFFFF)
+        wanted = sockaddr.parse(raw)
+        if wanted is None:
+            return self._abstract.bind(call, target, raw)
+        return self._bindings.bind(call, target, wanted)
+
+    def _listen(self, call: Call, target: Target) -> None:
+        self._bindings.listen(call, target)
+
+    def _connect(self, call: Call, target: Target) -> Optional[int]:
+        raw = target.read_address(call, call.args[1], call.args[2] & 0xFFFFFFFF)
+        to = sockaddr.parse(raw)
+        if to is None:
+            return self._abstract.connect(call, target, raw)
+        return self._connecting.connect(call, target, to)
+
+
+def complain(words: str) -> None:
+    """Into the job's output."""
+    sys.stderr.write(f"orlop netd: {words}\n")
+    sys.stderr.flush()

@@ -1,0 +1,138 @@
+"""The kernel's side of seccomp user notification: install a filter, receive, answer.
+
+`install` runs in a process that is about to become a container's; netd owns the listeners and
+answers. Numbers of linux/seccomp.h; nothing here knows what a call means.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import select
+import struct
+
+from .numbers import calls
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+_SET_MODE_FILTER = 1
+_NEW_LISTENER = 1 << 3
+_SPEC_ALLOW = 1 << 2  # else kernels before 5.16 slow all filtered processes down
+_RECV, _SEND, _ID_VALID = 0xC0502100, 0xC0182101, 0x40082102
+_ADDFD, _SET_FLAGS = 0x40182103, 0x40082104
+_SYNC_WAKE_UP = 1
+_CONTINUE = 1
+_ADDFD_AT, _ADDFD_SEND = 1, 2
+
+CLOSE_ON_EXEC = os.O_CLOEXEC
+_NOTICE = struct.Struct("<QIIiIQ6Q")
+_ANSWER = struct.Struct("<QqiI")
+_DESCRIPTOR = struct.Struct("<QIIII")
+_ID = struct.Struct("<Q")
+_EMPTY = bytes(_NOTICE.size)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
+
+
+def install(filter: bytes) -> int:
+    """Filter this process and all that come of it; the listener's descriptor.
+
+    Raises OSError. The process must have no_new_privs, or rights over its user namespace.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    program = _Program(len(filter) // 8, filter)
+    flags = _NEW_LISTENER | _SPEC_ALLOW
+    number = calls()["seccomp"]
+    found = int(libc.syscall(number, _SET_MODE_FILTER, flags, ctypes.byref(program)))
+    if found < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"seccomp user notification: {os.strerror(code)}")
+    return found
+
+
+class Call:
+    """One call that waits for its answer."""
+
+    __slots__ = ("args", "cookie", "id", "listener", "number", "pid")
+
+    def __init__(
+        self, listener: Listener, id: int, pid: int, number: int, args: tuple[int, ...]
+    ) -> None:
+        self.listener, self.id, self.pid, self.number, self.args = listener, id, pid, number, args
+        self.cookie = 0  # of the socket it has set going, if it has
+
+    @property
+    def is_waiting(self) -> bool:
+        """False once its caller was killed, or interrupted by a signal."""
+        try:
+            fcntl.ioctl(self.listener.fd, _ID_VALID, _ID.pack(self.id))
+            return True
+        except OSError:
+            return False
+
+    def answer(self, value: int) -> bool:
+        """Return `value`, or minus an errno; whether the caller was still there to hear it."""
+        if value < 0:
+            return self._send(_ANSWER.pack(self.id, 0, value, 0))
+        return self._send(_ANSWER.pack(self.id, value, 0, 0))
+
+    def go_on(self) -> bool:
+        """Let the kernel do the call as if it had not been asked about."""
+        return self._send(_ANSWER.pack(self.id, 0, 0, _CONTINUE))
+
+    def _send(self, packed: bytes) -> bool:
+        try:
+            fcntl.ioctl(self.listener.fd, _SEND, packed)
+            return True
+        except OSError:
+            return False
+
+    def answer_with(self, fd: int, flags: int) -> bool:
+        """Return a new descriptor of the caller's for our `fd`; whether it has it (Linux 5.14)."""
+        try:
+            packed = _DESCRIPTOR.pack(self.id, _ADDFD_SEND, fd, 0, flags)
+            fcntl.ioctl(self.listener.fd, _ADDFD, packed)
+            return True
+        except OSError:
+            return False
+
+    def give(self, fd: int, at: int, flags: int) -> None:
+        """Put our `fd` at a number of the caller's; raises OSError, e.g. beyond its limit."""
+        fcntl.ioctl(self.listener.fd, _ADDFD, _DESCRIPTOR.pack(self.id, _ADDFD_AT, fd, at, flags))
+
+
+class Listener:
+    """Where the calls of one container's processes arrive."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        try:
+            fcntl.ioctl(fd, _SET_FLAGS, _SYNC_WAKE_UP)  # Linux 6.6: answered on the caller's core
+        except OSError:
+            pass
+
+    def receive(self) -> Optional[Call]:
+        """The next call; None when nobody is left to make one."""
+        buffer = bytearray(_EMPTY)
+        while True:
+            try:
+                fcntl.ioctl(self.fd, _RECV, buffer, True)
+            except InterruptedError:
+                continue
+            except OSError:  # the caller is gone already, or all are
+                if self.is_abandoned():
+                    return None
+                buffer[:] = _EMPTY
+                continue
+            id, pid, _, number, _, _, *args = _NOTICE.unpack(buffer)
+            return Call(self, id, pid, number, tuple(args))
+
+    def is_abandoned(self) -> bool:
+        poll = select.poll()
+        poll.register(self.fd, 0)
+        return bool(poll.poll(0))

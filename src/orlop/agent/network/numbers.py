@@ -1,0 +1,47 @@
+"""The numbers of the system calls the network is about, for each architecture.
+
+Read by the filter and by netd. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Calls: x86-64, aarch64.
+_CALLS = {
+    "ioctl": (16, 29),
+    "socket": (41, 198),
+    "connect": (42, 203),
+    "accept": (43, 202),
+    "sendto": (44, 206),
+    "recvfrom": (45, 207),
+    "sendmsg": (46, 211),
+    "recvmsg": (47, 212),
+    "bind": (49, 200),
+    "listen": (50, 201),
+    "getsockname": (51, 204),
+    "getpeername": (52, 205),
+    "accept4": (288, 242),
+    "recvmmsg": (299, 243),
+    "sendmmsg": (307, 269),
+    "seccomp": (317, 277),
+    "pidfd_open": (434, 434),
+    "pidfd_getfd": (438, 438),
+}
+IO_URING = (425, 426, 427)  # setup, enter, register; the same everywhere
+
+_COLUMNS = {"x86_64": 0, "aarch64": 1}
+# linux/audit.h: what the filter sees of the architecture that a call is made for.
+AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+X32 = 0x40000000  # set in the numbers of calls of x86-64 programs with short pointers
+# The socket calls of 32-bit programs on the same machine: first, last of each run of numbers.
+COMPAT = {"x86_64": ((102, 102), (359, 373)), "aarch64": ((281, 297), (364, 366), (374, 374))}
+
+
+def calls(machine: str = "") -> dict[str, int]:
+    """Name -> number; raises OSError where we do not know them."""
+    machine = machine or os.uname().machine
+    if machine not in _COLUMNS:
+        raise OSError(f"the pod network knows {', '.join(_COLUMNS)}, and this is {machine}")
+    column = _COLUMNS[machine]
+    return {name: numbers[column] for name, numbers in _CALLS.items()}

@@ -1,0 +1,83 @@
+"""Whose socket is at the other end of a connection that stays on this node, by sock_diag(7).
+
+Asked at accept. Made before the agent enters its user namespace, so that user numbers are the
+node's own and not what the namespace makes of a stranger's. It reads and changes nothing.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+
+from .sockaddr import AF_INET, AF_INET6, Address
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+NETLINK_SOCK_DIAG = 4
+_SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 20, 1
+_NO_COOKIE = b"\xff" * 8
+_REQUEST = struct.Struct("<IHHII" + "BBBxI" + "2s2s16s16sI8s")
+_STATE_AT = 16 + 1  # in the answer, after its header
+_UID_AT = 16 + 64
+_TELLING = range(1, 4)  # established or about to be: a socket that is closing has lost its owner
+_MAPPED = bytes(10) + b"\xff\xff"
+
+
+def open_socket() -> int:
+    """A socket to ask with; -1 where there is none to be had."""
+    try:
+        found = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG)
+        found.settimeout(0.5)
+        return found.detach()
+    except OSError:
+        return -1
+
+
+class Owners:
+    def __init__(self, fd: int, uids: list[tuple[int, int]]) -> None:
+        """`uids`: first and count of each range of user numbers that is ours."""
+        self._uids, self._lock = uids, threading.Lock()
+        self._socket: Optional[socket.socket] = None
+        if fd >= 0:
+            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4, fileno=fd)
+
+    def is_ours(self, protocol: int, peer: Address, own: Address) -> Optional[bool]:
+        """Whether the socket at `peer` that speaks to `own` is of the user the pod runs as.
+
+        None when that can no longer be told: it is closed, or there is nobody to ask.
+        """
+        # A client of IPv6 that speaks to a mapped address is found under its own family only.
+        for family in (AF_INET, AF_INET6):
+            answer = self._ask(_request(family, protocol, peer, own))
+            if len(answer) >= _UID_AT + 4 and answer[_STATE_AT] in _TELLING:
+                uid = struct.unpack_from("<I", answer, _UID_AT)[0]
+                return any(first <= uid < first + count for first, count in self._uids)
+        return None
+
+    def _ask(self, request: bytes) -> bytes:
+        """Empty when there is no such socket."""
+        if self._socket is None:
+            return b""
+        with self._lock:
+            try:
+                self._socket.send(request)
+                answer = self._socket.recv(8192)
+            except OSError:
+                return b""
+        kind = struct.unpack_from("<H", answer, 4)[0]
+        return answer if kind == _SOCK_DIAG_BY_FAMILY else b""
+
+
+def _request(family: int, protocol: int, peer: Address, own: Address) -> bytes:
+    ends = [
+        (_MAPPED + end.ip if family == AF_INET6 else end.ip).ljust(16, b"\0")
+        if len(end.ip) == 4
+        else end.ip
+        for end in (peer, own)
+    ]
+    ports = [end.port.to_bytes(2, "big") for end in (peer, own)]
+    head = (_REQUEST.size, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0)
+    return _REQUEST.pack(*head, family, protocol, 0, 0xFFFFFFFF, *ports, *ends, 0, _NO_COOKIE)

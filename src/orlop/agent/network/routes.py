@@ -1,0 +1,109 @@
+"""Where a destination that a program names really is.
+
+Asked by connecting and datagrams. The pod's own ports are known here, others' by the directory; a
+service is a list of places to try in turn. What is none of the cluster's is left to the kernel.
+"""
+
+from __future__ import annotations
+
+from errno import ECONNREFUSED, EHOSTUNREACH
+
+from . import sockaddr
+from .bindings import Bindings
+from .directory import Directory, Refused, Unknown
+from .sockaddr import Address
+from .world import World
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Optional
+
+
+class Place:
+    """One real place of a destination."""
+
+    __slots__ = ("is_own", "notice", "pod", "real")
+
+    def __init__(
+        self,
+        real: Address,
+        pod: Optional[tuple[bytes, int]] = None,
+        notice: Optional[tuple[str, int]] = None,
+        is_own: bool = False,
+    ) -> None:
+        self.real, self.is_own = real, is_own
+        self.pod = pod  # whose it is, and its port there
+        self.notice = notice  # where its netd hears who comes
+
+
+class Routes:
+    def __init__(self, world: World, bindings: Bindings, directory: Directory) -> None:
+        self._world, self._bindings, self._directory = world, bindings, directory
+        self.own_services: dict[tuple[str, bytes, int], Address] = {}  # answered by netd itself
+
+    def find(self, protocol: str, to: Address) -> Optional[Iterator[Place]]:
+        """The places to try, in turn; None: an address that is none of the cluster's.
+
+        Raises OSError where there is nobody.
+        """
+        world = self._world
+        if world.is_own(to):
+            return iter([self._own(protocol, to)])
+        if len(to.ip) == 16:
+            return None
+        if to.ip in world.services:
+            return self._service(protocol, to)
+        self._check(protocol, to)
+        return iter([self._pod(protocol, to)]) if to.ip in world.pods else None
+
+    def _check(self, protocol: str, to: Address) -> None:
+        allows = self._directory.allows
+        if not allows("egress", protocol, sockaddr.text(to.ip), to.port):
+            raise OSError(EHOSTUNREACH, "a NetworkPolicy forbids it")
+
+    def _own(self, protocol: str, to: Address) -> Place:
+        found = self._bindings.find(protocol, to.ip, to.port)
+        if found is None:
+            raise OSError(ECONNREFUSED, "nobody of this pod listens there")
+        return Place(Address(to.family, found.ip, found.port), is_own=True)
+
+    def _pod(self, protocol: str, to: Address) -> Place:
+        try:
+            found = self._directory.location(protocol, sockaddr.text(to.ip), to.port)
+        except Refused:
+            raise OSError(ECONNREFUSED, "nobody of that pod listens there") from None
+        except Unknown:
+            raise OSError(EHOSTUNREACH, "nothing is known of that pod") from None
+        node, port, notice = found
+        real = Address(to.family, sockaddr.number(node), port)
+        return Place(real, (to.ip, to.port), (node, notice) if notice else None)
+
+    def _service(self, protocol: str, to: Address) -> Iterator[Place]:
+        own = self.own_services.get((protocol, to.ip, to.port))
+        if own is not None:
+            return iter([Place(Address(to.family, own.ip, own.port))])
+        try:
+            words = sockaddr.text(to.ip), to.port, sockaddr.text(self._world.pod)
+            found = self._directory.backend(protocol, *words)
+        except Unknown:
+            raise OSError(EHOSTUNREACH, "nothing is known of that service") from None
+        if not found:
+            raise OSError(ECONNREFUSED, "the service has no endpoint that is ready")
+        return self._endpoints(protocol, to.family, found)
+
+    def _endpoints(
+        self, protocol: str, family: int, found: list[tuple[str, int]]
+    ) -> Iterator[Place]:
+        for ip, port in found:
+            endpoint = Address(family, sockaddr.number(ip), port)
+            try:
+                self._check(protocol, endpoint)
+                if endpoint.ip == self._world.pod:
+                    yield self._own(protocol, endpoint)
+                elif endpoint.ip in self._world.pods:
+                    yield self._pod(protocol, endpoint)
+                else:
+                    yield Place(endpoint)
+            except OSError:
+                continue  # the next may be there

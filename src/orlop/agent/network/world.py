@@ -1,0 +1,50 @@
+"""What netd knows of the pod it serves: its addresses, and which others are whose.
+
+Made once from the plan, and read by everything that answers a call. The pod's private loopback is
+127.x.y.z for the pod 10.x.y.z: every user may bind it, and who connects from there is told by it
+without any table.
+"""
+
+from __future__ import annotations
+
+from . import sockaddr
+from .sockaddr import ANY4, Address, Range
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class World:
+    def __init__(self, network: dict[str, Any], node: str) -> None:
+        """`network` as the plan has it; `node` is the node's address."""
+        self.pod = sockaddr.number(network["podIP"])
+        self.node = sockaddr.number(node)
+        self.loopback = loopback_of(self.pod)
+        self.pods: Range = sockaddr.parse_range(network["podCIDR"])
+        self.services: Range = sockaddr.parse_range(network["serviceCIDR"])
+        self.key = bytes.fromhex(network["key"])
+        self.allows_outside = bool((network.get("host") or {}).get("allowOutside"))
+
+    def pod_of(self, loopback: bytes) -> bytes:
+        """The pod whose private loopback it is; empty if it is none's."""
+        found = self.pod[:1] + loopback[1:]
+        return found if len(loopback) == 4 and loopback[0] == 127 and found in self.pods else b""
+
+    def is_virtual(self, ip: bytes) -> bool:
+        """Whether an address means something in the cluster only."""
+        return ip in self.pods or ip in self.services
+
+    def is_own(self, address: Address) -> bool:
+        """Whether it means the pod itself: its loopback, its address, or any."""
+        return address.is_loopback or address.is_any or address.ip == self.pod
+
+    def shown(self, address: Address) -> Address:
+        """A real address of our own as the pod's programs should see it."""
+        if address.ip in (self.node, self.loopback):
+            return Address(address.family, self.pod, address.port)
+        return address
+
+
+def loopback_of(pod: bytes) -> bytes:
+    return b"\x7f" + pod[1:] if len(pod) == 4 else ANY4

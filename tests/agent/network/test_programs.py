@@ -1,0 +1,35 @@
+"""What any program may rely on, seen from inside a pod; see programs.py."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from . import programs
+from .neighbourhood import Neighbourhood
+
+PYTHON = "/usr/bin/python3"
+
+
+@pytest.fixture(scope="module")
+def pod(stage, kubelet_for_module):
+    """One pod on the node's own root, where there is a Python."""
+    made = []
+
+    def make(*containers, **options):
+        made.append(stage.pod(*containers, **options))
+        return made[-1]
+
+    found = Neighbourhood(kubelet_for_module, make).add(runtime="host")
+    shutil.copy(programs.__file__, found.pod.folder / "programs.py")
+    yield found
+    for one in made:
+        one.kill()
+
+
+@pytest.mark.parametrize("name", list(programs.CASES))
+def test_a_program_sees(pod, name):
+    script = f"POD_IP={pod.ip} exec {PYTHON} {pod.pod.folder}/programs.py {name}"
+    code, out, errors = pod.try_sh(script, timeout=30)
+    assert code == 0, f"{out}\n{errors}"

@@ -17,6 +17,7 @@ from orlop.agent.frames import Broken
 from orlop.agent.journal import Journal
 from orlop.agent.relay import MAX_BACKLOG, Line, Relay
 from orlop.agent.sessions import Sessions
+from orlop.agent.stats import Stats
 from orlop.agent.uplink import Identity, Uplink
 
 from .kubelet_double import KubeletDouble
@@ -50,6 +51,7 @@ def uplink(kubelet, tmp_path):
         lambda wish: None,
         lambda name, restart: False,
         Sessions(nobody, Execs(lambda name: None, lambda: 0.0)),
+        Stats(list, lambda: 0.0),
     )
     made.start()
     yield made

@@ -45,8 +45,6 @@ class Prepared:
 class Workshop:
     """Prepares container runs; `network` is the pod's own, None where it has its node's."""
 
-    network: object | None = None
-
     def __init__(
         self,
         plan: Plan,

@@ -26,6 +26,7 @@ SERVED_SUBRESOURCES = (
     "log",
     "token",
     "approval",
+    "proxy",
     *CONNECT,
 )
 _GROUP = "apidiscovery.k8s.io"

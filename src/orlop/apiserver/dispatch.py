@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from aiohttp import web
+from multidict import MultiDict, MultiMapping
 
 from ..api.kinds import Kind, subresource
 from ..api.schema.strict import duplicate_fields
@@ -36,6 +37,7 @@ from .subresources.connect import connect
 from .subresources.eviction import evict
 from .subresources.finalize import finalize
 from .subresources.log import open_log
+from .subresources.proxy import Proxies
 from .subresources.scale import apply_scale, get_scale, patch_scale, update_scale
 from .subresources.token import request_token
 from .verbs.apply import apply
@@ -50,6 +52,7 @@ from .verbs.watch import watch
 
 _REVIEW_GROUPS = ("authentication.k8s.io", "authorization.k8s.io")
 _WATCH_TIMEOUT = (1800.0, 3600.0)  # seconds, where the client names none: spread, as upstream's
+_PROXIED = ("get", "create", "update", "patch", "delete", "options")
 _Answer = Awaitable[web.StreamResponse]
 
 
@@ -60,11 +63,13 @@ class Dispatcher:
         authorizer: Authorizer,
         reviews: Reviews,
         kubelet: KubeletClient,
+        proxies: Proxies,
     ) -> None:
         self._registry = registry
         self._authorizer = authorizer
         self._reviews = reviews
         self._kubelet = kubelet
+        self._proxies = proxies
         self._verbs: dict[str, Callable[[web.BaseRequest, Call], _Answer]] = {
             "get": self._get,
             "list": self._list,
@@ -91,6 +96,7 @@ class Dispatcher:
             ("approval", "update"): self._update_approval,
             ("approval", "patch"): self._patch_approval,
             **{(name, verb): self._connect for name in CONNECT for verb in ("get", "create")},
+            **{("proxy", verb): self._proxies.serve for verb in _PROXIED},
         }
 
     async def serve(
@@ -98,7 +104,10 @@ class Dispatcher:
     ) -> web.StreamResponse:
         """The answer to a request whose verb and kind are known and allowed."""
         serve = self._method(info, kind)
-        query = request.query
+        query: MultiMapping[str] = request.query
+        is_apply = _is_apply(request)
+        if info.subresource == "proxy":  # its query is the far side's business
+            query, is_apply = MultiDict(), False
         call = Call(
             user,
             kind,
@@ -106,7 +115,7 @@ class Dispatcher:
             name=info.name,
             subresource=info.subresource,
             dry_run=options.dry_run(query),
-            field_manager=options.field_manager(query, info.verb, is_apply=_is_apply(request)),
+            field_manager=options.field_manager(query, info.verb, is_apply=is_apply),
             user_agent=request.headers.get("User-Agent", ""),
             field_validation=options.field_validation(query),
             authorize_create=lambda: self._authorizer.check(
@@ -127,7 +136,9 @@ class Dispatcher:
             raise no_such_path()
         if info.subresource:
             facts = subresource(kind, info.subresource)
-            if facts is None or facts.name not in SERVED_SUBRESOURCES or info.rest:
+            if facts is None or facts.name not in SERVED_SUBRESOURCES:
+                raise no_such_path()
+            if info.rest and facts.name != "proxy":
                 raise no_such_path()
             method = self._subresources.get((facts.name, info.verb))
         elif info.verb in kind.verbs:

@@ -37,7 +37,7 @@ class Upgraded:
 
 class KubeletClient:
     def __init__(self, tls: ssl.SSLContext | None) -> None:
-        self._tls = tls
+        self.tls = self._tls = tls
         self._session: aiohttp.ClientSession | None = None
 
     @asynccontextmanager

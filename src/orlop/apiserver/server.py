@@ -43,6 +43,7 @@ from .rbac import Rbac
 from .reaching import Reaching
 from .registry import Registry
 from .reviews import Reviews
+from .subresources.proxy import Proxies
 from .tokens import Tokens
 from .webhook_client import WebhookClient
 
@@ -86,6 +87,7 @@ class ApiServer:
         PROCESS.before("apiserver", lambda: look_at_store(self.registry))
         self._flow = flow or Flow()
         self._auditor = auditor
+        self._proxies: Proxies | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._tls = tls
         self._runner: web.ServerRunner | None = None
@@ -134,7 +136,8 @@ class ApiServer:
     def _handler(self) -> Handler:
         authorizer = Authorizer(self._rbac)
         reviews = Reviews(authorizer, self._rbac, self.registry.tokens)
-        dispatcher = Dispatcher(self.registry, authorizer, reviews, self._kubelet)
+        self._proxies = Proxies(self.registry, self.reaching, self._kubelet)
+        dispatcher = Dispatcher(self.registry, authorizer, reviews, self._kubelet, self._proxies)
         store = self.registry.store
         health = Checks(
             {"ping": lambda: True, "store": lambda: store.is_writable},
@@ -162,6 +165,8 @@ class ApiServer:
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+        if self._proxies is not None:
+            await self._proxies.close()
         await self._webhooks.close()
         await self.reaching.close()
         await self._kubelet.close()

@@ -7,7 +7,6 @@ registry/core/pod/strategy.go: streamLocation, with the kubelet's names of the o
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
 from aiohttp import web
@@ -18,6 +17,7 @@ from ...api.objects import Obj
 from ...upgrade import Taken, is_upgrade, take_over
 from ..failures import bad_request
 from ..http import answer
+from ..joining import join
 from ..kubelet import KubeletClient, Upgraded
 from ..registry import Call, Registry
 from ..requestinfo import flag
@@ -31,7 +31,6 @@ _PASSED = (
     "Sec-WebSocket-Key", "Sec-WebSocket-Version", "Sec-WebSocket-Protocol",
     "Sec-WebSocket-Extensions",
 )  # fmt: skip
-_CHUNK = 256 << 10
 _MAX_WORDS = 64 << 10  # of a refusal
 
 
@@ -53,7 +52,7 @@ async def connect(
             return await _refusal(upgraded)
         reader, writer = take_over(request)
         writer.write(upgraded.head)
-        await _join((reader, writer), (upgraded.reader, upgraded.writer))
+        await join((reader, writer), (upgraded.reader, upgraded.writer))
     return Taken()
 
 
@@ -107,30 +106,3 @@ async def _refusal(upgraded: Upgraded) -> web.Response:
             length = min(int(text), _MAX_WORDS)
     words = await upgraded.reader.readexactly(length)
     return answer(words, "text/plain; charset=utf-8", code=upgraded.code)
-
-
-Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-async def _join(client: Ends, kubelet: Ends) -> None:
-    """Both ways, until either side closes: then the other is closed too."""
-    async with asyncio.TaskGroup() as tasks:
-        ways = (
-            tasks.create_task(_copy(client[0], kubelet[1]), name="client to kubelet"),
-            tasks.create_task(_copy(kubelet[0], client[1]), name="kubelet to client"),
-        )
-        try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for way in ways:
-                way.cancel()
-            client[1].close()
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(_CHUNK):
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        pass  # one of them has gone

@@ -1,0 +1,198 @@
+"""Passes a whole HTTP request on to another server, and its answer back, byte by byte.
+
+Used by the proxy subresources and by the aggregation of extension servers. Nothing is buffered: a
+body of any size goes through at the speed of the slower side, and an upgrade joins the two
+connections. Credentials of the client stay here. As apimachinery/pkg/util/proxy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp import web
+from multidict import CIMultiDict
+from yarl import URL
+
+from ..errors import ApiError, Unavailable
+from ..upgrade import Taken, take_over
+from .joining import join
+from .reaching import Connector, Dial
+from .webhook_client import reason
+
+_CHUNK = 256 << 10
+_MAX_HEAD = 64 << 10
+_ANSWER_TIMEOUT = 30.0  # for an upgrade
+# Of one connection, not of the request; RFC 9110, 7.6.1.
+_HOP = {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
+        "transfer-encoding", "upgrade", "proxy-connection"}  # fmt: skip
+_OURS = {"host", "authorization", "impersonate-user", "impersonate-group", "impersonate-uid",
+         "content-length", "x-remote-user", "x-remote-group", "x-remote-uid"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """Where a request goes: a way to connect, and what to call the far side."""
+
+    host: str  # as its Host header has it
+    dial: Dial
+    tls: ssl.SSLContext | None = None
+    server_name: str = ""
+
+    @property
+    def scheme(self) -> str:
+        return "http" if self.tls is None else "https"
+
+    def session(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=Connector(self.dial, self.tls, self.server_name),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None),
+        )
+
+
+def unreachable(error: BaseException, words: list[str] | None = None) -> Unavailable:
+    why = "; ".join(words or ()) or (
+        error.message if isinstance(error, ApiError) else reason(error)
+    )
+    return Unavailable(f"error trying to reach service: {why}", details={})
+
+
+def passed_on(request: web.BaseRequest, more: Mapping[str, str]) -> CIMultiDict[str]:
+    """The headers of a request that are the far side's business."""
+    named = {word.strip().lower() for word in request.headers.get("Connection", "").split(",")}
+    dropped = _HOP | _OURS | named
+    headers = CIMultiDict(
+        (name, text)
+        for name, text in request.headers.items()
+        if name.lower() not in dropped and not name.lower().startswith("impersonate-extra-")
+        and not name.lower().startswith("x-remote-extra-")
+    )  # fmt: skip
+    former = headers.get("X-Forwarded-For")
+    client = request.remote or ""
+    headers["X-Forwarded-For"] = f"{former}, {client}" if former else client
+    headers.update(more)
+    return headers
+
+
+async def pass_on(
+    request: web.BaseRequest,
+    backend: Backend,
+    session: aiohttp.ClientSession,
+    target: str,
+    *,
+    headers: Mapping[str, str],
+    prefix: str = "",
+) -> web.StreamResponse:
+    """The far side's answer; `target` is its path and query, still quoted.
+
+    What it redirects to is put below `prefix`, so that a browser stays within the proxy.
+    """
+    url = URL(f"{backend.scheme}://{backend.host}{target}", encoded=True)
+    sent = passed_on(request, headers)
+    if request.content_length is not None:
+        sent["Content-Length"] = str(request.content_length)
+    try:
+        reply = await session.request(
+            request.method,
+            url,
+            headers=sent,
+            data=request.content if request.body_exists else None,
+            allow_redirects=False,
+            skip_auto_headers=("User-Agent", "Content-Type", "Accept-Encoding", "Accept"),
+        )
+    except (aiohttp.ClientError, OSError, TimeoutError, ApiError) as error:
+        connector = session.connector
+        words = connector.words if isinstance(connector, Connector) else None
+        raise unreachable(error, words) from error
+    async with reply:
+        return await _answer(request, reply, backend.host, prefix)
+
+
+async def _answer(
+    request: web.BaseRequest, reply: aiohttp.ClientResponse, host: str, prefix: str
+) -> web.StreamResponse:
+    headers = CIMultiDict(
+        (name, text) for name, text in reply.headers.items() if name.lower() not in _HOP
+    )
+    if "Location" in headers and prefix:
+        headers["Location"] = rewritten(headers["Location"], host, prefix)
+    response = web.StreamResponse(status=reply.status, reason=reply.reason, headers=headers)
+    if "Content-Length" not in headers and request.method != "HEAD":
+        response.enable_chunked_encoding()
+    await response.prepare(request)
+    try:
+        async for chunk in reply.content.iter_chunked(_CHUNK):
+            await response.write(chunk)
+        await response.write_eof()
+    except (aiohttp.ClientError, OSError):
+        if request.transport is not None:
+            request.transport.abort()  # half an answer must not look like a whole one
+    return response
+
+
+def rewritten(location: str, host: str, prefix: str) -> str:
+    """Where a redirect leads, seen from the client. As proxy/transport.go: rewriteURL."""
+    try:
+        parts = urlsplit(location)
+    except ValueError:
+        return location
+    if parts.netloc not in ("", host) or not (parts.path.startswith("/") or parts.netloc):
+        return location
+    query = f"?{parts.query}" if parts.query else ""
+    fragment = f"#{parts.fragment}" if parts.fragment else ""
+    return f"{prefix}{parts.path or '/'}{query}{fragment}"
+
+
+async def pass_upgrade(
+    request: web.BaseRequest, backend: Backend, target: str, headers: Mapping[str, str]
+) -> web.StreamResponse:
+    """Ask the far side for another protocol and join both connections if it agrees."""
+    sent = passed_on(request, headers)
+    sent["Host"] = backend.host
+    sent["Connection"] = "Upgrade"
+    sent["Upgrade"] = request.headers.get("Upgrade", "")
+    try:
+        reached = await backend.dial()
+        reader, writer = await asyncio.open_connection(
+            sock=reached.socket,
+            ssl=backend.tls,
+            server_hostname=backend.server_name if backend.tls is not None else None,
+            limit=_MAX_HEAD,
+        )
+    except (OSError, ApiError) as error:
+        raise unreachable(error) from error
+    try:
+        lines = [f"{request.method} {target} HTTP/1.1"]
+        lines += [f"{name}: {text}" for name, text in sent.items()]
+        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+        async with asyncio.timeout(_ANSWER_TIMEOUT):
+            head = await reader.readuntil(b"\r\n\r\n")
+        if head.split(b" ", 2)[1] != b"101":
+            return await _refused(reader, head)
+        mine = take_over(request)
+        mine[1].write(head)
+        await join(mine, (reader, writer))
+        return Taken()
+    except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
+        raise unreachable(error, reached.words) from error
+    finally:
+        writer.close()
+
+
+async def _refused(reader: asyncio.StreamReader, head: bytes) -> web.Response:
+    """The far side's own answer to an upgrade that it does not want."""
+    status, *lines = head.decode("latin-1").split("\r\n")
+    headers = dict(line.split(":", 1) for line in lines if ":" in line)
+    named = {name.strip().lower(): text.strip() for name, text in headers.items()}
+    length = min(int(named.get("content-length") or 0), _MAX_HEAD)
+    body = await reader.readexactly(length)
+    media_type = named.get("content-type", "text/plain")
+    return web.Response(
+        status=int(status.split(" ")[1]), body=body, headers={"Content-Type": media_type}
+    )

@@ -1,0 +1,184 @@
+"""proxy: an HTTP request passed on to a pod, a service or a node.
+
+Called for every method on `pods|services/<[scheme:]name[:port]>/proxy/<path>` and on
+`nodes/<name[:port]>/proxy/<path>`, by `kubectl proxy`, `kubectl get --raw` and browsers. As
+registry/core/service/storage, pod/strategy.go and node/strategy.go: ResourceLocation.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections import OrderedDict
+from typing import NamedTuple
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
+
+from ... import wellknown
+from ...api import kinds
+from ...api.objects import Key, Obj
+from ...upgrade import is_upgrade
+from ..failures import bad_request, not_found
+from ..kubelet import KubeletClient, urls_of
+from ..proxying import Backend, pass_on, pass_upgrade, unreachable
+from ..reaching import Reaching
+from ..registry import Call, Registry
+from .admitting import admit
+
+_KEPT = 32  # backends whose connections are kept open
+
+
+class Named(NamedTuple):
+    """What a client calls its target."""
+
+    scheme: str
+    name: str
+    port: str
+
+
+def split_name(text: str) -> Named | None:
+    """`https:web:8443`, `web:http`, `web`. As apimachinery/pkg/util/net: SplitSchemeNamePort."""
+    parts = text.split(":")
+    match parts:
+        case [name]:
+            named = Named("http", name, "")
+        case [name, port]:
+            named = Named("http", name, port)
+        case ["http" | "https" | "" as scheme, name, port]:
+            named = Named(scheme or "http", name, port)
+        case _:
+            return None
+    return named if named.name else None
+
+
+class Proxies:
+    def __init__(self, registry: Registry, reaching: Reaching, kubelet: KubeletClient) -> None:
+        self._registry = registry
+        self._reaching = reaching
+        self._kubelet = kubelet
+        self._sessions: OrderedDict[tuple[str, str], aiohttp.ClientSession] = OrderedDict()
+
+    async def serve(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        base, target = paths_of(request.rel_url.raw_path, is_inside=call.kind.namespaced)
+        kind = f"{call.kind.kind}ProxyOptions"
+        options: Obj = {"apiVersion": "v1", "kind": kind, "path": target}
+        await admit(self._registry, call, options, ("", "v1", kind), "CONNECT")
+        backend, key = await self._backend(call)
+        forwarded = {
+            "X-Forwarded-Uri": f"{base}{target}",
+            "X-Forwarded-Host": request.host,
+            "X-Forwarded-Proto": "https",
+        }
+        query = f"?{request.rel_url.raw_query_string}" if request.rel_url.raw_query_string else ""
+        if is_upgrade(request):
+            return await pass_upgrade(request, backend, (target or "/") + query, forwarded)
+        if not target and request.method in ("GET", "HEAD"):
+            # Relative links of a page work only below a slash.
+            return web.Response(status=301, headers={"Location": f"{base}/{query}"})
+        session = await self._session(backend, key)
+        target = (target or "/") + query
+        return await pass_on(request, backend, session, target, headers=forwarded, prefix=base)
+
+    async def _backend(self, call: Call) -> tuple[Backend, str]:
+        if call.kind.plural == "nodes":
+            return self._node(call)
+        named = split_name(call.name)
+        if named is None:
+            what = call.kind.kind.lower()
+            raise bad_request(f'invalid {what} request "{call.name}"')
+        key = Key(call.namespace, named.name)
+        if call.kind.plural == "pods":
+            return self._pod(key, named, self._port_of(key, named))
+        return self._service(key, named)
+
+    def _port_of(self, key: Key, named: Named) -> int:
+        """The port of a pod: as asked, or the first that its containers name."""
+        record = self._registry.store.newest(kinds.POD.resource, key)
+        if record is None:
+            raise not_found(kinds.POD, key.name)
+        if named.port:
+            if not named.port.isdecimal() or not 0 < int(named.port) < 65536:
+                raise bad_request(f'invalid pod request "{key.name}:{named.port}"')
+            return int(named.port)
+        for container in record.decode()["spec"].get("containers") or ():
+            for port in container.get("ports") or ():
+                return int(port["containerPort"])
+        return 443 if named.scheme == "https" else 80
+
+    def _pod(self, key: Key, named: Named, port: int) -> tuple[Backend, str]:
+        host = f"{key.name}.{key.namespace}.pod:{port}"
+        backend = Backend(host, lambda: self._reaching.pod(key, port), _tls(named.scheme))
+        return backend, f"pod {key} {port}"
+
+    def _service(self, key: Key, named: Named) -> tuple[Backend, str]:
+        endpoint = self._reaching.endpoints(key, named.port)[0]
+        if endpoint.pod:
+            backend, known = self._pod(Key(key.namespace, endpoint.pod), named, endpoint.port)
+            host = f"{key.name}.{key.namespace}.svc:{endpoint.port}"
+            return Backend(host, backend.dial, backend.tls), known
+        host, port = endpoint.host, endpoint.port
+        dialled = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return (
+            Backend(dialled, lambda: self._reaching.address(host, port), _tls(named.scheme)),
+            f"address {dialled}",
+        )
+
+    def _node(self, call: Call) -> tuple[Backend, str]:
+        """The node's kubelet, with our own certificate: whoever may come here may do all there."""
+        named = split_name(call.name)
+        name = call.name if named is None else named.name
+        record = self._registry.store.get(kinds.NODE.resource, Key("", name))
+        if record is None:
+            raise not_found(kinds.NODE, name)
+        urls = urls_of(record.decode())
+        if not urls:
+            raise unreachable(OSError("the node has no InternalIP or no kubelet port"))
+        url = URL(urls[0])
+        host, port = url.host or "", url.port or 443
+        tls, server_name = self._kubelet.tls, wellknown.AGENT_SERVER_NAME
+        if named is not None and named.port and named.port != str(port):
+            if not named.port.isdecimal():
+                raise bad_request(f'invalid node request "{call.name}"')
+            port, tls, server_name = int(named.port), _tls(named.scheme), ""
+        backend = Backend(
+            f"{host}:{port}", lambda: self._reaching.address(host, port), tls, server_name
+        )
+        return backend, f"node {host}:{port} {tls is self._kubelet.tls}"
+
+    async def _session(self, backend: Backend, key: str) -> aiohttp.ClientSession:
+        known = (key, f"{backend.scheme}://{backend.host}")
+        session = self._sessions.get(known)
+        if session is None:
+            session = self._sessions[known] = backend.session()
+        self._sessions.move_to_end(known)
+        while len(self._sessions) > _KEPT:
+            _, oldest = self._sessions.popitem(last=False)
+            await oldest.close()
+        return session
+
+    async def close(self) -> None:
+        for session in self._sessions.values():
+            await session.close()
+        self._sessions.clear()
+
+
+def paths_of(path: str, *, is_inside: bool) -> tuple[str, str]:
+    """The path up to `/proxy`, and what follows it, both as on the wire."""
+    left, at = (7 if is_inside else 5), 0  # words: api, v1, namespaces, x, pods, name, proxy
+    while left:
+        end = path.find("/", at + 1)
+        end = len(path) if end < 0 else end
+        left -= end > at + 1  # two slashes are one
+        at = end
+    return path[:at], path[at:]
+
+
+def _tls(scheme: str) -> ssl.SSLContext | None:
+    """Of a pod's own certificate nobody can say who signed it. As upstream: it is not checked."""
+    if scheme != "https":
+        return None
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

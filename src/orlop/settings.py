@@ -163,6 +163,11 @@ class Paths:
         return self.home / "pods"
 
     @property
+    def arrays(self) -> Path:
+        """Job arrays: which task is which pod."""
+        return self.home / "arrays"
+
+    @property
     def volumes(self) -> Path:
         return self.home / "volumes"
 

@@ -47,13 +47,21 @@ class Site:
         return SlurmJobs(self.settings, Paths(self.home), self.cluster_uid, commands, **more)
 
     def submission(
-        self, command: tuple[str, ...] = SLEEP, machine: str = "main", **options: str
+        self,
+        command: tuple[str, ...] = SLEEP,
+        machine: str = "main",
+        owner: str = "",
+        **options: str,
     ) -> Submission:
         number = next(_numbers)
         folder = self.home / "pods" / f"default_pod-{number}_uid-{number}"
         folder.mkdir(parents=True)
         annotations = {f"slurm.orlop.dev/{k.replace('_', '-')}": v for k, v in options.items()}
-        metadata = {"namespace": "default", "name": f"pod-{number}", "uid": f"uid-{number}"}
+        name, uid = f"pod-{number}", f"uid-{number}"
+        metadata: dict[str, Any] = {"namespace": "default", "name": name, "uid": uid}
+        if owner:
+            reference = {"kind": "Job", "name": owner, "uid": f"uid-{owner}", "controller": True}
+            metadata["ownerReferences"] = [reference]
         pod = {"metadata": {**metadata, "annotations": annotations}, "spec": {"containers": []}}
         return Submission(pod, folder, command, machine)
 
@@ -77,7 +85,7 @@ class Site:
     async def jobs_in_slurm(self) -> list[str]:
         """Every job of this site that Slurm lists, whatever the engine thinks of it."""
         text = await self.commands.run(
-            "squeue", "--me", "-h", "-t", "all", "-O", "JobID,Comment:99"
+            "squeue", "--me", "-r", "-h", "-t", "all", "-O", "JobArrayID,Comment:99"
         )
         rows = [line.split() for line in text.splitlines()]
         return [row[0] for row in rows if row[1:] and f":{self.cluster_uid}:" in row[1]]

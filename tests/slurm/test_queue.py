@@ -15,7 +15,7 @@ UID = "6f1c"
 
 def squeue_line(**fields: str) -> str:
     row = {
-        "JobID": "17",
+        "JobArrayID": "17",
         "State": "RUNNING",
         "Reason": "None",
         "RestartCnt": "0",
@@ -34,7 +34,7 @@ def squeue_line(**fields: str) -> str:
 
 def sacct_line(**fields: str) -> str:
     row = {
-        "JobIDRaw": "17",
+        "JobID": "17",
         "State": "COMPLETED",
         "Reason": "None",
         "Partition": "main",
@@ -121,13 +121,13 @@ def test_an_ended_job_says_how(state, expected, reason, words):
 
 def test_jobs_of_others_and_of_other_clusters_are_left_out():
     text = squeue_line(Comment="") + squeue_line(Comment="orlop:other:1")
-    text += squeue_line(JobID="18", Comment="orlop:c0ffee:77")
+    text += squeue_line(JobArrayID="18", Comment="orlop:c0ffee:77")
     assert [job.pod_uid for job in parse_squeue(text, "c0ffee").values()] == ["77"]
 
 
 def test_lines_that_cannot_be_read_are_left_out():
     broken = squeue_line(Name="two\nlines") + "slurm_load_jobs warning\n\n"
-    text = broken + squeue_line(JobID="18")
+    text = broken + squeue_line(JobArrayID="18")
     assert list(parse_squeue(text, "c0ffee")) == ["18"]
 
 
@@ -161,7 +161,7 @@ def test_a_job_that_completed_has_completed_however_late():
 
 
 def test_the_accounting_tells_the_end_of_jobs():
-    text = sacct_line() + sacct_line(JobIDRaw="18", State="CANCELLED by 1001", NodeList="n[2-3]")
+    text = sacct_line() + sacct_line(JobID="18", State="CANCELLED by 1001", NodeList="n[2-3]")
     jobs = parse_sacct(text)
     assert jobs["17"].state is JobState.COMPLETED
     assert jobs["17"].ended == 1794755020.0
@@ -179,19 +179,21 @@ def test_the_newest_line_of_a_requeued_job_is_the_last_word():
 
 
 def test_a_job_is_found_by_the_folder_it_ran_in():
-    text = sacct_line() + sacct_line(JobIDRaw="18", WorkDir="/home/ann/other")
-    text += sacct_line(JobIDRaw="19")
+    text = sacct_line() + sacct_line(JobID="18", WorkDir="/home/ann/other")
+    text += sacct_line(JobID="19")
     assert queue.job_in_folder(text, "/home/ann/pod") == "19"
     assert queue.job_in_folder(text, "/nowhere") is None
 
 
 def test_a_line_seen_before_is_not_read_again():
-    text = "".join(squeue_line(JobID=str(n), Comment=f"orlop:c0ffee:{n}") for n in range(10000))
+    text = "".join(
+        squeue_line(JobArrayID=str(n), Comment=f"orlop:c0ffee:{n}") for n in range(10000)
+    )
     listing = queue.Listing("c0ffee")
     started = time.process_time()
     first = listing.read(text)
     between = time.process_time()
-    second = listing.read(text + squeue_line(JobID="10001"))
+    second = listing.read(text + squeue_line(JobArrayID="10001"))
     assert time.process_time() - between < (between - started) / 2
     assert len(second) == 10001
     assert all(second[job] is first[job] for job in first)
@@ -199,7 +201,7 @@ def test_a_line_seen_before_is_not_read_again():
 
 def test_a_job_that_changed_or_left_is_read_anew():
     listing = queue.Listing("c0ffee")
-    listing.read(squeue_line(State="PENDING") + squeue_line(JobID="18"))
+    listing.read(squeue_line(State="PENDING") + squeue_line(JobArrayID="18"))
     jobs = listing.read(squeue_line(State="RUNNING"))
     assert list(jobs) == ["17"]
     assert jobs["17"].state is JobState.RUNNING

@@ -28,6 +28,7 @@ from .workshop import Workshop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from .network.keeper import Keeper
@@ -47,10 +48,16 @@ class Job:
 
     def __init__(self) -> None:
         environ = os.environ
-        self.id = environ.get("ORLOP_JOB_ID") or environ.get("SLURM_JOB_ID") or str(os.getpid())
+        self.id = environ.get("ORLOP_JOB_ID") or _slurm_job(environ) or str(os.getpid())
         self.restart = int(environ.get("SLURM_RESTART_COUNT") or 0)
         self.node = environ.get("SLURMD_NODENAME") or os.uname().nodename
         self.kill_wait = float(environ.get(wellknown.KILL_WAIT_ENV) or 0)
+
+
+def _slurm_job(environ: Mapping[str, str]) -> str:
+    """As the user names it; a task's own number would also be that of its whole array."""
+    array, task = environ.get("SLURM_ARRAY_JOB_ID"), environ.get("SLURM_ARRAY_TASK_ID")
+    return f"{array}_{task}" if array and task else environ.get("SLURM_JOB_ID", "")
 
 
 @value
@@ -73,7 +80,7 @@ def main(argv: list[str]) -> int:
     if len(argv) != 2:
         print("usage: python -I agent.pyz <pod folder>", file=sys.stderr)
         return USAGE
-    folder = os.path.abspath(argv[1])
+    folder = os.path.realpath(argv[1])  # a task of an array is given a link to it
     os.chdir("/")  # where the job was submitted may not exist, or not be for us, on this node
     close_on_exec()
     try:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from ..slurm import detect
 from ..slurm.commands import CommandFailed, Commands
 
-SACCT = "JobIDRaw,State,Elapsed,AllocCPUS,ReqMem,TotalCPU,MaxRSS"
-SQUEUE = "%A|%T|%M|%C|%m"
+SACCT = "JobID,State,Elapsed,AllocCPUS,ReqMem,TotalCPU,MaxRSS"
+SQUEUE = "%i|%T|%M|%C|%m"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,9 @@ async def usage_of(jobs: Sequence[str], timeout: float) -> dict[str, Usage]:
 
 async def _squeue(commands: Commands, jobs: Sequence[str]) -> str:
     try:
-        return await commands.run("squeue", "-h", "-t", "all", "-j", ",".join(jobs), "-o", SQUEUE)
+        return await commands.run(
+            "squeue", "-h", "-r", "-t", "all", "-j", ",".join(jobs), "-o", SQUEUE
+        )
     except CommandFailed:  # one unknown job among many is no error, a single one is
         return ""
 

@@ -48,6 +48,12 @@ class Slurm:
         """Seconds between TERM and KILL when Slurm ends a job."""
         return self._seconds("KillWait", 30.0)
 
+    @property
+    def max_array(self) -> int:
+        """How many tasks an array may have; 0 where the site wants none."""
+        size = self.config.get("MaxArraySize", "")
+        return int(size) - 1 if size.isdigit() else 0
+
     def _seconds(self, name: str, default: float) -> float:
         """Values as `300 sec`."""
         words = self.config.get(name, "").split()

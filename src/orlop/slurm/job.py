@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .. import wellknown
 from ..api.objects import Obj, annotations_of, key_of, uid_of
@@ -86,6 +86,37 @@ def pod_uid_of(comment: str, cluster_uid: str) -> str:
     """The pod of a job's comment; empty if the job is not of this cluster."""
     prefix = comment_of(cluster_uid, "")
     return comment.removeprefix(prefix) if comment.startswith(prefix) else ""
+
+
+_ARRAY = "array-"
+
+
+def array_comment(cluster_uid: str, array: str) -> str:
+    """Of a job array, whose tasks are pods: by its folder's name."""
+    return comment_of(cluster_uid, _ARRAY + array)
+
+
+def array_of(comment: str) -> str:
+    """The array of a job's comment; empty if it is a single pod's."""
+    last = comment.rpartition(":")[2]
+    return last.removeprefix(_ARRAY) if last.startswith(_ARRAY) else ""
+
+
+def as_array(spec: JobSpec, name: str, comment: str, folder: str, tasks: int) -> JobSpec:
+    """A job array of `tasks` jobs like this one; `folder` has a link to each task's pod."""
+    changed: Options = {
+        "job-name": name,
+        "comment": comment,
+        "chdir": folder,
+        "output": f"{folder}/%a/{wellknown.OUTPUT_FILE}",
+        "array": f"0-{tasks - 1}",
+    }
+    return replace(
+        spec,
+        options=tuple((dict(spec.options) | changed).items()),
+        command=(*spec.command[:-1], folder),
+        title=f"{tasks} pods, {name}",
+    )
 
 
 def job_spec(

@@ -7,39 +7,34 @@ answer means for a pod.
 
 from __future__ import annotations
 
-import asyncio
 import grp
 import os
 import platform
 import pwd
 import time
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
 
 from .. import wellknown
-from ..api.objects import key_of, uid_of
+from ..api.objects import uid_of
 from ..engine import Job, JobId, JobState, Machine, Submission
-from ..errors import EngineError, EngineUnavailable
+from ..errors import EngineError
 from ..log import logger
 from ..settings import Paths, Settings
-from . import detect, failures, partitions, queue
+from . import arrays, detect, failures, partitions, queue
 from .batch import Batch
 from .commands import CommandFailed, Commands
 from .job import JobSpec, Site, job_spec
-from .script import script, signal_lead
-from .submission import Answer, Folder, job_id
+from .script import signal_lead
+from .submission import TASK_FILE
+from .submitter import Submitter
 
 log = logger(__name__)
 
-SUBMITTERS = 8  # sbatch calls at once: more gain nothing (446 jobs/s with 8, 426 with 4)
-# Pods between their lock and their job's number: each holds files open, and login nodes allow few.
-SUBMISSIONS = 4 * SUBMITTERS
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le"}
 # How long the accounting may call a job alive that slurmctld has forgotten.
 _ACCOUNTING_LAG = 300.0
-_LOCK_POLL = 0.02
 _FACTS_KEPT = 600.0  # seconds before the site's configuration is asked for again
 
 
@@ -64,13 +59,13 @@ class SlurmJobs:
         self._queries: Batch[None, dict[JobId, Job]] = Batch(self._squeue)
         self._cancels: Batch[JobId, None] = Batch(self._scancel, most=500, pause=0.005)
         self._terminations: Batch[JobId, None] = Batch(self._terminate, most=500, pause=0.005)
-        self._submissions = asyncio.Semaphore(SUBMISSIONS)
-        self._threads = ThreadPoolExecutor(SUBMITTERS, thread_name_prefix="sbatch")
+        self._submitter = Submitter(self, self._commands, cluster_uid, paths.arrays)
         self._facts: tuple[float, detect.Slurm] | None = None
         self._limits: dict[str, tuple[float | None, float | None]] = {}
         self._missing_since: dict[JobId, float] = {}
         self._leads: dict[str, float] = {}
-        self._listing = queue.Listing(cluster_uid, self._lead)
+        self._waiting_tasks: dict[JobId, Job] = {}  # of arrays, when they were last seen
+        self._listing = queue.Listing(cluster_uid, self._lead, self._member)
 
     # What Slurm is and has
 
@@ -99,85 +94,30 @@ class SlurmJobs:
     # Submission
 
     async def submit(self, submission: Submission) -> JobId:
-        """One job for the pod's folder.
+        """One job for the pod's folder, however often it is asked for."""
+        return await self._submitter.submit(submission)
 
-        1. Take the folder's lock, waiting for an sbatch that an earlier control plane left.
-        2. If the job is known, answer it; if one may exist, ask Slurm for it.
-        3. Else write job.sh, run sbatch, and read its answer.
-        """
-        async with self._submissions:
-            folder = Folder(submission.folder)
-            try:
-                await self._lock(folder)
-                known = folder.job() or await self._left_behind(folder, submission)
-                return known or await self._sbatch(folder, submission)
-            except OSError as error:
-                message = f"{submission.folder}: {error.strerror or error}"
-                remedy = "check space, quota and permissions of the home folder"
-                raise EngineUnavailable(f"{message}; {remedy}") from error
-            finally:
-                folder.release()
-
-    async def _lock(self, folder: Folder) -> None:
-        try:
-            async with asyncio.timeout(self._commands.timeout):
-                while not folder.try_lock():  # noqa: ASYNC110  another process has it
-                    await asyncio.sleep(_LOCK_POLL)
-        except TimeoutError:
-            message = f"an earlier sbatch for {folder.folder} still runs"
-            raise EngineUnavailable(f"{message}; slurmctld may be busy or unreachable") from None
-
-    async def _left_behind(self, folder: Folder, submission: Submission) -> JobId | None:
-        """The job of an sbatch that nobody heard the end of."""
-        if not folder.was_begun:
-            return None
-        found = folder.claimed() or await self._find(submission)
-        if found is not None:
-            folder.record(found)
-            log.info("found job again", pod=str(key_of(submission.pod)), job=found)
-        return found
-
-    async def _find(self, submission: Submission) -> JobId | None:
+    async def find(self, submission: Submission, workdir: Path) -> JobId | None:
+        """The pod's job, or its array's task, that is in Slurm although nobody heard so."""
         uid = uid_of(submission.pod)
-        listed = [job.id for job in (await self.jobs()).values() if job.pod_uid == uid]
+        listed = [job for job in (await self.jobs()).values() if job.pod_uid == uid]
         if listed:
-            return max(listed, key=int)
+            return max(listed, key=lambda job: job.submitted or 0.0).id
         if not (await self._site_facts()).has_accounting:
             return None
         since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(_birth(submission.folder) - 60))
         # sacct leaves out what became eligible in the second that ends its window.
-        window = ("-S", since, "-E", "now+1hour")
-        text = await self._sacct(*window, "--name", str(key_of(submission.pod)))
-        return queue.job_in_folder(text, str(submission.folder))
+        rows = await self._sacct("-S", since, "-E", "now+1hour")
+        task = submission.folder / TASK_FILE
+        number = task.read_text() if workdir != submission.folder else ""
+        return queue.job_in_folder(rows, str(workdir), number)
 
-    async def _sbatch(self, folder: Folder, submission: Submission) -> JobId:
-        spec = await self._spec(submission)
-        path = submission.folder / wellknown.SCRIPT_FILE
-        _write(path, script(spec))
-        for warning in spec.warnings:
-            log.warning("option ignored", pod=str(key_of(submission.pod)), why=warning)
-        answer = await self._run_sbatch(folder, str(path))
-        job = job_id(answer.output)
-        if answer.status == 0:
-            return job or _unheard(folder)
-        raise await self._refusal(folder, answer.errors)
+    async def refused(self, words: str) -> EngineError:
+        error, help_with = failures.submit_error(words)
+        return type(error)(f"{error}{await self._choices(help_with)}") if help_with else error
 
-    async def _run_sbatch(self, folder: Folder, path: str) -> Answer:
-        """In a thread; should this coroutine be cancelled, sbatch goes on and keeps the lock."""
-        argv = self._commands.argv("sbatch", "--parsable", path)
-        lock = folder.lend()
-        environment, timeout = self._commands.environment(), self._commands.timeout
-        future = self._threads.submit(folder.sbatch, argv, environment, timeout, lock)
-        future.add_done_callback(lambda _: os.close(lock))
-        return await asyncio.wrap_future(future)
-
-    async def _refusal(self, folder: Folder, errors: str) -> EngineError:
-        error, help_with = failures.submit_error(errors)
-        if not isinstance(error, EngineUnavailable):
-            folder.forget()
-        if not help_with:
-            return error
-        return type(error)(f"{error}{await self._choices(help_with)}")
+    async def max_array(self) -> int:
+        return (await self._site_facts()).max_array
 
     async def _choices(self, of: str) -> str:
         """What the user may choose from, as a sentence; a help, so never an error of its own."""
@@ -194,7 +134,7 @@ class SlurmJobs:
         parts += [f"your QOS: {', '.join(qos)}"] if qos else []
         return f" ({'; '.join(parts)})" if parts else ""
 
-    async def _spec(self, submission: Submission) -> JobSpec:
+    async def spec(self, submission: Submission) -> JobSpec:
         facts = await self._site_facts()
         default_time, max_time = self._limits.get(submission.machine, (None, None))
         site = Site(
@@ -217,7 +157,15 @@ class SlurmJobs:
 
     async def _squeue(self, _: list[None]) -> dict[JobId, Job]:
         text = await self._commands.run("squeue", *queue.SQUEUE)
-        return self._listing.read(text)
+        listed = self._listing.read(text)
+        for job in listed.values():
+            if "_" not in job.id:
+                continue
+            if job.state is JobState.PENDING:
+                self._waiting_tasks[job.id] = job
+            else:
+                self._waiting_tasks.pop(job.id, None)
+        return listed
 
     async def ended(self, ids: Collection[JobId]) -> Mapping[JobId, Job]:
         """From the accounting where there is one; what slurmctld still knows, from slurmctld."""
@@ -229,7 +177,21 @@ class SlurmJobs:
         if rest and (await self._site_facts()).has_accounting:
             text = await self._sacct("-j", ",".join(rest))
             found |= self._trusted(queue.parse_sacct(text, self._lead))
-        return found
+        return found | self._cancelled_tasks(job for job in rest if job not in found)
+
+    def _cancelled_tasks(self, ids: Iterable[JobId]) -> dict[JobId, Job]:
+        """A task that is cancelled while it waits leaves no trace in Slurm but its absence."""
+        gone = [job for job in ids if job in self._waiting_tasks]
+        return {
+            job: replace(
+                self._waiting_tasks.pop(job),
+                state=JobState.CANCELLED,
+                reason="CANCELLED",
+                message=f"job {job} was cancelled while it waited",
+                ended=time.time(),
+            )
+            for job in gone
+        }
 
     def _trusted(self, found: dict[JobId, Job]) -> dict[JobId, Job]:
         """Without jobs that the accounting calls alive long after slurmctld forgot them."""
@@ -254,6 +216,9 @@ class SlurmJobs:
             except OSError:
                 return 0.0
         return self._leads[folder]
+
+    def _member(self, comment: str, task: str) -> arrays.Member | None:
+        return arrays.member(self._paths.arrays, comment, task)
 
     # Ending
 
@@ -299,19 +264,6 @@ _GONE = ("invalid job id", "already completing or completed", "not pending nor r
 def _only_gone(text: str) -> bool:
     lines = [line for line in text.lower().splitlines() if "error" in line]
     return all(any(word in line for word in _GONE) for line in lines)
-
-
-def _unheard(folder: Folder) -> NoReturn:
-    """Slurm took the job, and its number was lost: the empty file has it looked for next time."""
-    message = f"sbatch succeeded, but its answer is not in {folder.submit_file}"
-    raise EngineUnavailable(f"{message}; check space and quota of the home folder")
-
-
-def _write(path: Path, text: str) -> None:
-    """Not durably: sbatch copies it at once, and what is submitted is Slurm's to keep."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o700)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
 
 
 def _described(machine: Machine) -> str:

@@ -6,38 +6,48 @@ jobs of the user may have any name and comment they like.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..engine import Job, JobId, JobState
 from . import durations, hostlist, job, reasons, states
+from .arrays import Member
 
 SEPARATOR = "\x1f"
 SIGNAL_SLACK = 60.0  # sbatch(1) --signal: "may be sent up to 60 seconds earlier"
 # -O, not -o: only there is the count of requeues. The comment last: it may be anything.
 SQUEUE_FIELDS = (
-    "JobID", "State", "Reason", "RestartCnt", "Partition", "NodeList", "SubmitTime", "StartTime",
-    "EndTime", "TimeLimit", "WorkDir", "Name", "Comment",
+    "JobArrayID", "State", "Reason", "RestartCnt", "Partition", "NodeList", "SubmitTime",
+    "StartTime", "EndTime", "TimeLimit", "WorkDir", "Name", "Comment",
 )  # fmt: skip
 # -t all: jobs that ended within MinJobAge are still listed, with their last state.
 SQUEUE = (
-    "--me", "--local", "-h", "-t", "all", "-O",
+    "--me", "--local", "--array", "-h", "-t", "all", "-O",
     ",".join(f"{field}:{SEPARATOR}" for field in SQUEUE_FIELDS),
 )  # fmt: skip
 
 SACCT_FIELDS = (
-    "JobIDRaw", "State", "Reason", "Partition", "NodeList", "Submit", "Start", "End", "Timelimit",
+    "JobID", "State", "Reason", "Partition", "NodeList", "Submit", "Start", "End", "Timelimit",
     "WorkDir", "JobName",
 )  # fmt: skip
 SACCT = ("-X", "-n", "-P", "--delimiter", SEPARATOR, "-o", ",".join(SACCT_FIELDS))
 
 Lead = Callable[[str], float]
 """For a job's folder, how many seconds before its time limit its agent is told to end."""
+Find = Callable[[str, str], Member | None]
+"""For an array's comment and a task's number, the pod that it is."""
+
+_ID = re.compile(r"(\d+)(?:_(\d+))?")  # a job, or a task of an array
 
 
 def no_lead(folder: str) -> float:
     return 0.0
+
+
+def no_arrays(comment: str, task: str) -> Member | None:
+    return None
 
 
 class Listing:
@@ -46,9 +56,10 @@ class Listing:
     Of thousands of jobs few change between two ticks; a line seen before is not read again.
     """
 
-    def __init__(self, cluster_uid: str, lead: Lead = no_lead) -> None:
+    def __init__(self, cluster_uid: str, lead: Lead = no_lead, find: Find = no_arrays) -> None:
         self._cluster_uid = cluster_uid
         self._lead = lead
+        self._find = find
         self._known: dict[str, Job | None] = {}
 
     def read(self, text: str) -> dict[JobId, Job]:
@@ -65,8 +76,15 @@ class Listing:
             return None
         row = dict(zip(SQUEUE_FIELDS, fields, strict=False))
         uid = job.pod_uid_of(row["Comment"], self._cluster_uid)
-        is_ours = uid and row["JobID"].isdigit() and not _was_refused(row)
-        return _from_squeue(row, uid, self._lead) if is_ours else None
+        number = _ID.fullmatch(row["JobArrayID"])
+        if not uid or number is None or _was_refused(row):
+            return None
+        if number.group(2) is not None and job.array_of(row["Comment"]):
+            member = self._find(row["Comment"], number.group(2))
+            if member is None:
+                return None
+            uid, row["Name"] = member.uid, str(member.key)
+        return _from_squeue(row, uid, self._lead)
 
 
 def parse_squeue(text: str, cluster_uid: str, lead: Lead = no_lead) -> dict[JobId, Job]:
@@ -85,9 +103,9 @@ def _from_squeue(row: dict[str, str], uid: str, lead: Lead) -> Job:
     word = _final_word(row["State"], started, ended, row["TimeLimit"], row["WorkDir"], lead)
     state = states.state_of(word)
     reason = _reason(word, row["Reason"], state)
-    about = _About(row["JobID"], row["Partition"], row["TimeLimit"])
+    about = _About(row["JobArrayID"], row["Partition"], row["TimeLimit"])
     return Job(
-        id=JobId(row["JobID"]),
+        id=JobId(row["JobArrayID"]),
         state=state,
         pod_uid=uid,
         name=row["Name"],
@@ -168,8 +186,8 @@ def parse_sacct(text: str, lead: Lead = no_lead) -> dict[JobId, Job]:
         word = _final_word(row["State"], started, ended, row["Timelimit"], row["WorkDir"], lead)
         state = states.state_of(word)
         reason = _reason(word, row["Reason"], state)
-        about = _About(row["JobIDRaw"], row["Partition"], row["Timelimit"])
-        job_id = JobId(row["JobIDRaw"])
+        about = _About(row["JobID"], row["Partition"], row["Timelimit"])
+        job_id = JobId(row["JobID"])
         found[job_id] = Job(
             id=job_id,
             # Gone from squeue, and yet not ended: the accounting has not heard of its end.
@@ -186,17 +204,27 @@ def parse_sacct(text: str, lead: Lead = no_lead) -> dict[JobId, Job]:
     return found
 
 
-def job_in_folder(text: str, folder: str) -> JobId | None:
-    """The newest job that sacct lists with that working directory."""
-    rows = [row for row in _sacct_rows(text) if row["WorkDir"] == folder]
-    return JobId(rows[-1]["JobIDRaw"]) if rows else None
+def job_in_folder(text: str, folder: str, task: str = "") -> JobId | None:
+    """The newest job that sacct lists with that working directory, or its task of that number.
+
+    Tasks that wait have one line for all of them, `17_[3-9]`.
+    """
+    rows = [row for row in _rows(text) if row["WorkDir"] == folder]
+    if not rows:
+        return None
+    number = rows[-1]["JobID"].partition("_")[0]
+    return JobId(f"{number}_{task}" if task else number)
+
+
+def _rows(text: str) -> Iterable[dict[str, str]]:
+    for line in text.splitlines():
+        values = line.split(SEPARATOR)
+        if len(values) == len(SACCT_FIELDS) and values[0][:1].isdigit():
+            yield dict(zip(SACCT_FIELDS, values, strict=True))
 
 
 def _sacct_rows(text: str) -> Iterable[dict[str, str]]:
-    for line in text.splitlines():
-        values = line.split(SEPARATOR)
-        if len(values) == len(SACCT_FIELDS) and values[0].isdigit():
-            yield dict(zip(SACCT_FIELDS, values, strict=True))
+    return (row for row in _rows(text) if _ID.fullmatch(row["JobID"]))
 
 
 def _limit(text: str) -> float | None:

@@ -36,16 +36,20 @@ def script(spec: JobSpec) -> str:
     ]
     if spec.prologue:
         parts += ["", "# The site's prologue.", spec.prologue, ""]
-    return "\n".join([*parts, *start(spec.command)]) + "\n"
+    is_array = spec.value("array") is not None
+    return "\n".join([*parts, *start(spec.command, is_array=is_array)]) + "\n"
 
 
-def start(command: Sequence[str]) -> list[str]:
-    """The agent, by the interpreter of the control plane's host, or by the node's own."""
+def start(command: Sequence[str], *, is_array: bool = False) -> list[str]:
+    """The agent, by the interpreter of the control plane's host, or by the node's own.
+
+    Its last argument is the pod's folder; a task of an array finds its own below that.
+    """
     python, *arguments = command
     return [
         f"python={shlex.quote(python)}",
         '[ -x "$python" ] || python=python3  # where nodes differ from the host Orlop runs on',
-        f'exec "$python" {shlex.join(arguments)}',
+        f'exec "$python" {shlex.join(arguments)}' + ('/"$SLURM_ARRAY_TASK_ID"' if is_array else ""),
     ]
 
 

@@ -31,6 +31,7 @@ from ..files import write_private
 from .commands import not_startable
 
 LOCK_FILE = wellknown.SUBMIT_FILE + ".lock"
+TASK_FILE = "task"  # its number, for a pod whose submit file leads to that of a job array
 # A parallel file system may be mounted without locks; the agent's claim is then the last guard.
 _NO_LOCKS = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK}
 
@@ -74,7 +75,10 @@ class Folder:
     def job(self) -> JobId | None:
         """The job that an earlier sbatch printed, or that `record` wrote."""
         try:
-            return job_id(self.submit_file.read_text())
+            found = job_id(self.submit_file.read_text())
+            if found is None or not self.submit_file.is_symlink():
+                return found
+            return JobId(f"{found}_{(self.folder / TASK_FILE).read_text()}")
         except FileNotFoundError:
             return None
 
@@ -89,7 +93,7 @@ class Folder:
             text = (self.folder / wellknown.CLAIM_FILE).read_text()
         except FileNotFoundError:
             return None
-        match = re.search(r'"job"\s*:\s*"?(\d+)"?', text)
+        match = re.search(r'"job"\s*:\s*"?(\d+(?:_\d+)?)"?', text)
         return JobId(match.group(1)) if match else None
 
     def record(self, job: JobId) -> None:
@@ -144,11 +148,14 @@ class Folder:
 
 
 def job_id(output: str) -> JobId | None:
-    """The number in `sbatch --parsable`'s last line, `17` or `17;cluster`; None until whole."""
+    """The number in `sbatch --parsable`'s last line, `17` or `17;cluster`; None until whole.
+
+    `17_3` is what `record` writes for a task of an array.
+    """
     if not output.endswith("\n"):
         return None
     lines = output.split()
-    match = re.fullmatch(r"(\d+)(;.*)?", lines[-1]) if lines else None
+    match = re.fullmatch(r"(\d+(?:_\d+)?)(;.*)?", lines[-1]) if lines else None
     return JobId(match.group(1)) if match else None
 
 

@@ -1,0 +1,244 @@
+"""Submission: one job for each pod's folder, and one sbatch for many pods that are alike.
+
+Used by `jobs`. The first pod of a kind goes to sbatch at once; those that come while it runs go
+together as a job array, so that nobody waits for company and a burst is a handful of commands. An
+array that Slurm refuses is taken apart, and each of its pods hears its own answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn, Protocol, TypeVar
+
+from .. import wellknown
+from ..api.objects import key_of, uid_of
+from ..engine import JobId, Submission
+from ..errors import EngineError, EngineUnavailable, Error
+from ..log import logger
+from . import arrays
+from .arrays import Array
+from .batch import Batch
+from .commands import Commands
+from .job import JobSpec, array_comment, as_array
+from .script import script
+from .submission import Answer, Folder, job_id
+
+log = logger(__name__)
+
+SUBMITTERS = 8  # sbatch calls at once: more gain nothing (446 jobs/s with 8, 426 with 4)
+# Pods between their lock and their job's number: each holds files open, and login nodes allow few.
+SUBMISSIONS = 4 * SUBMITTERS
+_LOCK_POLL = 0.02
+
+
+class Slurm(Protocol):
+    """What a submission must know of the site."""
+
+    async def spec(self, submission: Submission) -> JobSpec: ...
+
+    async def find(self, submission: Submission, workdir: Path) -> JobId | None:
+        """A job of that pod, or of its array, that somebody submitted and nobody heard of."""
+        ...
+
+    async def refused(self, words: str) -> EngineError:
+        """What sbatch said, as an error that names the remedy."""
+        ...
+
+    async def max_array(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    submission: Submission
+    spec: JobSpec
+
+
+T = TypeVar("T")
+_Outcomes = dict[str, JobId | Error]  # by the pods' uids
+
+
+class Submitter:
+    def __init__(self, slurm: Slurm, commands: Commands, cluster_uid: str, root: Path) -> None:
+        self._slurm = slurm
+        self._commands = commands
+        self._cluster_uid = cluster_uid
+        self._root = root  # of arrays
+        self._open_folders = asyncio.Semaphore(SUBMISSIONS)
+        self._threads = ThreadPoolExecutor(SUBMITTERS, thread_name_prefix="sbatch")
+        self._alike: dict[object, Batch[_Asked, _Outcomes]] = {}
+        self._asking: dict[object, int] = {}
+        arrays.sweep(root)
+
+    async def submit(self, submission: Submission) -> JobId:
+        """The job of the pod's folder, submitted unless it was.
+
+        1. What an earlier control plane or call has begun is found again.
+        2. Else together with its like, as soon as no sbatch for them is under way.
+        """
+        try:
+            async with self._open_folders:
+                known = await self._known(submission)
+                if known is not None:
+                    return known
+                spec = await self._slurm.spec(submission)
+            for warning in spec.warnings:
+                log.warning("option ignored", pod=str(key_of(submission.pod)), why=warning)
+            outcome = await self._with_its_like(_Asked(submission, spec))
+        except OSError as error:
+            message = f"{submission.folder}: {error.strerror or error}"
+            remedy = "check space, quota and permissions of the home folder"
+            raise EngineUnavailable(f"{message}; {remedy}") from error
+        if isinstance(outcome, Error):
+            raise outcome
+        return outcome
+
+    # What was begun before
+
+    async def _known(self, submission: Submission) -> JobId | None:
+        folder = Folder(submission.folder)
+        try:
+            await self._lock(folder)
+            return await self._begun(folder, submission)
+        finally:
+            folder.release()
+
+    async def _lock(self, folder: Folder) -> None:
+        """Waits for an sbatch that an earlier control plane, or a call, has left."""
+        try:
+            async with asyncio.timeout(self._commands.timeout):
+                while not folder.try_lock():  # noqa: ASYNC110  another process has it
+                    await asyncio.sleep(_LOCK_POLL)
+        except TimeoutError:
+            message = f"an earlier sbatch for {folder.folder} still runs"
+            raise EngineUnavailable(f"{message}; slurmctld may be busy or unreachable") from None
+
+    async def _begun(self, folder: Folder, submission: Submission) -> JobId | None:
+        """The job of an sbatch, also of one that nobody heard the end of."""
+        if not folder.was_begun:
+            return None
+        array = arrays.joined(folder)
+        known = folder.job()
+        if known is None:
+            workdir = array or submission.folder
+            known = folder.claimed() or await self._slurm.find(submission, workdir)
+            if known is not None:
+                log.info("found job again", pod=str(key_of(submission.pod)), job=known)
+                folder.record(known)
+            elif array is not None:
+                arrays.leave(folder)
+        return known
+
+    # Submitting
+
+    async def _with_its_like(self, asked: _Asked) -> JobId | Error:
+        shape = arrays.shape(asked.submission.pod, asked.spec)
+        most = max(1, min(arrays.MOST, await self._slurm.max_array()))
+        batch = self._alike.setdefault(shape, Batch(self._send, most=most))
+        self._asking[shape] = self._asking.get(shape, 0) + 1
+        try:
+            return (await batch.ask(asked))[uid_of(asked.submission.pod)]
+        finally:
+            self._asking[shape] -= 1
+            if not self._asking[shape]:
+                del self._asking[shape], self._alike[shape]
+
+    async def _send(self, together: list[_Asked]) -> _Outcomes:
+        """What the one who leads does for all that wait with it."""
+        outcomes: _Outcomes = {}
+        waiting = []
+        for asked in together:
+            known = await self._known(asked.submission)  # a leader before us may have begun
+            if known is None:
+                waiting.append(asked)
+            else:
+                outcomes[uid_of(asked.submission.pod)] = known
+        if len(waiting) > 1:
+            return outcomes | await self._send_array(waiting)
+        return outcomes | await self._each(waiting)
+
+    async def _each(self, waiting: Sequence[_Asked]) -> _Outcomes:
+        """One after the other, each with its own answer."""
+        return {uid_of(asked.submission.pod): await self._alone(asked) for asked in waiting}
+
+    async def _alone(self, asked: _Asked) -> JobId | Error:
+        folder = Folder(asked.submission.folder)
+        try:
+            async with self._open_folders:
+                await self._lock(folder)
+                return await self._sbatch(folder, asked.spec)
+        except Error as error:
+            return error
+        finally:
+            folder.release()
+
+    async def _send_array(self, waiting: list[_Asked]) -> _Outcomes:
+        first = waiting[0]
+        folders = [asked.submission.folder for asked in waiting]
+        array = await _to_its_end(lambda: Array.make(self._root, folders))
+        name = arrays.name_of(first.submission.pod, first.spec)
+        comment = array_comment(self._cluster_uid, array.id)
+        spec = as_array(first.spec, name, comment, str(array.folder), len(waiting))
+        folder = Folder(array.folder)
+        try:
+            await self._lock(folder)
+            job = await self._sbatch(folder, spec)
+        except EngineUnavailable:
+            raise  # it may have been accepted: the folders say where to look
+        except EngineError as error:
+            log.info("array refused, submitting its pods singly", name=name, error=error)
+            await _to_its_end(lambda: array.dissolve(folders))
+            return await self._each(waiting)
+        finally:
+            folder.release()
+        return {
+            uid_of(asked.submission.pod): JobId(f"{job}_{task}")
+            for task, asked in enumerate(waiting)
+        }
+
+    async def _sbatch(self, folder: Folder, spec: JobSpec) -> JobId:
+        path = folder.folder / wellknown.SCRIPT_FILE
+        _write(path, script(spec))
+        answer = await self._run_sbatch(folder, str(path))
+        if answer.status == 0:
+            return job_id(answer.output) or _unheard(folder)
+        error = await self._slurm.refused(answer.errors)
+        if not isinstance(error, EngineUnavailable):
+            folder.forget()
+        raise error
+
+    async def _run_sbatch(self, folder: Folder, path: str) -> Answer:
+        """In a thread; should this coroutine be cancelled, sbatch goes on and keeps the lock."""
+        argv = self._commands.argv("sbatch", "--parsable", path)
+        lock = folder.lend()
+        environment, timeout = self._commands.environment(), self._commands.timeout
+        future = self._threads.submit(folder.sbatch, argv, environment, timeout, lock)
+        future.add_done_callback(lambda _: os.close(lock))
+        return await asyncio.wrap_future(future)
+
+
+async def _to_its_end(work: Callable[[], T]) -> T:
+    """In a thread, and never left half done: who is cancelled meanwhile waits for its end."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
+
+
+def _unheard(folder: Folder) -> NoReturn:
+    """Slurm took the job, and its number was lost: the empty file has it looked for next time."""
+    message = f"sbatch succeeded, but its answer is not in {folder.submit_file}"
+    raise EngineUnavailable(f"{message}; check space and quota of the home folder")
+
+
+def _write(path: Path, text: str) -> None:
+    """Not durably: sbatch copies it at once, and what is submitted is Slurm's to keep."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o700)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)

@@ -85,10 +85,10 @@ def test_every_command_and_flag_is_in_the_reference():
     assert [name for name in slurm.commands if f"kubectl slurm {name}" not in page] == []
 
 
-def test_decisions_are_numbered_without_gaps_or_twins():
+def test_no_two_decisions_have_one_number():
     names = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("*.md"))
     numbers = [int(name[:4]) for name in names]
-    assert numbers == list(range(1, len(numbers) + 1)), names
+    assert len(set(numbers)) == len(numbers), names
 
 
 def test_every_example_says_how_to_use_it():

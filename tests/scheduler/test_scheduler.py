@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from orlop.api.kinds import EVENT, NODE, POD
+from orlop.api.kinds import EVENT, NODE, POD, PRIORITY_CLASS
 from orlop.api.objects import Key, condition_of, meta
 from orlop.scheduler import Scheduler
 from tests.controllers.world import World, eventually, stays
@@ -168,3 +168,130 @@ async def test_a_thousand_pods_take_seconds_and_leave_the_loop_to_others(cluster
                 break
             assert time.monotonic() - began < 30
     assert worst < 1.0
+
+
+def counted(name: str = "n", cpu: str = "4") -> dict:
+    return a_node(name, partition=None, cpu=cpu)
+
+
+async def important(cluster: World, value: int) -> dict:
+    """What a pod of that priority says of itself; its class is made here."""
+    name = f"class-{value}"
+    await cluster.create(PRIORITY_CLASS, {"metadata": {"name": name}, "value": value})
+    return {"priorityClassName": name, "priority": value}
+
+
+async def test_the_most_important_goes_first(cluster):
+    names = ["low", "high", "mid"]
+    for name, priority in zip(names, (1, 100, 50), strict=True):
+        rank = await important(cluster, priority)
+        await cluster.create(POD, a_pod(name, requests={"cpu": "3"}, **rank))
+    await add_node(cluster, counted())
+    async with cluster.running(scheduler(cluster)):
+        assert await eventually(lambda: node_of(cluster, "high")) == "n"
+        await eventually(lambda: _told_about(cluster, "low"))
+        await eventually(lambda: _told_about(cluster, "mid"))
+
+
+async def _told_about(cluster: World, name: str) -> None:
+    scheduled = condition_of(await cluster.get(POD, name), "PodScheduled")
+    assert scheduled["reason"] == "Unschedulable"
+
+
+async def test_a_pod_waits_until_another_has_gone(cluster):
+    await add_node(cluster, counted())
+    async with cluster.running(scheduler(cluster)):
+        await cluster.create(POD, a_pod("first", requests={"cpu": "3"}))
+        await eventually(lambda: node_of(cluster, "first"))
+        await cluster.create(POD, a_pod("second", requests={"cpu": "3"}))
+        await eventually(lambda: _told_about(cluster, "second"))
+        await cluster.api.delete(POD, Key("default", "first"), grace=0)
+        assert await eventually(lambda: node_of(cluster, "second")) == "n"
+
+
+async def test_what_cannot_help_tries_nothing_again(cluster):
+    await add_node(cluster, counted())
+    async with cluster.running(scheduler(cluster)):
+        await cluster.create(POD, a_pod("picky", nodeSelector={"a": "b"}))
+        await eventually(lambda: _told_about(cluster, "picky"))
+        before = (await cluster.get(POD, "picky"))["metadata"]["resourceVersion"]
+        for number in range(5):
+            await cluster.create(POD, a_pod(f"other-{number}"))
+            await eventually(lambda number=number: node_of(cluster, f"other-{number}"))
+            await cluster.api.delete(POD, Key("default", f"other-{number}"), grace=0)
+        assert (await cluster.get(POD, "picky"))["metadata"]["resourceVersion"] == before
+        await eventually(lambda: _told(cluster, 1))
+
+
+async def test_an_important_pod_drives_a_lesser_one_out(cluster):
+    await add_node(cluster, counted())
+    async with cluster.running(scheduler(cluster)):
+        await cluster.create(
+            POD, a_pod("low", requests={"cpu": "3"}, **await important(cluster, 1))
+        )
+        await eventually(lambda: node_of(cluster, "low"))
+        high = a_pod("high", requests={"cpu": "3"}, **await important(cluster, 100))
+        await cluster.create(POD, high)
+
+        async def leaving():
+            low = await cluster.get(POD, "low")
+            assert "deletionTimestamp" in meta(low)
+            target = condition_of(low, "DisruptionTarget")
+            assert target["reason"] == "PreemptionByScheduler"
+
+        await eventually(leaving)
+        assert (await cluster.get(POD, "high"))["status"]["nominatedNodeName"] == "n"
+        late = a_pod("late", requests={"cpu": "3"}, **await important(cluster, 2))
+        await cluster.create(POD, late)
+        await eventually(lambda: _told_about(cluster, "late"))
+        await cluster.api.delete(POD, Key("default", "low"), grace=0)
+        assert await eventually(lambda: node_of(cluster, "high")) == "n"
+        await _told_about(cluster, "late")
+        reasons = {one["reason"] for one in await cluster.list(EVENT)}
+        assert "Preempted" in reasons
+
+
+async def test_a_gate_that_opens_lets_its_pod_go(cluster):
+    await add_node(cluster, a_node("main"))
+    async with cluster.running(scheduler(cluster)):
+        await cluster.create(POD, a_pod(schedulingGates=[{"name": "example.com/wait"}]))
+        gated = condition_of(await cluster.get(POD, "p"), "PodScheduled")
+        assert gated["reason"] == "SchedulingGated"
+        await cluster.patch(POD, "p", {"spec": {"schedulingGates": None}})
+        assert await eventually(lambda: node_of(cluster)) == "main"
+
+
+async def test_many_pods_never_take_more_than_there_is(cluster):
+    await add_node(cluster, counted("a", "4"))
+    await add_node(cluster, counted("b", "4"))
+    async with cluster.running(scheduler(cluster)):
+        for number in range(12):
+            await cluster.create(POD, a_pod(f"p{number}", requests={"cpu": "1"}))
+
+        async def full():
+            pods = await cluster.list(POD)
+            nodes = [pod["spec"].get("nodeName") for pod in pods]
+            assert (nodes.count("a"), nodes.count("b")) == (4, 4)
+
+        await eventually(full)
+        await stays(full)
+
+
+async def test_slurm_is_told_by_annotations_of_the_binding(cluster):
+    await add_node(cluster, a_node("main"))
+    term = {
+        "labelSelector": {"matchLabels": {"app": "db"}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    async with cluster.running(scheduler(cluster)):
+        await cluster.create(POD, a_pod(affinity=anti))
+        await eventually(lambda: node_of(cluster))
+        notes = meta(await cluster.get(POD, "p"))["annotations"]
+        assert notes["slurm.orlop.dev/exclusive"] == "true"
+
+        async def told():
+            (event,) = [one for one in await cluster.list(EVENT) if "Passed" in one["reason"]]
+            assert "--exclusive" in event["message"]
+
+        await eventually(told)

@@ -8,9 +8,11 @@ failures come again after a delay that doubles. It never looks at what a key mea
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 import time
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -54,20 +56,43 @@ class Backoff:
 DEFAULT_BACKOFF = Backoff()
 
 
+class _Ranked(Generic[K]):
+    """A deque, as far as queues use one, whose first is the one of the lowest rank."""
+
+    def __init__(self, rank: Callable[[K], int]) -> None:
+        self._rank = rank
+        self._order = itertools.count()  # first come, first served within a rank
+        self._heap: list[tuple[int, int, K]] = []
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def append(self, key: K) -> None:
+        heapq.heappush(self._heap, (self._rank(key), next(self._order), key))
+
+    def popleft(self) -> K:
+        return heapq.heappop(self._heap)[2]
+
+
 class WorkQueue(Generic[K]):
     """Dedup, delay and back-off; `get` and `done` enclose the work on a key.
 
-    What has a `name` is seen under it at /metrics.
+    What has a `name` is seen under it at /metrics. With a `rank`, lower ones go first.
     """
 
     def __init__(
-        self, *, backoff: Backoff = DEFAULT_BACKOFF, clock: Clock | None = None, name: str = ""
+        self,
+        *,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        clock: Clock | None = None,
+        name: str = "",
+        rank: Callable[[K], int] | None = None,
     ) -> None:
         self._name = name
         self._since: dict[K, float] = {}  # when a key was queued, then when its work began
         self._backoff = backoff
         self._clock = clock or SystemClock()
-        self._ready: deque[K] = deque()
+        self._ready: deque[K] | _Ranked[K] = deque() if rank is None else _Ranked(rank)
         self._dirty: set[K] = set()  # waiting, or to come again when the present work is done
         self._working: set[K] = set()
         self._failures: dict[K, int] = {}
@@ -113,6 +138,10 @@ class WorkQueue(Generic[K]):
         delay = self._backoff.delay(failures)
         self.add_after(key, delay)
         return delay
+
+    def failed(self, key: K) -> None:
+        """Count a failure of a key that is to come again when its owner says."""
+        self._failures[key] = self._failures.get(key, 0) + 1
 
     def forget(self, key: K) -> None:
         """The key went well: its next failure is its first."""

@@ -12,22 +12,26 @@ from ..api.times import rfc3339
 from ..client.api import Api
 
 
-async def bind(api: Api, pod: Obj, node: Obj) -> None:
-    """Bind the pod to the node; Conflict where it has one already."""
+async def bind(api: Api, pod: Obj, node: Obj, annotations: dict[str, str] | None = None) -> None:
+    """Bind the pod to the node, with more annotations; Conflict where it has one already."""
     namespace, name = key_of(pod)
+    more = {"annotations": annotations} if annotations else {}
     binding = {
         "apiVersion": "v1",
         "kind": "Binding",
-        "metadata": {"namespace": namespace, "name": name, "uid": uid_of(pod)},
+        "metadata": {"namespace": namespace, "name": name, "uid": uid_of(pod), **more},
         "target": {"apiVersion": "v1", "kind": NODE.kind, "name": meta(node)["name"]},
     }
     await api.create_subresource(POD, key_of(pod), "binding", binding)
 
 
-async def mark_unschedulable(api: Api, pod: Obj, message: str, now: float) -> bool:
-    """Write why on the pod; whether that is news."""
+async def mark_unschedulable(
+    api: Api, pod: Obj, message: str, now: float, *, nominated: str = ""
+) -> bool:
+    """Write why on the pod, and where room is made for it; whether that is news."""
     former = condition_of(pod, "PodScheduled") or {}
-    if former.get("status") == "False" and former.get("message") == message:
+    is_told = former.get("status") == "False" and former.get("message") == message
+    if is_told and nominated in ("", (pod.get("status") or {}).get("nominatedNodeName")):
         return False
     told = {
         "type": "PodScheduled",
@@ -45,5 +49,24 @@ async def mark_unschedulable(api: Api, pod: Obj, message: str, now: float) -> bo
         "metadata": {"resourceVersion": meta(pod)["resourceVersion"]},
         "status": {"conditions": [*others, told]},
     }
+    if nominated:
+        change["status"]["nominatedNodeName"] = nominated
     await api.patch(POD, key_of(pod), change, subresource="status")
     return True
+
+
+async def evict(api: Api, victim: Obj, scheduler: str, now: float) -> None:
+    """Delete a pod to make room for one that is more important; it is told why first."""
+    told = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": f"{scheduler}: preempting to accommodate a higher priority pod",
+        "lastProbeTime": None,
+        "lastTransitionTime": rfc3339(now),
+    }
+    conditions = (victim.get("status") or {}).get("conditions") or []
+    others = [one for one in conditions if one["type"] != "DisruptionTarget"]
+    change = {"status": {"conditions": [*others, told]}}
+    await api.patch(POD, key_of(victim), change, subresource="status")
+    await api.delete(POD, key_of(victim), uid=uid_of(victim))

@@ -1,8 +1,10 @@
 """Binds pods that name no node to one, or says in an Event and on the pod why it cannot.
 
-Started by the composition; it looks after the pods whose schedulerName is its own, each when it
-appears and again when nodes change. On our nodes Slurm does the placing: the scheduler chooses the
-partition and never counts what is free. It never touches a pod that has a node.
+Started by the composition; it looks after the pods whose schedulerName is its own, the most
+important first, each when it appears and again when something happens that may help it. In a
+partition Slurm does the placing: the scheduler chooses the partition, passes on what Slurm can be
+told, and never counts what is free there. It never touches a pod that has a node, unless a more
+important one needs its place.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import asyncio
 from collections.abc import Iterable
 
 from .. import errors
-from ..api.kinds import NODE, POD
+from ..api.kinds import NAMESPACE, NODE, POD, POD_DISRUPTION_BUDGET
 from ..api.objects import (
     Key,
     Obj,
@@ -22,6 +24,7 @@ from ..api.objects import (
     key_of,
     labels_of,
     meta,
+    uid_of,
 )
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock, SystemClock
@@ -29,14 +32,20 @@ from ..client.informer import Informers
 from ..client.recorder import Recorder
 from ..client.workqueue import Backoff, WorkQueue
 from ..log import logger
-from .bind import bind, mark_unschedulable
-from .filters import explain, refusal, wish_of
-from .scores import best
-from .volumes import PodVolumes
+from ..wellknown import NODE_LIST
+from . import decision
+from .bind import bind, evict, mark_unschedulable
+from .capacity import priority_of
+from .decision import Decision, decide
+from .handover import handover
+from .preemption import Plan
+from .snapshot import BY_NODE, BY_TERM, Snapshot, is_leaving, node_of, terms_of
+from .volumes import PodVolumes, View
+from .waiting import Waiting
 
 DEFAULT_SCHEDULER = "default-scheduler"
-# As upstream's scheduling queue: 1 s to 10 s after a failed binding.
-_BACKOFF = Backoff(first=1.0, longest=10.0)
+# As upstream's scheduling queue: up to 10 s after a failure; ours begins sooner.
+_BACKOFF = Backoff(first=0.1, longest=10.0)
 _LOOK_AGAIN = 300.0  # seconds until a pod without a node is tried although nothing changed
 _WORKERS = 32  # bindings under way at once: the store commits them together
 
@@ -58,17 +67,24 @@ class Scheduler:
         self._name = name
         self._clock = clock or SystemClock()
         self._pods = informers.informer(POD)
+        self._pods.add_index(BY_NODE, node_of)
+        self._pods.add_index(BY_TERM, terms_of)
         self._nodes = informers.informer(NODE)
+        self._namespaces = informers.informer(NAMESPACE)
+        self._budgets = informers.informer(POD_DISRUPTION_BUDGET)
         self._queue: WorkQueue[Key] = WorkQueue(
-            backoff=_BACKOFF, clock=self._clock, name="scheduler"
+            backoff=_BACKOFF, clock=self._clock, name="scheduler", rank=self._rank
         )
         self._recorder = Recorder(api, name, clock=self._clock)
-        self._unschedulable: set[Key] = set()
+        self._waiting = Waiting()
+        self._assumed: dict[Key, tuple[Obj, str]] = {}  # decided, and not yet in the cache
+        self._nominated: dict[Key, tuple[Obj, str]] = {}  # room is being made for them
         self._volumes = PodVolumes(api, informers, on_change=self._look_again)
 
     async def run(self) -> None:
         """Schedule until cancelled; no pod's failure ends it."""
-        await self._nodes.synced()
+        for informer in (self._nodes, self._namespaces, self._budgets):
+            await informer.synced()
         try:
             self._nodes.subscribe(self._node_changed)
             self._pods.subscribe(self._pod_changed)
@@ -83,13 +99,42 @@ class Scheduler:
             self._volumes.stop()
             self._queue.close()
 
+    def _rank(self, key: Key) -> int:
+        pod = self._pods.get(key)
+        return -priority_of(pod) if pod is not None else 0
+
+    # What happens
+
     def _pod_changed(self, event: WatchEvent, previous: Obj | None) -> None:
-        key = key_of(event.object)
-        if event.type == "DELETED" or not self._is_waiting(event.object):
-            self._unschedulable.discard(key)
+        pod = event.object
+        key = key_of(pod)
+        if pod["spec"].get("nodeName") or event.type == "DELETED":
+            self._placed_changed(event, previous)
+        if event.type == "DELETED" or not self._is_waiting(pod):
+            self._waiting.discard(key)
+            self._nominated.pop(key, None)
             self._queue.forget(key)
-        elif previous is None or not _is_same_wish(event.object, previous):
+            return
+        self._remember_nomination(pod)
+        if previous is None or not _is_same_wish(pod, previous):
             self._queue.add(key)
+
+    def _placed_changed(self, event: WatchEvent, previous: Obj | None) -> None:
+        """A pod with a node may help others by what it is, or by going."""
+        self._assumed.pop(key_of(event.object), None)
+        if not self._waiting:
+            return
+        if event.type == "DELETED" or is_leaving(event.object):
+            self._wake(decision.GONE)
+        if event.type != "DELETED" and (
+            previous is None or _neighbour(event.object) != _neighbour(previous)
+        ):
+            self._wake(decision.PLACED)
+
+    def _remember_nomination(self, pod: Obj) -> None:
+        node = (pod.get("status") or {}).get("nominatedNodeName")
+        if node:
+            self._nominated[key_of(pod)] = pod, node
 
     def _node_changed(self, event: WatchEvent, previous: Obj | None) -> None:
         """Heartbeats change nothing; all else may help a pod that waits."""
@@ -99,12 +144,19 @@ class Scheduler:
             and _face(event.object) == _face(previous)
         ):
             return
-        self._look_again(self._unschedulable)
+        self._wake(decision.NODE)
+
+    def _wake(self, event: str) -> None:
+        self._look_again(self._waiting.helped_by(event))
 
     def _look_again(self, keys: Iterable[Key]) -> None:
+        """Pods that were tried in vain often wait a little longer each time."""
         for key in keys:
-            if key in self._unschedulable:
-                self._queue.add(key)
+            if key in self._waiting:
+                failures = self._queue.failures(key)
+                self._queue.add_after(key, _BACKOFF.delay(failures - 1) if failures > 1 else 0)
+
+    # What is done
 
     def _is_waiting(self, pod: Obj) -> bool:
         spec = pod["spec"]
@@ -144,35 +196,73 @@ class Scheduler:
         if pod is None or not self._is_waiting(pod):
             self._queue.forget(key)
             return
-        wish = wish_of(pod)
+        self._waiting.discard(key)
         nodes = self._nodes.list()
+        snapshot = Snapshot.of(nodes, self._pods, self._namespaces, self._assumed, self._nominated)
         view = self._volumes.view(pod)
-        if view.trouble:
-            await self._give_up(pod, f"0/{len(nodes)} nodes are available: {view.trouble}.")
+        decided = decide(pod, snapshot, view, self._budgets.list)
+        if decided.node is None:
+            await self._give_up(pod, decided)
             return
-        refusals = [refusal(wish, node) or view.refusal(node) for node in nodes]
-        feasible = [node for node, reason in zip(nodes, refusals, strict=True) if not reason]
-        if not feasible:
-            await self._give_up(pod, explain(wish, nodes, refusals))
-            return
-        node = view.chosen(feasible) or best(pod, feasible)
+        # From here to the cache's news of it, whoever decides must know.
+        self._assumed[key] = pod, meta(decided.node)["name"]
+        try:
+            await self._bind(pod, decided.node, decided, view)
+        except BaseException:
+            self._assumed.pop(key, None)
+            raise
+
+    async def _bind(self, pod: Obj, node: Obj, decided: Decision, view: View) -> None:
+        key, name = key_of(pod), meta(node)["name"]
         if not await self._volumes.bind(view, node):
-            self._unschedulable.add(key)  # until its claims are bound
+            self._assumed.pop(key, None)
+            self._waiting.park(key, {decision.NODE})  # until its claims are bound
             return
-        await bind(self._api, pod, node)
-        self._unschedulable.discard(key)
-        name = meta(node)["name"]
+        told = handover(pod, node, decided.affinity)
+        await bind(self._api, pod, node, told.annotations)
+        self._nominated.pop(key, None)
+        self._queue.forget(key)
         log.debug("bound", pod=key, node=name)
         message = f"Successfully assigned {key} to {name}"
         await self._recorder.event(pod, "Normal", "Scheduled", message)
+        if told.passed:
+            words = "passed on to Slurm: " + "; ".join(told.passed)
+            await self._recorder.event(pod, "Normal", "PlacementPassedOn", words)
+        if told.lost:
+            words = "; ".join(told.lost)
+            await self._recorder.event(pod, "Warning", "PlacementNotPassedOn", words)
 
-    async def _give_up(self, pod: Obj, message: str) -> None:
-        """Until a node changes, or for a while."""
-        key = key_of(pod)
-        self._unschedulable.add(key)
+    async def _give_up(self, pod: Obj, decided: Decision) -> None:
+        """Until something happens that may help, or for a while."""
+        key, plan = key_of(pod), decided.plan
+        self._waiting.park(key, decided.helps)
+        self._queue.failed(key)
         self._queue.add_after(key, _LOOK_AGAIN)
-        await mark_unschedulable(self._api, pod, message, self._clock.now())
-        await self._recorder.event(pod, "Warning", "FailedScheduling", message)
+        nominated = meta(plan.node)["name"] if plan is not None else ""
+        if nominated:
+            self._nominated[key] = pod, nominated
+        now = self._clock.now()
+        await mark_unschedulable(self._api, pod, decided.message, now, nominated=nominated)
+        await self._recorder.event(pod, "Warning", "FailedScheduling", decided.message)
+        if plan is not None:
+            await self._drive_out(pod, plan)
+
+    async def _drive_out(self, pod: Obj, plan: Plan) -> None:
+        node = meta(plan.node)["name"]
+        for victim in plan.victims:
+            try:
+                await evict(self._api, victim, self._name, self._clock.now())
+            except (errors.NotFound, errors.Conflict):
+                continue  # gone already
+            words = f"Preempted by pod {uid_of(pod)} on node {node}"
+            await self._recorder.event(victim, "Normal", "Preempted", words)
+            log.info("preempted", pod=key_of(victim), node=node, by=key_of(pod))
+
+
+def _neighbour(pod: Obj) -> tuple[object, ...]:
+    """All of a placed pod that others' affinity looks at."""
+    hosts = annotations_of(pod).get(NODE_LIST)
+    return pod["spec"].get("nodeName"), labels_of(pod), hosts
 
 
 def _is_same_wish(pod: Obj, previous: Obj) -> bool:

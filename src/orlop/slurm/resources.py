@@ -31,6 +31,15 @@ class Demand:
 
 
 def demand(pod: Obj) -> Demand:
+    total = amounts(pod)
+    return Demand(
+        cpus=math.ceil(total["cpu"] / 1000),
+        memory_mib=math.ceil(total["memory"] / 1000 / _MIB),
+        gpus=sum(math.ceil(total[name] / 1000) for name in GPU_RESOURCES),
+    )
+
+
+def amounts(pod: Obj) -> Amounts:
     """As k8s.io/component-helpers/resource/helpers.go: PodRequests."""
     spec = pod.get("spec") or {}
     total = _containers(spec)
@@ -39,11 +48,7 @@ def demand(pod: Obj) -> Demand:
         total[name] = amount
     for name, text in (spec.get("overhead") or {}).items():
         total[name] += _amount(name, text)
-    return Demand(
-        cpus=math.ceil(total["cpu"] / 1000),
-        memory_mib=math.ceil(total["memory"] / 1000 / _MIB),
-        gpus=sum(math.ceil(total[name] / 1000) for name in GPU_RESOURCES),
-    )
+    return total
 
 
 def _containers(spec: Obj) -> Amounts:

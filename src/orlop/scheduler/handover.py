@@ -1,0 +1,67 @@
+"""What of a pod's placement is passed on to Slurm, and what Slurm cannot be told.
+
+Asked by the scheduler when it binds a pod to a partition, within which Slurm chooses the hosts. The
+result is annotations of the binding, which become sbatch's options, and words for an Event. Pure;
+an option that the pod's own annotations name is never changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .. import wellknown
+from ..api.objects import Obj, annotations_of, meta
+from .affinity import Affinity
+from .snapshot import HOSTNAME, is_partition
+from .terms import PREFERRED
+
+EXCLUSIVE = wellknown.SLURM_PREFIX + "exclusive"
+NODELIST = wellknown.SLURM_PREFIX + "nodelist"
+
+
+@dataclass(slots=True)
+class Handover:
+    annotations: dict[str, str] = field(default_factory=dict)
+    passed: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+
+
+def handover(pod: Obj, node: Obj, affinity: Affinity) -> Handover:
+    """Of the terms on hosts: required ones as options, the others in words."""
+    made = Handover()
+    if not is_partition(node):
+        return made
+    partition = meta(node)["name"]
+    own = annotations_of(pod)
+    if any(term.topology_key == HOSTNAME for term in affinity.unwanted) and EXCLUSIVE not in own:
+        made.annotations[EXCLUSIVE] = "true"
+        made.passed.append(
+            "required pod anti-affinity between hosts: the job asks for a host of its own "
+            "(--exclusive), which alone keeps others away while they are still queued; "
+            f'the annotation {EXCLUSIVE}: "false" does without'
+        )
+    hosts = sorted(affinity.hosts_for(node))
+    if hosts and NODELIST not in own and not affinity.is_first:
+        made.annotations[NODELIST] = hosts[0]
+        made.passed.append(f"required pod affinity to a host: --nodelist={hosts[0]}")
+    made.lost += _soft(pod)
+    made.lost += _spread(pod)
+    if made.lost:
+        made.lost.append(f"within partition {partition} Slurm places by its own rules")
+    return made
+
+
+def _soft(pod: Obj) -> list[str]:
+    found = []
+    for kind, words in (("podAffinity", "affinity"), ("podAntiAffinity", "anti-affinity")):
+        terms = ((pod["spec"].get("affinity") or {}).get(kind) or {}).get(PREFERRED) or []
+        if any(one["podAffinityTerm"]["topologyKey"] == HOSTNAME for one in terms):
+            found.append(f"preferred pod {words} between hosts cannot be passed on")
+    return found
+
+
+def _spread(pod: Obj) -> list[str]:
+    constraints = pod["spec"].get("topologySpreadConstraints") or []
+    if any(one["topologyKey"] == HOSTNAME for one in constraints):
+        return ["topology spread constraints between hosts cannot be passed on"]
+    return []

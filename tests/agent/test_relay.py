@@ -18,6 +18,7 @@ from orlop.agent.journal import Journal
 from orlop.agent.relay import MAX_BACKLOG, Line, Relay
 from orlop.agent.sessions import Sessions
 from orlop.agent.stats import Stats
+from orlop.agent.updates import Updates
 from orlop.agent.uplink import Identity, Uplink
 
 from .kubelet_double import KubeletDouble
@@ -52,6 +53,7 @@ def uplink(kubelet, tmp_path):
         lambda name, restart: False,
         Sessions(nobody, Execs(lambda name: None, lambda: 0.0)),
         Stats(list, lambda: 0.0),
+        Updates(SimpleNamespace(revision=0), nobody, lambda what: None),
     )
     made.start()
     yield made

@@ -119,3 +119,41 @@ def test_a_pod_waits_for_its_claim_and_no_job_is_submitted(site: Site) -> None:
     site.apply({**claim, "spec": CLAIM})
     site.wait_phase("waits", "Succeeded")
     assert (folders(site)["late"] / "x").exists()
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_changed_config_map_reaches_a_running_pod(site: Site, runtime: str) -> None:
+    """Its files at once, also after the control plane was away; its variables with a restart."""
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
+    site.apply({**settings, "data": {"colour": "blue"}})
+    reference = {"configMapKeyRef": {"name": "settings", "key": "colour"}}
+    fields = {
+        "volumeMounts": [
+            {"name": "s", "mountPath": "/live"},
+            {"name": "s", "mountPath": "/pinned", "subPath": "colour"},
+        ],
+        "env": [{"name": "COLOUR", "valueFrom": reference}],
+    }
+    line = "echo $(cat /live/colour) $(cat /pinned) $COLOUR"
+    script = f"while [ ! -e /tmp/stop ]; do {line}; sleep 0.2; done"
+    volumes = [{"name": "s", "configMap": {"name": "settings"}}]
+    manifest = pod("live", "busybox", script, container=fields, volumes=volumes)
+    manifest["metadata"]["annotations"] = {"orlop.dev/runtime": runtime}
+    manifest["spec"] |= {"restartPolicy": "Always", "terminationGracePeriodSeconds": 0}
+    site.apply(manifest)
+    site.wait_phase("live", "Running")
+
+    def is_said(words: str) -> bool:
+        return words in site.kubectl("logs", "live", "--tail=3").splitlines()
+
+    eventually(lambda: is_said("blue blue blue"), "the first colour")
+    site.apply({**settings, "data": {"colour": "green"}})
+    eventually(lambda: is_said("green blue blue"), "a new file, the old sub-path and variable")
+    site.kubectl("exec", "live", "--", "touch", "/tmp/stop")
+    eventually(lambda: is_said("green green green"), "all of it in the next run")
+    if runtime == RUNTIMES[0]:
+        site.kill()
+        site.up()
+        site.apply({**settings, "data": {"colour": "red"}})
+        eventually(lambda: is_said("red green green"), "the agent hears of it again")
+    site.kubectl("delete", "pod", "live")

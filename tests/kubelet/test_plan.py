@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from orlop.kubelet.plan import Inputs, Site, check, hostname, image_id, make_plan, runs_on_host
+from orlop.kubelet.plan import (
+    DEFAULT_PATH,
+    Inputs,
+    Site,
+    check,
+    hostname,
+    image_id,
+    make_plan,
+    runs_on_host,
+)
 from orlop.kubelet.refusal import Refusal
 from orlop.kubelet.sources import Sources
 from orlop.kubelet.users import Accounts
@@ -84,6 +93,7 @@ def test_the_whole_of_a_plain_container():
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",
         "stopSignal": "",
+        "fromImage": {"env": {"PATH": DEFAULT_PATH}, "entrypoint": [], "cmd": ["sh"]},
     }
 
 

@@ -10,6 +10,7 @@ import pytest
 from orlop.api.kinds import CONFIG_MAP, POD, SERVICE_ACCOUNT
 from orlop.api.objects import Key
 from orlop.jwt import SigningKey
+from orlop.kubelet import live_plan
 from orlop.wellknown import SERVICE_ACCOUNT_PATH
 
 from .conftest import waiting
@@ -93,3 +94,21 @@ async def test_the_plan_is_private(site):
     await site.submitted()
     assert (site.folder() / "plan.json").stat().st_mode & 0o077 == 0
     await site.api.delete(POD, Key("default", "web"), grace=0)
+
+
+async def test_a_token_is_renewed_before_it_ends_and_its_agent_told(site, signing_key, monkeypatch):
+    """With a life so short that its renewal comes within the test."""
+    monkeypatch.setattr(live_plan, "_AGED", 0.0003)
+    await make_account(site)
+    await publish_ca(site)
+    uid = await site.create()
+    agent = await site.agent()
+    agent.tell({"type": "hello", "job": agent.job, "node": "n1", "seq": 0, "revision": 0})
+    first = files_in(plan_of(site)["volumes"][0])["token"]
+    renewed = files_in(await agent.hear("volume-files"))["token"]
+    assert renewed != first
+    assert signing_key.verify(renewed)["kubernetes.io"]["pod"] == {"name": "web", "uid": uid}
+
+
+def files_in(volume):
+    return {file["path"]: base64.b64decode(file["data"]).decode() for file in volume["files"]}

@@ -194,6 +194,7 @@ def _run_with_uplink(course: Course, supervisor: Supervisor, workshop: Workshop)
     from .execs import Execs
     from .sessions import Sessions
     from .stats import Stats
+    from .updates import Updates
     from .uplink import Identity, Uplink
     from .usage import Watch
 
@@ -212,6 +213,7 @@ def _run_with_uplink(course: Course, supervisor: Supervisor, workshop: Workshop)
         supervisor.is_log_open,
         Sessions(supervisor, supervisor.execs),
         Stats(supervisor.all_runs, supervisor.now),
+        Updates(course.plan, workshop.volumes, supervisor.call),
     )
     supervisor.on_records, supervisor.on_log = uplink.on_records, uplink.on_log
     if course.network is not None:

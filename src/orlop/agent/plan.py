@@ -107,6 +107,7 @@ class Plan:
     pass_env: list[str]
     volumes: list[dict[str, Any]]
     containers: list[Container]  # init containers first, in order
+    revision: int  # raised by the kubelet with every change
     network: dict[str, Any] | None = None  # its own, as the plan has it; None: the node's
     host_env: dict[str, list[str]] | None = None  # name -> [value, that on the node's network]
     resolver: dict[str, Any] | None = None  # what goes into resolv.conf; None: the node's
@@ -142,6 +143,7 @@ def _plan(raw: dict[str, Any]) -> Plan:
         scratch=raw.get("scratch") or "",
         pass_env=raw.get("passEnv") or [],
         volumes=raw.get("volumes") or [],
+        revision=int(raw.get("revision") or 0),
         containers=[_container(c, True) for c in raw.get("initContainers") or []]
         + [_container(c, False) for c in raw["containers"]],
         network=raw.get("network"),

@@ -22,6 +22,7 @@ from .logs import LogReader
 from .plan import Plan
 from .relay import Relay
 from .sessions import Sessions
+from .updates import KINDS, Updates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,8 +59,9 @@ class Uplink:
         is_log_open: Callable[[str, int], bool],
         sessions: Sessions,
         stats: Stats,
+        updates: Updates,
     ) -> None:
-        self._stats = stats
+        self._stats, self._updates = stats, updates
         self._plan, self._identity, self._folder = plan, identity, folder
         self._journal, self._post, self._is_log_open = journal, post, is_log_open
         self._names = {container.name for container in plan.containers}
@@ -156,7 +158,8 @@ class Uplink:
         identity = self._identity
         hello = {"job": identity.job, "restart": identity.restart, "node": identity.node}
         try:
-            can = {"streams": wellknown.STREAMS_VERSION}
+            self._updates.forget()
+            can = {"streams": wellknown.STREAMS_VERSION, "revision": self._updates.revision}
             link.tell({"type": "hello", **hello, "seq": self._journal.seq, **can})
             self._converse(link)
         except Broken:
@@ -236,6 +239,8 @@ class Uplink:
             self._open_log(link, message)
         elif kind == "stats":
             link.tell({"type": "stats", "id": message["id"], **self._stats.measure()})
+        elif kind in KINDS:
+            self._updates.on_message(message)
         elif kind == "close":
             reader = self._readers.pop(int(message["stream"]), None)
             if reader is not None:

@@ -74,7 +74,7 @@ class Volumes:
 
     def update(self, name: str, files: list[dict[str, Any]]) -> None:
         """New contents for a volume of files, all at one moment."""
-        if name in self._files:
+        if name in self._files and not has_files(self._paths[name], files):
             write_files(self._paths[name], files)
 
     def _set_up(self, volume: dict[str, Any]) -> str:
@@ -295,6 +295,29 @@ def write_files(folder: str, files: list[dict[str, Any]]) -> None:
             os.unlink(os.path.join(folder, name))
     if before:
         remove_tree(os.path.join(folder, before))
+
+
+def has_files(folder: str, files: list[dict[str, Any]]) -> bool:
+    """Whether a folder holds these very files already: who watches it is not woken for nothing."""
+    data = os.path.join(folder, "..data")
+    names = [
+        os.path.relpath(os.path.join(base, name), data)
+        for base, _, found in os.walk(data)
+        for name in found
+    ]
+    if sorted(names) != sorted(os.path.normpath(file["path"]) for file in files):
+        return False
+    return all(_is_same(os.path.join(data, file["path"]), file) for file in files)
+
+
+def _is_same(path: str, file: dict[str, Any]) -> bool:
+    try:
+        with open(path, "rb") as found:
+            mode = stat.S_IMODE(os.fstat(found.fileno()).st_mode)
+            same = found.read() == binascii.a2b_base64(file["data"])
+            return same and mode == file.get("mode", 0o644)
+    except OSError:
+        return False
 
 
 def _new_version(folder: str) -> str:

@@ -60,6 +60,18 @@ class PodFolder:
         # Not msgspec: a variable may hold bytes that are no text, as surrogates.
         self._write(wellknown.PLAN_FILE, json.dumps(plan, separators=(",", ":")).encode())
 
+    def plan(self) -> Obj | None:
+        """The plan as it was last written; None where there is none that can be read."""
+        try:
+            plan: Obj = json.loads((self.path / wellknown.PLAN_FILE).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return plan
+
+    def replace_plan(self, plan: Obj) -> None:
+        """For an agent that is still to start, or will once more; not for a folder that is gone."""
+        self._write(wellknown.PLAN_FILE, json.dumps(plan, separators=(",", ":")).encode())
+
     def _write(self, name: str, data: bytes) -> None:
         """All or nothing, but without waiting for the disk: after a crash all is made anew."""
         temporary = self.path / f".{name}.new"

@@ -37,6 +37,7 @@ from .folder import PodFolder
 from .health import EngineHealth
 from .host import endpoints, this_host
 from .journal import Record
+from .live import LiveSources
 from .measurements import Measurements
 from .network import Network
 from .network_plan import ClusterNetwork, network_key
@@ -154,6 +155,18 @@ class Kubelet:
             command=_command(settings, agent_file),
             clock=self._clock,
         )
+        self._live = LiveSources(
+            api,
+            informers,
+            self._pods,
+            self._cached,
+            self._nodes,
+            self._events,
+            self._site(token_key),
+            services_for=self._network.view.services_for,
+            on_source=self._on_source,
+            clock=self._clock,
+        )
         self._group: asyncio.TaskGroup | None = None
         self._health.subscribe(self._on_health)
         PROCESS.before("kubelet", self._count_pods)
@@ -204,6 +217,7 @@ class Kubelet:
                 await self._network.begin()
                 self._cached.subscribe(self._on_pod)
                 self._group.create_task(self._ticker.run(), name="kubelet ticker")
+                self._group.create_task(self._live.run(), name="kubelet live sources")
                 await self._work()  # 4
         finally:
             self._network.stop()
@@ -266,6 +280,13 @@ class Kubelet:
             state.failures, state.retry_at = 0, 0.0
         self._queue.add(state.uid)
 
+    def _on_source(self, uid: str) -> None:
+        """A ConfigMap or Secret has changed: who waited for it need not wait longer."""
+        state = self._pods.get(uid)
+        if state is not None and state.job_id is None and state.trouble is not None:
+            state.failures, state.retry_at = 0, 0.0
+            self._queue.add(uid)
+
     def _on_new_node(self, name: str) -> None:
         """Pods may have been bound to it by name before it was there."""
         for pod in self._cached.by_index(_BY_NODE, name):
@@ -311,6 +332,8 @@ class Kubelet:
         if state.job_id is None and message.get("job"):
             state.job_id = JobId(str(message["job"]))
             state.submitted = self._clock.now()
+        revision = message.get("revision")
+        self._live.on_hello(state, int(revision) if revision is not None else None)
         self._queue.add(state.uid)
 
     def on_record(self, state: PodState, record: Record) -> None:
@@ -324,6 +347,7 @@ class Kubelet:
 
     def on_silence(self, state: PodState) -> None:
         self._network.on_silence(state)
+        self._live.on_silence(state)
         self._queue.add(state.uid)
         self._ticker.ask()
 
@@ -331,6 +355,9 @@ class Kubelet:
 
     def again(self, uid: str, delay: float) -> None:
         self._queue.add_after(uid, delay)
+
+    def follow(self, uid: str) -> None:
+        self._live.follow(uid)
 
     def ask_engine(self) -> None:
         self._ticker.ask()

@@ -44,7 +44,16 @@ MAX_FQDN = 64  # of the kernel: __NEW_UTS_LEN
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-class ImageConfig(Protocol):
+class Command(Protocol):
+    """What an image runs."""
+
+    @property
+    def entrypoint(self) -> Sequence[str]: ...
+    @property
+    def cmd(self) -> Sequence[str]: ...
+
+
+class ImageConfig(Command, Protocol):
     """What a plan needs to know of an image that has been pulled (runtime.images.Image)."""
 
     @property
@@ -53,10 +62,6 @@ class ImageConfig(Protocol):
     def digest(self) -> str: ...
     @property
     def rootfs(self) -> Path | None: ...
-    @property
-    def entrypoint(self) -> Sequence[str]: ...
-    @property
-    def cmd(self) -> Sequence[str]: ...
     @property
     def env(self) -> Mapping[str, str]: ...
     @property
@@ -233,16 +238,21 @@ def _container(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
 
 def _planned(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
     image = inputs.images[container["image"]]
-    services = _services(pod, site, inputs)
-    variables = container_variables(pod, container, inputs.sources, inputs.allocatable, services)
+    variables = variables_of(pod, container, inputs, site)
     limits = (container.get("resources") or {}).get("limits") or {}
     return {
         "name": container["name"],
         "image": container["image"],
         "imageID": image_id(image),
         "rootfs": None if image.rootfs is None else str(image.rootfs),
-        "argv": _argv(container, image, variables),
+        "argv": argv_of(container, image, variables),
         "env": with_image(_image_env(image), variables),
+        # What the variables of later runs are made from, see live_plan.
+        "fromImage": {
+            "env": dict(_image_env(image)),
+            "entrypoint": list(image.entrypoint),
+            "cmd": list(image.cmd),
+        },
         "cwd": container.get("workingDir") or image.working_dir or "/",
         "user": _user(pod, container, image, inputs),
         "readOnlyRoot": bool(
@@ -259,6 +269,12 @@ def _planned(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
         "stopSignal": (container.get("lifecycle") or {}).get("stopSignal") or image.stop_signal,
         **planned_handlers(container),
     }
+
+
+def variables_of(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> dict[str, str]:
+    """All that a container is told but what its image says."""
+    services = _services(pod, site, inputs)
+    return container_variables(pod, container, inputs.sources, inputs.allocatable, services)
 
 
 def _services(pod: Obj, site: Site, inputs: Inputs) -> dict[str, str]:
@@ -289,7 +305,7 @@ def namespace_of(service: Obj) -> str:
     return key_of(service).namespace
 
 
-def _argv(container: Obj, image: ImageConfig, variables: Mapping[str, str]) -> list[str]:
+def argv_of(container: Obj, image: Command, variables: Mapping[str, str]) -> list[str]:
     """command replaces ENTRYPOINT and CMD, args replaces CMD alone."""
     command, args = container.get("command") or [], container.get("args") or []
     given = [expand(word, variables) for word in [*command, *args]]

@@ -36,6 +36,10 @@ class Later(Protocol):
 
     def again(self, uid: str, delay: float) -> None: ...
 
+    def follow(self, uid: str) -> None:
+        """Its job is asked for: from now on it is told of what changes."""
+        ...
+
     def ask_engine(self) -> None:
         """Soon: somebody waits for the answer."""
         ...

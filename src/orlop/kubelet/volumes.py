@@ -51,6 +51,13 @@ def planned_volumes(pod: Obj, sources: Sources, allocatable: Allocatable) -> lis
     return [maker.volume(volume) for volume in pod["spec"].get("volumes") or []]
 
 
+def planned_files(pod: Obj, name: str, sources: Sources, allocatable: Allocatable) -> list[Obj]:
+    """The files of one volume, as they should be now."""
+    volume = next(one for one in pod["spec"]["volumes"] if one["name"] == name)
+    planned = _Maker(pod, sources, allocatable).volume(volume)
+    return planned["files"]  # type: ignore[no-any-return]
+
+
 def planned_mounts(container: Obj, variables: Mapping[str, str]) -> list[Obj]:
     """The `mounts` of a container in the plan."""
     return [
@@ -97,8 +104,9 @@ class _Maker:
             return {"name": name, **self._claimed(volume)}
         for kind, files in self._files_makers().items():
             if volume.get(kind) is not None:
-                made = self._made(name, files, volume[kind])
-                return {"name": name, "kind": "files", "files": [file.planned() for file in made]}
+                made = [file.planned() for file in self._made(name, files, volume[kind])]
+                fixed = {"fixed": True} if self._is_fixed(volume) else {}
+                return {"name": name, "kind": "files", "files": made, **fixed}
         # No source at all means emptyDir, as upstream's defaults have it.
         empty = volume.get("emptyDir") or {}
         limit = empty.get("sizeLimit")
@@ -143,6 +151,21 @@ class _Maker:
             return {}
         policy = context.get("fsGroupChangePolicy") or "Always"
         return {"fsGroup": int(context["fsGroup"]), "fsGroupPolicy": policy}
+
+    def _is_fixed(self, volume: Obj) -> bool:
+        """Whether all of it comes from immutable objects, which nobody looks at twice."""
+        parts = (volume.get("projected") or {}).get("sources") or [volume]
+        return bool(parts) and all(self._is_immutable(part) for part in parts)
+
+    def _is_immutable(self, part: Obj) -> bool:
+        if part.get("configMap"):
+            found = self._sources.config_maps.get(part["configMap"].get("name", ""))
+        elif part.get("secret"):
+            secret = part["secret"]
+            found = self._sources.secrets.get(secret.get("secretName") or secret.get("name", ""))
+        else:
+            return False
+        return found is not None and bool(found.get("immutable"))
 
     def _made(self, name: str, files: Callable[[Obj, int], list[File]], source: Obj) -> list[File]:
         mode = source.get("defaultMode")

@@ -155,6 +155,7 @@ class PodWorker:
         state.trouble, state.failures, state.retry_at = None, 0, 0.0
         took = round(state.submitted - began, 4)
         log.info("submitted job", pod=str(state.key), job=state.job_id, on=machine, seconds=took)
+        self.later.follow(state.uid)
         words = f"Submitted job {state.job_id} to {machine}"
         self.events.tell(pod, "Normal", "Submitted", words)
         self.health.answered()

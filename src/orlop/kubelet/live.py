@@ -1,0 +1,213 @@
+"""Brings what changes to pods that have their job: ConfigMaps, Secrets, labels, fresh tokens.
+
+Run by the kubelet beside its workers. A change makes the plan anew and raises its revision; an
+agent that has an older one is told over its own connection, at once or when it is back. Upstream
+looks every minute; here a change arrives as it happens, and costs nothing while there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from .. import errors
+from ..api.kinds import CONFIG_MAP, SECRET
+from ..api.objects import Obj, annotations_of, is_terminal, key_of, labels_of, meta, uid_of
+from ..client.api import Api, WatchEvent
+from ..client.clock import Clock
+from ..client.informer import Handler, Informer, Informers
+from ..client.workqueue import Backoff, WorkQueue
+from ..log import logger
+from .events import Events
+from .live_plan import messages, renewal_of, revision_of, tokens_in, updated
+from .nodes import Nodes
+from .plan import Inputs, Site
+from .pods import Pods, PodState
+from .refusal import Refusal
+from .source_reader import SourceReader
+from .sources import references
+
+_BY_SOURCE = "source"
+_RETRY = Backoff(first=1.0, longest=60.0)
+_WORKERS = 4
+
+log = logger(__name__)
+
+
+def _sources_of(pod: Obj) -> tuple[str, ...]:
+    """Index: the ConfigMaps and Secrets that a pod names."""
+    named, namespace = references(pod), meta(pod).get("namespace")
+    return (
+        *(f"ConfigMap {namespace}/{name}" for name in named.config_maps),
+        *(f"Secret {namespace}/{name}" for name in named.secrets),
+    )
+
+
+class LiveSources:
+    """`pod_of` finds a pod's object as new as it is known."""
+
+    def __init__(
+        self,
+        api: Api,
+        informers: Informers,
+        pods: Pods,
+        cached: Informer,
+        nodes: Nodes,
+        events: Events,
+        site: Site,
+        *,
+        services_for: Callable[[Obj], Sequence[Obj]],
+        on_source: Callable[[str], None],
+        clock: Clock,
+    ) -> None:
+        """`on_source` hears of pods, by uid, that may have waited for a ConfigMap or Secret."""
+        self._reader = SourceReader(api)
+        self._pods = pods
+        self._cached = cached
+        self._cached.add_index(_BY_SOURCE, _sources_of)
+        self._sources: list[tuple[Informer, Handler]] = [
+            (informers.metadata(kind), partial(self._source_changed, kind.kind))
+            for kind in (CONFIG_MAP, SECRET)
+        ]
+        self._nodes, self._events, self._site = nodes, events, site
+        self._services_for, self._on_source, self._clock = services_for, on_source, clock
+        self._queue: WorkQueue[str] = WorkQueue(backoff=_RETRY, clock=clock, name="live sources")
+        self._has_begun = False
+        self._agents: dict[str, int] = {}  # uid -> the revision that its agent has
+
+    async def run(self) -> None:
+        """Until cancelled; what there is already is looked at once, for tokens and changes."""
+        try:
+            for informer, handler in self._sources:
+                await informer.synced()
+                informer.subscribe(handler)
+            self._cached.subscribe(self._pod_changed)
+            self._has_begun = True
+            for state in self._pods:
+                self.follow(state.uid)
+            async with asyncio.TaskGroup() as group:
+                for number in range(_WORKERS):
+                    group.create_task(self._work(), name=f"live sources {number}")
+        finally:
+            for informer, handler in self._sources:
+                informer.unsubscribe(handler)
+            self._cached.unsubscribe(self._pod_changed)
+            self._queue.close()
+
+    # What changes
+
+    def follow(self, uid: str) -> None:
+        """Look at a pod, and again whenever something about it changes."""
+        self._queue.add(uid)
+
+    def on_hello(self, state: PodState, revision: int | None) -> None:
+        """An agent that says no revision is of an earlier version: it cannot be told."""
+        self._agents.pop(state.uid, None)
+        if revision is not None:
+            self._agents[state.uid] = revision
+            self.follow(state.uid)
+
+    def on_silence(self, state: PodState) -> None:
+        self._agents.pop(state.uid, None)
+
+    def _source_changed(self, kind: str, event: WatchEvent, former: Obj | None) -> None:
+        if not self._has_begun:
+            return
+        for pod in self._cached.by_index(_BY_SOURCE, f"{kind} {key_of(event.object)}"):
+            self.follow(uid_of(pod))
+            self._on_source(uid_of(pod))
+
+    def _pod_changed(self, event: WatchEvent, former: Obj | None) -> None:
+        pod = event.object
+        if event.type == "DELETED":
+            self._agents.pop(uid_of(pod), None)
+            self._queue.forget(uid_of(pod))
+        elif former is not None and _face(pod) != _face(former) and _knows_itself(pod):
+            self.follow(uid_of(pod))
+
+    # The work
+
+    async def _work(self) -> None:
+        while True:
+            uid = await self._queue.get()
+            try:
+                await self._refresh(uid)
+                self._queue.forget(uid)
+            except (errors.Error, OSError) as error:
+                delay = self._queue.add_rate_limited(uid)
+                log.warning("pod not brought up to date", pod=uid, error=error, again_in=delay)
+            except Exception:
+                self._queue.add_rate_limited(uid)
+                log.error("pod not brought up to date", pod=uid, exc_info=True)
+            finally:
+                self._queue.done(uid)
+
+    async def _refresh(self, uid: str) -> None:
+        """One pod.
+
+        1. Its plan as it was written; there is none before its job is asked for.
+        2. What it names, as it is now; tokens that are good still are kept.
+        3. The plan anew, if that makes a difference.
+        4. Its agent, if it has an older one; and when to look again at its tokens.
+        """
+        state = self._pods.get(uid)
+        pod = self._cached.get(state.key) if state is not None else None
+        if state is None or pod is None or uid_of(pod) != uid or is_terminal(pod):
+            return
+        if state.journal.finished is not None or not state.folder.was_submitted:
+            return
+        plan = await asyncio.to_thread(state.folder.plan)  # 1
+        if plan is None:
+            return
+        now = self._clock.now()
+        kept = {w: t for w, t in tokens_in(plan, pod).items() if renewal_of(t) > now}
+        sources = await self._reader.sources(pod, kept, has_claims=False)  # 2
+        inputs = Inputs(
+            {},
+            self._nodes.allocatable(pod["spec"]["nodeName"]),
+            sources,
+            pod_ip=state.pod_ip,
+            services=self._services_for(pod),
+        )
+        new = updated(plan, pod, self._site, inputs, lambda refusal: self._tell(pod, refusal))
+        if new is not plan and new != plan:
+            await asyncio.to_thread(state.folder.replace_plan, new)  # 3
+            plan = new
+        await self._push(state, plan)  # 4
+        dues = [renewal_of(token) for token in tokens_in(plan, pod).values()]
+        if dues:
+            self._queue.add_after(uid, max(min(dues) - now, 1.0))
+
+    async def _push(self, state: PodState, plan: Obj) -> None:
+        connection, revision = state.connection, revision_of(plan)
+        if connection is None or self._agents.get(state.uid, revision) >= revision:
+            return
+        for message in messages(plan):
+            # Not msgspec: a variable may hold bytes that are no text, as surrogates.
+            await connection.send(0, json.dumps(message, separators=(",", ":")).encode())
+        if state.connection is connection:
+            self._agents[state.uid] = revision
+            log.debug("told agent of changes", pod=str(state.key), revision=revision)
+
+    def _tell(self, pod: Obj, refusal: Refusal) -> None:
+        self._events.tell(pod, "Warning", refusal.event, refusal.event_message)
+
+
+def _face(pod: Obj) -> tuple[Obj, Obj]:
+    return dict(labels_of(pod)), dict(annotations_of(pod))
+
+
+def _knows_itself(pod: Obj) -> bool:
+    """Whether anything in the pod may hold its labels or annotations."""
+    spec = pod["spec"]
+    volumes = spec.get("volumes") or []
+    parts = [
+        source for one in volumes for source in (one.get("projected") or {}).get("sources") or []
+    ]
+    if any(one.get("downwardAPI") for one in [*volumes, *parts]):
+        return True
+    containers = [*spec["containers"], *(spec.get("initContainers") or [])]
+    env = [one for container in containers for one in container.get("env") or []]
+    return any((one.get("valueFrom") or {}).get("fieldRef") for one in env)

@@ -108,6 +108,23 @@ def test_ephemeral_image_and_limited_volumes(site: Site, runtime: str) -> None:
     eventually(lambda: not path.exists(), "the claim went with its pod, and the data with it")
 
 
+def test_data_of_another_user_and_of_odd_modes_are_removed_too(site: Site) -> None:
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "odd"}}
+    site.apply({**claim, "spec": CLAIM})
+    script = "umask 077; mkdir -p /d/a/b; echo x > /d/a/b/c; ln -s / /d/a/root; chmod 0 /d/a/b"
+    volumes = [{"name": "d", "persistentVolumeClaim": {"claimName": "odd"}}]
+    mounts = {"volumeMounts": [{"name": "d", "mountPath": "/d"}]}
+    context = {"runAsUser": 1234, "runAsGroup": 1234, "fsGroup": 4321}
+    manifest = pod("odd", "busybox", script, container=mounts, volumes=volumes)
+    manifest["spec"]["securityContext"] = context
+    site.apply(manifest)
+    site.wait_phase("odd", "Succeeded")
+    path = folders(site)["odd"]
+    assert path.is_dir()
+    site.kubectl("delete", "pod/odd", "pvc/odd", "--timeout=40s")
+    eventually(lambda: not path.parent.exists(), "all of it is removed")
+
+
 def test_a_pod_waits_for_its_claim_and_no_job_is_submitted(site: Site) -> None:
     volumes = [{"name": "d", "persistentVolumeClaim": {"claimName": "late"}}]
     mounts = {"volumeMounts": [{"name": "d", "mountPath": "/d"}]}

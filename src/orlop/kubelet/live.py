@@ -32,6 +32,8 @@ from .sources import references
 _BY_SOURCE = "source"
 _RETRY = Backoff(first=1.0, longest=60.0)
 _WORKERS = 4
+_FIRST_LOOK = 300.0  # seconds; no token lives so short that it must be renewed before
+_NOT_YET = 2.0  # until a pod whose sources changed while it was prepared is looked at again
 
 log = logger(__name__)
 
@@ -46,7 +48,7 @@ def _sources_of(pod: Obj) -> tuple[str, ...]:
 
 
 class LiveSources:
-    """`pod_of` finds a pod's object as new as it is known."""
+    """All pods that have a plan."""
 
     def __init__(
         self,
@@ -76,6 +78,7 @@ class LiveSources:
         self._queue: WorkQueue[str] = WorkQueue(backoff=_RETRY, clock=clock, name="live sources")
         self._has_begun = False
         self._agents: dict[str, int] = {}  # uid -> the revision that its agent has
+        self._plans: dict[str, int] = {}  # uid -> that of its plan, where we know it
 
     async def run(self) -> None:
         """Until cancelled; what there is already is looked at once, for tokens and changes."""
@@ -86,7 +89,7 @@ class LiveSources:
             self._cached.subscribe(self._pod_changed)
             self._has_begun = True
             for state in self._pods:
-                self.follow(state.uid)
+                self._queue.add(state.uid)
             async with asyncio.TaskGroup() as group:
                 for number in range(_WORKERS):
                     group.create_task(self._work(), name=f"live sources {number}")
@@ -99,15 +102,18 @@ class LiveSources:
     # What changes
 
     def follow(self, uid: str) -> None:
-        """Look at a pod, and again whenever something about it changes."""
-        self._queue.add(uid)
+        """A plan was just made: nothing is to be done for it before its first token is old."""
+        self._plans[uid] = 0
+        self._queue.add_after(uid, _FIRST_LOOK)
 
     def on_hello(self, state: PodState, revision: int | None) -> None:
         """An agent that says no revision is of an earlier version: it cannot be told."""
         self._agents.pop(state.uid, None)
-        if revision is not None:
-            self._agents[state.uid] = revision
-            self.follow(state.uid)
+        if revision is None:
+            return
+        self._agents[state.uid] = revision
+        if self._plans.get(state.uid, revision + 1) > revision:
+            self._queue.add(state.uid)
 
     def on_silence(self, state: PodState) -> None:
         self._agents.pop(state.uid, None)
@@ -116,16 +122,17 @@ class LiveSources:
         if not self._has_begun:
             return
         for pod in self._cached.by_index(_BY_SOURCE, f"{kind} {key_of(event.object)}"):
-            self.follow(uid_of(pod))
+            self._queue.add(uid_of(pod))
             self._on_source(uid_of(pod))
 
     def _pod_changed(self, event: WatchEvent, former: Obj | None) -> None:
         pod = event.object
         if event.type == "DELETED":
             self._agents.pop(uid_of(pod), None)
+            self._plans.pop(uid_of(pod), None)
             self._queue.forget(uid_of(pod))
         elif former is not None and _face(pod) != _face(former) and _knows_itself(pod):
-            self.follow(uid_of(pod))
+            self._queue.add(uid_of(pod))
 
     # The work
 
@@ -156,7 +163,11 @@ class LiveSources:
         pod = self._cached.get(state.key) if state is not None else None
         if state is None or pod is None or uid_of(pod) != uid or is_terminal(pod):
             return
-        if state.journal.finished is not None or not state.folder.was_submitted:
+        if state.journal.finished is not None:
+            return
+        if not state.folder.was_submitted:
+            if state.trouble is None:  # else it is prepared anew anyway
+                self._queue.add_after(uid, _NOT_YET)
             return
         plan = await asyncio.to_thread(state.folder.plan)  # 1
         if plan is None:
@@ -175,6 +186,7 @@ class LiveSources:
         if new is not plan and new != plan:
             await asyncio.to_thread(state.folder.replace_plan, new)  # 3
             plan = new
+        self._plans[uid] = revision_of(plan)
         await self._push(state, plan)  # 4
         dues = [renewal_of(token) for token in tokens_in(plan, pod).values()]
         if dues:

@@ -60,6 +60,9 @@ class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow_outside: bool = False  # whether others than the cluster's own pods may connect to pods
     upstream: list[str] = []  # DNS servers for all other names; empty: those of the node
     stub_domains: dict[str, list[str]] = {}  # domain -> DNS servers that know it
+    node_ports: bool = False  # whether NodePort and LoadBalancer services are open at this host
+    ingress_port: int = 0  # where Ingresses are served at this host by HTTP; 0: nowhere
+    ingress_tls_port: int = 0  # and by HTTPS
 
     def __post_init__(self) -> None:
         pods, services = _network(self.pod_range), _network(self.service_range)

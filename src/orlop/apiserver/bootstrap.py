@@ -21,6 +21,14 @@ from .bootstrap_roles import BINDINGS, CLUSTER_ROLES, Role
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+# What serves Ingresses that ask for no other: orlop.gateway.
+_INGRESS_CLASS: Obj = {
+    "metadata": {
+        "name": "orlop",
+        "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"},
+    },
+    "spec": {"controller": "orlop.dev/ingress"},
+}
 
 
 async def ensure(api: Api, port: int, ranges: Ranges) -> None:
@@ -39,6 +47,7 @@ async def ensure(api: Api, port: int, ranges: Ranges) -> None:
     )
     await _ensure(api, kinds.SERVICE, _kubernetes(port, ranges.api))
     await _ensure(api, kinds.SERVICE, _dns(ranges.dns))
+    await _ensure(api, kinds.INGRESS_CLASS, _INGRESS_CLASS)
 
 
 async def _together(works: Iterable[Coroutine[None, None, None]]) -> None:

@@ -28,6 +28,9 @@ from ..client.informer import Informers
 from ..controllers.folder_provisioner import folders_in
 from ..controllers.manager import ControllerManager
 from ..files import write_private
+from ..gateway.backends import Backends
+from ..gateway.ingress import IngressRouter
+from ..gateway.service_ports import ServicePorts
 from ..jwt import SigningKey
 from ..kubelet import Kubelet
 from ..network.ranges import Ranges
@@ -153,6 +156,8 @@ class ControlPlane:
                 autoscaling=self.settings.autoscaling,
             )
             scheduler = Scheduler(_client(server, "system:kube-scheduler"), informers)
+            backends = Backends(informers, kubelet.dialer.connect)
+            gateway = self._gateway(server, informers, backends)
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}
 
             mine = record.mine(url=self._url(port), port=port, engine=self.engine.name, job=job)
@@ -170,11 +175,37 @@ class ControlPlane:
                     "controllers": manager.run(),
                     "scheduler": scheduler.run(),
                     "kubelet": kubelet.run(),
+                    **{part.name: part.run() for part in gateway},
                     "heartbeat": self._beat(),
                     "certificates": self._renew(contexts, mine.url),
                 }
             )
         logger.info("control plane has stopped")
+
+    def _gateway(
+        self, server: ApiServer, informers: Informers, backends: Backends
+    ) -> list[ServicePorts | IngressRouter]:
+        """What is reached from outside, as far as the settings open it."""
+        network = self.settings.network
+        api = _client(server, "system:service-ports")
+        ports = ServicePorts(
+            api,
+            informers,
+            backends,
+            is_offered=network.node_ports,
+            listen=self.settings.listen,
+            address=self._host(),
+        )
+        router = IngressRouter(
+            _client(server, "system:ingress"),
+            informers,
+            backends,
+            listen=self.settings.listen,
+            ports=(network.ingress_port, network.ingress_tls_port),
+            address=self._host(),
+            tls=self.pki.server_context(self.pki.apiserver),
+        )
+        return [ports, router]
 
     def _auditor(self, stack: AsyncExitStack) -> Auditor | None:
         if not self.settings.audit_policy:

@@ -40,6 +40,7 @@ from .journal import Record
 from .live import LiveSources
 from .measurements import Measurements
 from .network import Network
+from .network_dialer import Dialer
 from .network_plan import ClusterNetwork, network_key
 from .nodes import Nodes
 from .plan import RUNTIMES, Site
@@ -98,6 +99,7 @@ class Kubelet:
         self._ranges = Ranges.of(settings.network)
         self._pods = Pods(paths, PodAddresses(self._ranges.pods))
         self._network = Network(informers, self._pods, self._ranges)
+        self.dialer = Dialer(self._pods, self._network.view, self._ranges, network_key(token_key))
         self._events = Events(Recorder(api, "kubelet", clock=self._clock))
         self._nodes = Nodes(
             api,
@@ -221,6 +223,7 @@ class Kubelet:
                 await self._work()  # 4
         finally:
             self._network.stop()
+            await self.dialer.close()
             self._queue.close()
             await self._server.stop()
 

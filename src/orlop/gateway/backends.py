@@ -1,0 +1,93 @@
+"""From a service to a connection: one of its endpoints that are ready, evenly, the next on refusal.
+
+Used by node ports and by ingress, for each connection. Reads informers' caches; the dialling itself
+is the kubelet's. Services that are only a name elsewhere are reached by that name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import time
+from collections.abc import Awaitable, Callable
+
+from .. import errors
+from ..api.kinds import ENDPOINT_SLICE, SERVICE
+from ..api.objects import Key, Obj, key_of, meta
+from ..client.informer import Informers
+from ..network.services import service_of, service_value
+
+TRIES = 5
+BY_SERVICE = "of-service"
+
+Place = tuple[str, int]
+Dial = Callable[[str, int, "Place | None"], Awaitable[socket.socket]]
+
+
+class NoEndpoints(errors.Error):
+    """A service that nobody serves just now."""
+
+
+class Backends:
+    def __init__(self, informers: Informers, dial: Dial, rng: random.Random | None = None) -> None:
+        self.services = informers.informer(SERVICE)
+        self._slices = informers.informer(ENDPOINT_SLICE)
+        self._slices.add_index(BY_SERVICE, lambda one: (str(_owner(one)),))
+        self._dial = dial
+        self._rng = rng or random.SystemRandom()
+        self._sticky: dict[tuple[Key, int, str], tuple[Place, float]] = {}
+
+    async def connect(
+        self, key: Key, port: int | str, client: Place | None = None
+    ) -> socket.socket:
+        """A connection to an endpoint of a service's port; raises NoEndpoints or OSError."""
+        service = self.services.get(key)
+        if service is None:
+            raise NoEndpoints(f"there is no service {key}")
+        if service["spec"].get("type") == "ExternalName":
+            return await self._elsewhere(service["spec"]["externalName"], int(port))
+        found = self._endpoints(service, port, client)
+        failure: Exception = NoEndpoints(f"service {key} has no endpoint that is ready")
+        for ip, number in found[:TRIES]:
+            try:
+                return await self._dial(ip, number, client)
+            except OSError as error:
+                failure = error
+        raise failure
+
+    def _endpoints(self, service: Obj, port: int | str, client: Place | None) -> list[Place]:
+        slices = self._slices.by_index(BY_SERVICE, str(key_of(service)))
+        value = service_value(service, slices)
+        chosen = [
+            one
+            for one in value["ports"]
+            if one["protocol"] == "tcp" and port in (one["port"], one["name"])
+        ]
+        if not chosen:
+            raise NoEndpoints(f"service {key_of(service)} has no TCP port {port}")
+        found = [(ip, number) for ip, number, _ in chosen[0]["endpoints"]]
+        self._rng.shuffle(found)
+        if value["affinity"] and client is not None and found:
+            self._stick(key_of(service), chosen[0]["port"], client[0], found, value["affinity"])
+        return found
+
+    def _stick(self, key: Key, port: int, client: str, found: list[Place], seconds: float) -> None:
+        """Put the client's endpoint of last time first."""
+        now = time.monotonic()
+        last, until = self._sticky.get((key, port, client), (found[0], 0.0))
+        if until > now and last in found:
+            found.remove(last)
+            found.insert(0, last)
+        self._sticky[key, port, client] = (found[0], now + seconds)
+        if len(self._sticky) > 10_000:
+            self._sticky = {k: v for k, v in self._sticky.items() if v[1] > now}
+
+    async def _elsewhere(self, name: str, port: int) -> socket.socket:
+        loop = asyncio.get_running_loop()
+        infos = await loop.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+        return await self._dial(str(infos[0][4][0]), port, None)
+
+
+def _owner(one: Obj) -> Key:
+    return Key(meta(one).get("namespace") or "", service_of(one))

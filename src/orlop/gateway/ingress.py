@@ -1,0 +1,217 @@
+"""A small HTTP router for Ingresses of the class `orlop`, at a port of this host.
+
+Follows Ingresses, their classes and the Secrets they name; each request is passed on by `proxy` to
+an endpoint of the service that the rules name. Where no port is open, an Event on each Ingress says
+so, and why. Certificates are chosen by the name that the client asks for.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import ssl
+import tempfile
+from pathlib import Path
+
+import aiohttp
+from aiohttp import web
+
+from .. import errors
+from ..api.kinds import INGRESS, INGRESS_CLASS, SECRET
+from ..api.objects import Key, Obj, is_deleting, key_of
+from ..client.api import Api
+from ..client.clock import Clock
+from ..client.informer import Informers
+from ..client.recorder import EventType
+from ..controllers._shape import Controller, Result
+from .backends import Backends, NoEndpoints
+from .proxy import pass_on
+from .routing import Routes, certificates, is_ours
+
+NOT_SERVED = (
+    "no port is configured for ingress at this host: set `network.ingress_port` (and "
+    "`network.ingress_tls_port`) in config.yaml"
+)
+
+
+class IngressRouter(Controller):
+    """`ports`: of HTTP and of HTTPS, 0 for none; `tls` has the certificate for unknown names."""
+
+    name = "ingress"
+    kind = INGRESS
+    workers = 1
+
+    def __init__(
+        self,
+        api: Api,
+        informers: Informers,
+        backends: Backends,
+        *,
+        listen: str,
+        ports: tuple[int, int],
+        address: str,
+        tls: ssl.SSLContext,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(api, informers, clock=clock)
+        self._backends = backends
+        self._listen, self._ports, self._address = listen, ports, address
+        self._tls = tls
+        self._classes = informers.informer(INGRESS_CLASS)
+        self._secrets = informers.informer(SECRET)
+        self._routes = Routes([])
+        self._contexts: dict[str, ssl.SSLContext] = {}
+        self._loaded: dict[Key, tuple[str, ssl.SSLContext]] = {}
+        self._told: dict[str, str] = {}
+        self._problem = NOT_SERVED
+        self.watch(self._classes, lambda event, _: [key_of(one) for one in self.objects.list()])
+        self.watch(self._secrets, lambda event, _: self._using(key_of(event.object)))
+
+    async def run(self) -> None:
+        runner = web.ServerRunner(
+            web.Server(self._handle, access_log=None, handler_cancellation=True),
+            shutdown_timeout=1.0,
+        )
+        await runner.setup()
+        try:
+            await self._serve(runner)
+            await super().run()
+        finally:
+            await runner.cleanup()
+
+    async def _serve(self, runner: web.ServerRunner) -> None:
+        """Open the ports that are configured and can be had; others are told of on Ingresses."""
+        opened = []
+        self._tls.sni_callback = self._choose
+        for port, tls in zip(self._ports, (None, self._tls), strict=True):
+            try:
+                if port:
+                    await web.TCPSite(runner, self._listen, port, ssl_context=tls).start()
+                opened.append(port)
+            except OSError as error:
+                why = os.strerror(error.errno or 0)
+                self._problem = f"cannot listen at {self._listen}:{port} for ingress: {why}"
+                self.log.error("no port for ingress", port=port, error=why)
+                opened.append(0)
+        self._ports = (opened[0], opened[1])
+
+    # What is asked for
+
+    async def reconcile(self, key: Key) -> Result:
+        ours = [one for one in self.objects.list() if is_ours(one, self._classes.list())]
+        self._routes = Routes(ours)
+        problems = self._load(ours)
+        ingress = self.objects.get(key)
+        if ingress is None or is_deleting(ingress) or ingress not in ours:
+            return Result.done()
+        if not any(self._ports):
+            await self._tell(ingress, "Warning", "NotServed", self._problem)
+            return Result.done()
+        for words in problems.get(key, ()):
+            await self._tell(ingress, "Warning", "BadCertificate", words)
+        await self._write_address(ingress)
+        return Result.done()
+
+    async def _write_address(self, ingress: Obj) -> None:
+        wanted = {"loadBalancer": {"ingress": [{"ip": self._address}]}}
+        try:
+            await self.write_status(ingress, wanted)
+        except errors.NotFound:
+            return
+        places = [f"{word}://{self._address}:{port}" for word, port in
+                  zip(("http", "https"), self._ports, strict=True) if port]  # fmt: skip
+        await self._tell(ingress, "Normal", "Served", f"Reachable at {', '.join(places)}")
+
+    async def _tell(self, ingress: Obj, kind: EventType, reason: str, words: str) -> None:
+        uid = ingress["metadata"]["uid"]
+        if self._told.get(uid) != words:
+            self._told[uid] = words
+            named = {"apiVersion": INGRESS.api_version, "kind": INGRESS.kind, **ingress}
+            await self.recorder.event(named, kind, reason, words)
+
+    # Requests
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        backend = self._routes.find(request.host or "", request.path)
+        if backend is None:
+            return _plain(404, "no Ingress has a rule for this host and path")
+        client = _client(request)
+        try:
+            return await pass_on(
+                request, lambda: self._backends.connect(backend.service, backend.port, client)
+            )
+        except NoEndpoints as error:
+            return _plain(503, str(error))
+        except (OSError, aiohttp.ClientError) as error:
+            self.log.debug("no answer of a backend", service=str(backend.service), error=error)
+            return _plain(502, f"service {backend.service} does not answer")
+
+    # Certificates
+
+    def _using(self, secret: Key) -> list[Key]:
+        return [
+            key_of(one) for one in self.objects.list() if secret in certificates([one]).values()
+        ]
+
+    def _load(self, ingresses: list[Obj]) -> dict[Key, list[str]]:
+        """Have the certificates of all; what is wrong with some, by Ingress."""
+        contexts: dict[str, ssl.SSLContext] = {}
+        problems: dict[Key, list[str]] = {}
+        for ingress in ingresses:
+            for host, key in certificates([ingress]).items():
+                try:
+                    contexts.setdefault(host, self._context(key))
+                except (ValueError, OSError) as error:
+                    words = f"Secret {key.name} has no certificate that can be used: {error}"
+                    problems.setdefault(key_of(ingress), []).append(words)
+        self._contexts = contexts
+        return problems
+
+    def _context(self, key: Key) -> ssl.SSLContext:
+        secret = self._secrets.get(key)
+        if secret is None:
+            raise ValueError("there is no such Secret")
+        revision = str(secret["metadata"].get("resourceVersion"))
+        known = self._loaded.get(key)
+        if known is not None and known[0] == revision:
+            return known[1]
+        context = load_context(secret)
+        self._loaded[key] = (revision, context)
+        return context
+
+    def _choose(self, connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
+        name = (name or "").lower()
+        for candidate in (name, "*." + name.partition(".")[2], ""):
+            found = self._contexts.get(candidate)
+            if found is not None:
+                connection.context = found
+                return
+
+
+def load_context(secret: Obj) -> ssl.SSLContext:
+    """A server's context from a Secret of type kubernetes.io/tls; raises ValueError."""
+    data = secret.get("data") or {}
+    try:
+        parts = [base64.b64decode(data[name]) for name in ("tls.crt", "tls.key")]
+    except (KeyError, binascii.Error) as error:
+        raise ValueError("expected tls.crt and tls.key") from error
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.set_alpn_protocols(["http/1.1"])
+    with tempfile.TemporaryDirectory(prefix="orlop-") as folder:  # for its owner alone
+        for name, part in zip(("crt", "key"), parts, strict=True):
+            (Path(folder) / name).write_bytes(part)
+        try:
+            context.load_cert_chain(Path(folder) / "crt", Path(folder) / "key")
+        except ssl.SSLError as error:
+            raise ValueError(error.reason or str(error)) from error
+    return context
+
+
+def _client(request: web.BaseRequest) -> tuple[str, int] | None:
+    peer = request.transport.get_extra_info("peername") if request.transport else None
+    return (peer[0], peer[1]) if peer and ":" not in peer[0] else None
+
+
+def _plain(status: int, words: str) -> web.Response:
+    return web.Response(status=status, text=words + "\n")

@@ -1,0 +1,34 @@
+"""Joins two sockets: bytes both ways, each side told when the other has no more to say.
+
+Used for node ports, and for HTTP connections that have become something else. It looks at nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+_CHUNK = 128 << 10
+
+
+async def join(one: socket.socket, other: socket.socket) -> None:
+    """Until both have ended; both are closed."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_copy(one, other))
+            group.create_task(_copy(other, one))
+    except* OSError:
+        pass  # one of them broke: the other learns of it by being closed
+    finally:
+        one.close()
+        other.close()
+
+
+async def _copy(source: socket.socket, target: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    while data := await loop.sock_recv(source, _CHUNK):
+        await loop.sock_sendall(target, data)
+    try:
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass  # it has ended already

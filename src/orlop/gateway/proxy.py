@@ -1,0 +1,136 @@
+"""Passes one HTTP request on to a backend, and its answer back.
+
+Used by ingress for each request. Bodies are streamed; a connection that becomes a WebSocket, or
+anything else, is joined to the backend's. Each request has a connection of its own, so that none
+reaches a pod that has just ceased to be ready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+from aiohttp.client_proto import ResponseHandler
+from yarl import URL
+
+from ..upgrade import Taken, is_upgrade, take_over
+
+HOP_BY_HOP = frozenset(
+    (
+        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization"),
+        *("proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
+        *("host", "content-length"),  # ours to say
+    )
+)
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=3600)
+_CHUNK = 64 << 10
+
+Connect = Callable[[], Awaitable[socket.socket]]
+
+
+class _Connector(aiohttp.BaseConnector):
+    """Lets aiohttp speak over a connection of ours."""
+
+    def __init__(self, connect: Connect) -> None:
+        super().__init__(force_close=True)
+        self._dial = connect
+
+    async def _create_connection(
+        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
+    ) -> ResponseHandler:
+        sock = await self._dial()
+        _, protocol = await self._loop.create_connection(self._factory, sock=sock)
+        return protocol
+
+
+async def pass_on(request: web.BaseRequest, connect: Connect) -> web.StreamResponse:
+    """The backend's answer; raises OSError where there is none to be had."""
+    if is_upgrade(request) and request.headers.get("Upgrade"):
+        return await _join(request, await connect())
+    headers = [*_end_to_end(request), *_forwarded(request)]
+    url = URL(f"http://{request.host or 'localhost'}{request.raw_path}", encoded=True)
+    has_body = request.body_exists
+    length = request.headers.get("Content-Length")
+    if has_body and length is not None:
+        headers.append(("Content-Length", length))
+    async with aiohttp.ClientSession(
+        connector=_Connector(connect),
+        timeout=_TIMEOUT,
+        auto_decompress=False,
+        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+        cookie_jar=aiohttp.DummyCookieJar(),
+    ) as session:
+        body = request.content.iter_chunked(_CHUNK) if has_body else None
+        async with session.request(
+            request.method, url, headers=headers, data=body, allow_redirects=False
+        ) as answer:
+            return await _answer(request, answer)
+
+
+async def _answer(request: web.BaseRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    response = web.StreamResponse(status=answer.status, reason=answer.reason)
+    response.headers.clear()
+    for name, value in answer.headers.items():
+        if name.lower() not in HOP_BY_HOP:
+            response.headers.add(name, value)
+    length = answer.headers.get("Content-Length")
+    if length is not None:
+        response.headers["Content-Length"] = length
+    await response.prepare(request)
+    async for data in answer.content.iter_chunked(_CHUNK):
+        await response.write(data)
+    await response.write_eof()
+    return response
+
+
+def _end_to_end(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
+    """The headers that are meant for the backend."""
+    named = request.headers.get("Connection", "").lower().split(",")
+    dropped = HOP_BY_HOP | {word.strip() for word in named}
+    ours = ("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-real-ip")
+    for name, value in request.headers.items():
+        if name.lower() not in dropped and name.lower() not in ours:
+            yield name, value
+
+
+def _forwarded(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
+    """Who asks, and how; what the client itself said of it is not believed."""
+    client = request.remote or ""
+    yield "Host", request.headers.get("Host", "")
+    yield "X-Forwarded-For", client
+    yield "X-Real-IP", client
+    yield "X-Forwarded-Host", request.host
+    yield "X-Forwarded-Proto", "https" if request.secure else "http"
+
+
+async def _join(request: web.BaseRequest, backend: socket.socket) -> web.StreamResponse:
+    """A connection that becomes something else: what comes is passed on as it is."""
+    lines = [f"{request.method} {request.raw_path} HTTP/1.1"]
+    wanted = request.headers.get("Upgrade", "")
+    headers = [*_end_to_end(request), *_forwarded(request)]
+    headers += [("Connection", "Upgrade"), ("Upgrade", wanted)]
+    lines += [f"{name}: {value}" for name, value in headers]
+    reader, writer = await asyncio.open_connection(sock=backend)
+    try:
+        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+        near_reader, near_writer = take_over(request)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_copy(reader, near_writer))
+            group.create_task(_copy(near_reader, writer))
+    except* (OSError, ssl.SSLError):
+        pass  # one side has gone
+    finally:
+        writer.close()
+    return Taken()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(_CHUNK):
+        writer.write(data)
+        await writer.drain()
+    writer.close()

@@ -1,0 +1,206 @@
+"""Offers NodePort and LoadBalancer services at this host, where the settings allow it.
+
+A control loop over services: each port is a listener here, whose connections go to an endpoint of
+the service. Where the settings do not allow it, or a port cannot be had, an Event on the service
+says so, and what to do. A load balancer's address is written once all of its ports are open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .. import errors
+from ..api.kinds import SERVICE
+from ..api.objects import Key, Obj, is_deleting
+from ..client.api import Api
+from ..client.clock import Clock
+from ..client.informer import Informers
+from ..client.recorder import EventType
+from ..controllers._shape import Controller, Result
+from .backends import Backends, NoEndpoints
+from .joining import join
+
+OFFERED = ("NodePort", "LoadBalancer")
+BACKLOG = 512
+
+
+class Opening(NamedTuple):
+    """A port of this host, and the port of the service that it leads to."""
+
+    number: int
+    port: int
+    is_node_port: bool
+
+
+class ServicePorts(Controller):
+    """`is_offered`: whether the settings allow it; `address`: how this host is known to others."""
+
+    name = "service-ports"
+    kind = SERVICE
+    workers = 1
+
+    def __init__(
+        self,
+        api: Api,
+        informers: Informers,
+        backends: Backends,
+        *,
+        is_offered: bool,
+        listen: str,
+        address: str,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(api, informers, clock=clock)
+        self._backends = backends
+        self._is_offered, self._listen, self._address = is_offered, listen, address
+        self._open: dict[Key, dict[int, _Listener]] = {}
+        self._told: dict[str, str] = {}  # by the service's uid
+        self._group: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as self._group:
+                await super().run()
+        finally:
+            for key in list(self._open):
+                self._close(key, set())
+
+    async def reconcile(self, key: Key) -> Result:
+        service = self.objects.get(key)
+        wanted = list(openings(service)) if service is not None else []
+        if service is None or is_deleting(service) or not wanted:
+            self._close(key, set())
+            if service is not None:
+                await self._write_address(service, "")
+            return Result.done()
+        if not self._is_offered:
+            await self._tell(service, "Warning", "NotOffered", _not_offered(service))
+            return Result.done()
+        self._close(key, {one.number for one in wanted})
+        failures = [words for one in wanted if (words := self._ensure(key, one))]
+        failures += [
+            f"port {port['port']} is {port['protocol']}, and only TCP is offered"
+            for port in service["spec"]["ports"]
+            if port.get("protocol", "TCP") != "TCP"
+        ]
+        await self._say(service, wanted, failures)
+        return Result.done()
+
+    async def _say(self, service: Obj, wanted: list[Opening], failures: list[str]) -> None:
+        is_balanced = service["spec"]["type"] == "LoadBalancer"
+        await self._write_address(service, self._address if is_balanced and not failures else "")
+        places = ", ".join(f"{self._address}:{one.number}" for one in wanted if one.is_node_port)
+        if failures:
+            words = f"{'; '.join(failures)}. Reachable at {places}"
+            await self._tell(service, "Warning", "PortNotOpened", words)
+        else:
+            await self._tell(service, "Normal", "PortOpened", f"Reachable at {places}")
+
+    async def _tell(self, service: Obj, kind: EventType, reason: str, words: str) -> None:
+        """Once, until there is something else to say."""
+        uid = service["metadata"]["uid"]
+        if self._told.get(uid) != words:
+            self._told[uid] = words
+            named = {"apiVersion": SERVICE.api_version, "kind": SERVICE.kind, **service}
+            await self.recorder.event(named, kind, reason, words)
+
+    async def _write_address(self, service: Obj, address: str) -> None:
+        wanted: Obj = {"ingress": [{"ip": address, "ipMode": "Proxy"}]} if address else {}
+        if service["spec"].get("type") != "LoadBalancer" and not address:
+            found = (service.get("status") or {}).get("loadBalancer") or {}
+            if not found.get("ingress"):
+                return
+        status = {**(service.get("status") or {}), "loadBalancer": wanted}
+        try:
+            await self.write_status(service, status)
+        except errors.NotFound:
+            pass
+
+    # Listeners
+
+    def _ensure(self, key: Key, wanted: Opening) -> str:
+        """Have it open; what kept it from being, in words."""
+        listeners = self._open.setdefault(key, {})
+        found = listeners.get(wanted.number)
+        if found is not None:
+            found.port = wanted.port
+            return ""
+        try:
+            sock = socket.create_server((self._listen, wanted.number), backlog=BACKLOG)
+        except OSError as error:
+            why = os.strerror(error.errno or 0)
+            return f"cannot listen at {self._listen}:{wanted.number}: {why}"
+        sock.setblocking(False)
+        assert self._group is not None, "it runs"
+        listener = _Listener(sock, key, wanted.port, self._backends)
+        listener.task = self._group.create_task(listener.serve(), name=f"port {wanted.number}")
+        listeners[wanted.number] = listener
+        return ""
+
+    def _close(self, key: Key, kept: set[int]) -> None:
+        listeners = self._open.get(key, {})
+        for number in list(listeners):
+            if number not in kept:
+                listeners.pop(number).close()
+        if not listeners:
+            self._open.pop(key, None)
+
+
+class _Listener:
+    def __init__(self, sock: socket.socket, key: Key, port: int, backends: Backends) -> None:
+        self._sock, self._key, self.port, self._backends = sock, key, port, backends
+        self.task: asyncio.Task[None] | None = None
+
+    def close(self) -> None:
+        """Take no more, and end what is joined: the service does not offer it any more."""
+        if self.task is not None:
+            self.task.cancel()
+
+    async def serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    try:
+                        client, address = await loop.sock_accept(self._sock)
+                    except OSError:
+                        await asyncio.sleep(0.1)  # no descriptor is free just now
+                        continue
+                    group.create_task(self._join(client, address))
+        finally:
+            self._sock.close()
+
+    async def _join(self, client: socket.socket, address: tuple[str, int]) -> None:
+        try:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            pod = await self._backends.connect(self._key, self.port, (address[0], address[1]))
+        except (OSError, NoEndpoints):
+            client.close()  # as a connection to a service without endpoints ends
+        else:
+            await join(client, pod)
+
+
+def openings(service: Obj) -> Iterator[Opening]:
+    """The ports of this host that a service should have."""
+    spec = service["spec"]
+    if spec.get("type") not in OFFERED:
+        return
+    for port in spec.get("ports") or []:
+        if port.get("protocol", "TCP") != "TCP":
+            continue
+        if port.get("nodePort"):
+            yield Opening(port["nodePort"], port["port"], True)
+        if spec["type"] == "LoadBalancer":
+            yield Opening(port["port"], port["port"], False)
+
+
+def _not_offered(service: Obj) -> str:
+    name = service["metadata"]["name"]
+    return (
+        f"{service['spec']['type']} services are not offered at this host: set `network.node_ports:"
+        f" true` in config.yaml, or use kubectl port-forward service/{name}"
+    )

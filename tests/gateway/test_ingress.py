@@ -1,0 +1,197 @@
+"""Ingresses are served: hosts, paths, bodies, TLS, WebSockets, and what goes wrong."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from orlop import pki
+from orlop.api.kinds import EVENT, INGRESS, SECRET
+from orlop.gateway.backends import Backends
+from orlop.gateway.ingress import IngressRouter
+
+from .conftest import a_service, dial, free_port, soon
+
+
+def an_ingress(host="shop.example", path="/", service="web", **spec):
+    backend = {"service": {"name": service, "port": {"name": "http"}}}
+    paths = [{"path": path, "pathType": "Prefix", "backend": backend}]
+    rules = [{"host": host, "http": {"paths": paths}}]
+    return {"metadata": {"name": "shop"}, "spec": {"rules": rules, **spec}}
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory):
+    return pki.ensure(tmp_path_factory.mktemp("pki"), ["127.0.0.1"])
+
+
+@pytest.fixture
+def ports():
+    return free_port(), free_port()
+
+
+@pytest.fixture
+def router(cluster, authority, ports):
+    def make(informers, ports=ports):
+        return IngressRouter(
+            cluster.api,
+            informers,
+            Backends(informers, dial),
+            listen="127.0.0.1",
+            ports=ports,
+            address="192.0.2.7",
+            tls=authority.server_context(authority.apiserver),
+        )
+
+    return make
+
+
+@pytest.fixture
+async def client():
+    async with aiohttp.ClientSession(auto_decompress=False) as session:
+        yield session
+
+
+async def told(request):
+    """What a backend was asked, as it saw it."""
+    body = await request.read()
+    return web.json_response(
+        {
+            "method": request.method,
+            "path": request.raw_path,
+            "headers": {name.lower(): value for name, value in request.headers.items()},
+            "body": body.decode(),
+        },
+        headers={"X-Backend": "yes"},
+    )
+
+
+async def until_served(get):
+    async def is_served():
+        answer = await get()
+        assert answer.status == 200, await answer.text()
+
+    await soon(is_served)
+
+
+async def test_a_request_is_passed_on_whole_and_says_who_asks(
+    cluster, backend, router, ports, client
+):
+    await a_service(cluster, await backend(told))
+    await cluster.create(INGRESS, an_ingress())
+    url = f"http://127.0.0.1:{ports[0]}"
+    headers = {"Host": "shop.example", "X-Forwarded-For": "10.9.9.9", "X-Mine": "1"}
+    async with cluster.running(router):
+        await until_served(lambda: client.get(url, headers=headers))
+        answer = await client.post(f"{url}/a%2Fb?q=%20x", data=b"body", headers=headers)
+        seen = await answer.json()
+    assert answer.headers["X-Backend"] == "yes"
+    assert (seen["method"], seen["path"], seen["body"]) == ("POST", "/a%2Fb?q=%20x", "body")
+    assert seen["headers"]["host"] == "shop.example"
+    assert seen["headers"]["x-forwarded-for"] == "127.0.0.1"
+    assert seen["headers"]["x-forwarded-proto"] == "http"
+    assert seen["headers"]["x-mine"] == "1"
+    found = await cluster.get(INGRESS, "shop")
+    assert found["status"]["loadBalancer"]["ingress"] == [{"ip": "192.0.2.7"}]
+
+
+async def test_what_no_rule_names_is_not_found_and_what_nobody_serves_unavailable(
+    cluster, router, ports, client
+):
+    await a_service(cluster)
+    await cluster.create(INGRESS, an_ingress())
+    async with cluster.running(router):
+
+        async def is_unavailable():
+            url = f"http://127.0.0.1:{ports[0]}/"
+            answer = await client.get(url, headers={"Host": "shop.example"})
+            assert answer.status == 503
+            other = await client.get(url, headers={"Host": "other.example"})
+            assert other.status == 404
+
+        await soon(is_unavailable)
+
+
+async def test_a_stream_arrives_piece_by_piece(cluster, backend, router, ports, client):
+    async def slow(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for number in range(3):
+            await response.write(f"{number}\n".encode())
+        await response.write_eof()
+        return response
+
+    await a_service(cluster, await backend(slow))
+    await cluster.create(INGRESS, an_ingress())
+    headers = {"Host": "shop.example"}
+    async with cluster.running(router):
+        url = f"http://127.0.0.1:{ports[0]}/"
+        await until_served(lambda: client.get(url, headers=headers))
+        answer = await client.get(url, headers=headers)
+        assert await answer.text() == "0\n1\n2\n"
+
+
+async def test_a_web_socket_is_joined_to_the_backend(cluster, backend, router, ports, client):
+    async def chat(request):
+        if request.headers.get("Upgrade", "").lower() != "websocket":
+            return web.Response(text="ok")
+        websocket = web.WebSocketResponse()
+        await websocket.prepare(request)
+        async for message in websocket:
+            await websocket.send_str(message.data + "!")
+        return websocket
+
+    await a_service(cluster, await backend(chat))
+    await cluster.create(INGRESS, an_ingress())
+    headers = {"Host": "shop.example"}
+    async with cluster.running(router):
+        url = f"http://127.0.0.1:{ports[0]}/"
+        await until_served(lambda: client.get(url, headers=headers))
+        async with client.ws_connect(url, headers=headers) as websocket:
+            await websocket.send_str("hello")
+            assert (await websocket.receive(timeout=10)).data == "hello!"
+
+
+async def test_the_certificate_is_that_of_the_host(
+    cluster, backend, router, ports, client, tmp_path
+):
+    own = pki.ensure(tmp_path / "own", ["shop.example"])
+    pair = own.apiserver
+    data = {"tls.crt": pair.crt, "tls.key": pair.key}
+    encoded = {name: base64.b64encode(path.read_bytes()).decode() for name, path in data.items()}
+    secret = {"metadata": {"name": "cert"}, "type": "kubernetes.io/tls", "data": encoded}
+    await cluster.create(SECRET, secret)
+    await a_service(cluster, await backend(told))
+    tls = [{"hosts": ["shop.example"], "secretName": "cert"}]
+    await cluster.create(INGRESS, an_ingress(tls=tls))
+    context = ssl.create_default_context(cafile=str(own.ca))
+    async with cluster.running(router):
+
+        def get():
+            return client.get(
+                f"https://127.0.0.1:{ports[1]}/",
+                headers={"Host": "shop.example"},
+                ssl=context,
+                server_hostname="shop.example",
+            )
+
+        async def is_served():
+            answer = await get()
+            assert (await answer.json())["headers"]["x-forwarded-proto"] == "https"
+
+        await soon(is_served)
+
+
+async def test_without_a_port_an_ingress_says_so(cluster, router):
+    await cluster.create(INGRESS, an_ingress())
+    async with cluster.running(lambda informers: router(informers, (0, 0))):
+
+        async def is_told():
+            reasons = {one["reason"]: one["message"] for one in await cluster.list(EVENT)}
+            assert "network.ingress_port" in reasons["NotServed"]
+
+        await soon(is_told)

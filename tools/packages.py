@@ -38,6 +38,12 @@ PACKAGES = (
     "squashfuse",
     "uidmap",
     "zstd",
+    # programs that pods' networks are tried with, and what others make such networks of
+    "iperf3",
+    "nginx-light",
+    "passt",
+    "redis-server",
+    "slirp4netns",
     # tools
     "ca-certificates",
     "curl",
@@ -50,7 +56,17 @@ PACKAGES = (
 )
 
 POLICY = Path("/usr/sbin/policy-rc.d")
-SERVICES = ("docker-registry", "mariadb", "munge", "slurmctld", "slurmd", "slurmdbd", "slurmrestd")
+SERVICES = (
+    "docker-registry",
+    "mariadb",
+    "munge",
+    "nginx",
+    "redis-server",
+    "slurmctld",
+    "slurmd",
+    "slurmdbd",
+    "slurmrestd",
+)
 
 
 def step() -> Step:

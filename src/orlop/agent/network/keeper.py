@@ -227,6 +227,9 @@ class Keeper:
             self._control = None
         time.sleep(0 if time.monotonic() > self._started + PAUSE else PAUSE)
         self._fork()
+        from .stranded import ask_again
+
+        ask_again(os.getpid(), self.pid)
         return True
 
     def stop(self) -> None:

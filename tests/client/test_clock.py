@@ -54,3 +54,11 @@ async def test_the_system_clock_calls_back_on_the_running_loop():
     called = asyncio.Event()
     SystemClock().call_later(0.001, called.set)
     await asyncio.wait_for(called.wait(), 1)
+
+
+def test_a_clock_that_oversleeps_calls_what_fell_due_late() -> None:
+    clock, called = ManualClock(start=0), []
+    clock.call_later(5, lambda: called.append(clock.now()))
+    clock.call_later(200, lambda: called.append(clock.now()))
+    clock.oversleep(100)
+    assert called == [100]

@@ -111,6 +111,8 @@ async def test_sets_are_rolled_forward_and_back(kubectl: Kubectl, tmp_path, kind
     manifest = tmp_path / "set.yaml"
     manifest.write_text(SET.format(kind=kind, more=more))
     await kubectl("apply", "-f", str(node), "-f", str(manifest))
+    ready = '{"status":{"conditions":[{"type":"Ready","status":"True"}]}}'
+    await kubectl("patch", "node", "n1", "--subresource=status", "--type=merge", "-p", ready)
     status = ("rollout", "status", f"{kind}/web", "--timeout=20s")
     await kubectl(*status)
     await kubectl("set", "image", f"{kind}/web", "web=web:2")

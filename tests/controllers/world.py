@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from orlop import errors
-from orlop.api.kinds import POD, Kind
+from orlop.api.kinds import NODE, POD, Kind
 from orlop.api.objects import Key, Obj, is_deleting, is_terminal, key_of, meta, phase_of
 from orlop.api.schema import Schema
 from orlop.api.times import rfc3339
@@ -53,9 +53,15 @@ class World:
     server: ApiServer
     api: Api
     quota: Quota
+    keeps_new_taint: bool = False
 
     async def create(self, kind: Kind, obj: Obj, namespace: str = NAMESPACE) -> Obj:
-        return await self.api.create(kind, obj, namespace=namespace if kind.namespaced else "")
+        made = await self.api.create(kind, obj, namespace=namespace if kind.namespaced else "")
+        if kind == NODE and not self.keeps_new_taint:
+            # As the node lifecycle controller leaves a node that is ready.
+            taints = (obj.get("spec") or {}).get("taints")
+            made = await self.api.patch(kind, key_of(made), {"spec": {"taints": taints}})
+        return made
 
     async def get(self, kind: Kind, name: str, namespace: str = NAMESPACE) -> Obj:
         return await self.api.get(kind, Key(namespace if kind.namespaced else "", name))

@@ -84,11 +84,11 @@ def untolerated(pod: Obj, node: Obj, effects: Iterable[str] = HARD_EFFECTS) -> l
     return [
         taint
         for taint in (node.get("spec") or {}).get("taints") or []
-        if taint["effect"] in effects and not any(_tolerates(one, taint) for one in tolerations)
+        if taint["effect"] in effects and not any(tolerates(one, taint) for one in tolerations)
     ]
 
 
-def _tolerates(toleration: Obj, taint: Obj) -> bool:
+def tolerates(toleration: Obj, taint: Obj) -> bool:
     if toleration.get("effect") and toleration["effect"] != taint["effect"]:
         return False
     key = toleration.get("key")

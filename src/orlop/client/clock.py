@@ -73,6 +73,16 @@ class ManualClock:
                 timer.callback()
         self._now = end
 
+    def oversleep(self, seconds: float) -> None:
+        """Move on as a process that does not run meanwhile: what fell due is called at the end."""
+        self._now += seconds
+        late: list[_ManualTimer] = []
+        while self._timers and self._timers[0][0] <= self._now:
+            late.append(heapq.heappop(self._timers)[2])
+        for timer in late:
+            if timer.callback is not None:
+                timer.callback()
+
 
 async def sleep(clock: Clock, seconds: float) -> None:
     """Wait until `seconds` of the clock's time have passed."""

@@ -21,6 +21,7 @@ from ..log import logger
 from ..settings import AutoscalingSettings
 from .clusterrole_aggregation import ClusterRoleAggregation
 from .cronjob import CronJobs
+from .csr_cleaner import CsrCleaner
 from .csr_signing import CsrSigning, Sign
 from .daemonset import DaemonSets
 from .deployment import Deployments
@@ -35,7 +36,9 @@ from .garbage_collector import GarbageCollector
 from .horizontal_pod_autoscaler import HorizontalPodAutoscalers
 from .job import Jobs
 from .kubernetes_service import KubernetesService
+from .lease_gc import LeaseGc
 from .namespace import Namespaces
+from .node_lifecycle import NodeLifecycle
 from .persistentvolume import Volumes
 from .persistentvolumeclaim import VolumeClaims
 from .podgc import PodGc
@@ -45,6 +48,8 @@ from .root_ca import RootCa
 from .serviceaccount import ServiceAccounts
 from .statefulset import StatefulSets
 from .storage_protection import ClaimProtection, VolumeProtection
+from .taint_eviction import TaintEviction
+from .token_cleaner import TokenCleaner
 from .token_secrets import TokenSecrets
 from .ttl_after_finished import TtlAfterFinished
 
@@ -105,6 +110,11 @@ class ControllerManager:
                 VolumeProtection,
                 EphemeralVolumes,
                 DisruptionBudgets,
+                NodeLifecycle,
+                TaintEviction,
+                LeaseGc,
+                CsrCleaner,
+                TokenCleaner,
                 PodGc,
                 EventTtl,
             )

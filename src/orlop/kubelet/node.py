@@ -72,12 +72,17 @@ def node_labels(machine: Machine, engine: str) -> dict[str, str]:
 
 def node_taints(machine: Machine, present: Sequence[Obj]) -> list[Obj]:
     """Those of others, and ours as they should be."""
-    wanted = [taint for taint in present if taint.get("key") not in _OURS]
+    wanted = [taint for taint in present if not _is_ours(taint)]
     if not machine.is_schedulable:
         wanted.append({"key": CLOSED_TAINT, "effect": "NoSchedule"})
     if not machine.is_ready:
         wanted.append({"key": NOT_READY_TAINT, "effect": "NoSchedule"})
     return wanted
+
+
+def _is_ours(taint: Obj) -> bool:
+    """Pods are made to go by the node lifecycle controller alone."""
+    return taint.get("key") in _OURS and taint.get("effect") == "NoSchedule"
 
 
 def node_status(node: Obj, machine: Machine, host: Host, engine_error: str, now: float) -> Obj:

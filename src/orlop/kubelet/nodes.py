@@ -63,8 +63,9 @@ class Nodes:
         cached.subscribe(self._on_node)
 
     def _on_node(self, event: WatchEvent, former: Obj | None) -> None:
-        """A node of ours that somebody deleted is registered again at once."""
-        if event.type == "DELETED" and meta(event.object)["name"] in self._machines:
+        """A node of ours that was deleted, or taken for lost, is set right at once."""
+        is_lost = (condition_of(event.object, "Ready") or {}).get("status") == "Unknown"
+        if (event.type == "DELETED" or is_lost) and meta(event.object)["name"] in self._machines:
             self._is_poked.set()
 
     def is_ours(self, name: str) -> bool:

@@ -34,6 +34,7 @@ from .storage import (
     PersistentVolumeClaimResize,
     StorageObjectInUseProtection,
 )
+from .taint_nodes import TaintNodes
 from .webhooks import MutatingWebhooks, ValidatingWebhooks
 from .webhooks.asking import Asker
 
@@ -61,6 +62,7 @@ def standard(
         NamespaceLifecycle(store),
         LimitRanger(store),
         ServiceAccount(store, has_tokens=has_tokens),
+        TaintNodes(),
         PodSecurity(store, pod_security),
         Priority(store),
         DefaultTolerations(),

@@ -16,6 +16,7 @@ found and what to try.
     │   └── SubmitDeferred      it refused the pod for now, e.g. a limit on queued jobs (retriable)
     ├── ImageError          ErrImagePull, InvalidImageName (retriable or not, by instance)
     ├── ConfigError         a setting or a pod that asks for what cannot be
+    ├── LeadershipLost      another process leads now, or may (retriable)
     └── HomeInUse           another control plane runs in this folder
 """
 
@@ -149,6 +150,12 @@ def from_status(status: dict[str, Any]) -> ApiError:
     code = int(status.get("code", cls.code))
     details = status.get("details")
     return cls(str(status.get("message", reason)), details=details, reason=reason, code=code)
+
+
+class LeadershipLost(Error):
+    """The Lease that says who leads could not be kept; what it allowed has been stopped."""
+
+    retriable = True
 
 
 class EngineError(Error):

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from orlop import pki
+from orlop.api.kinds import CONFIG_MAP, EVENTS_EVENT
+from orlop.api.objects import Key, meta
 from orlop.api.schema import Schema
+from orlop.api.times import rfc3339_micro
 from orlop.apiserver import ApiServer
+from orlop.client.clock import ManualClock
 from orlop.client.informer import Informers
+from orlop.client.recorder import Recorder
 from orlop.controllers.manager import ControllerManager
 from orlop.store import Store
 from tests.controllers.world import Kubelet
@@ -25,10 +32,17 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> pki.Pki:
 
 
 @pytest.fixture
-async def kubectl(tmp_path: Path, schema: Schema, authority: pki.Pki) -> AsyncIterator[Kubectl]:
-    """kubectl as the administrator of a cluster whose controllers run."""
+async def server(tmp_path: Path, schema: Schema, authority: pki.Pki) -> AsyncIterator[ApiServer]:
     store = await Store.open(tmp_path / "state.db")
-    server = ApiServer(store, tls=authority.server_context(authority.apiserver), schema=schema)
+    made = ApiServer(store, tls=authority.server_context(authority.apiserver), schema=schema)
+    yield made
+    await made.stop()
+    await store.close()
+
+
+@pytest.fixture
+async def kubectl(tmp_path: Path, server: ApiServer, authority: pki.Pki) -> AsyncIterator[Kubectl]:
+    """kubectl as the administrator of a cluster whose controllers run."""
     port = await server.start("127.0.0.1", 0)
     api = server.client("test", ["system:masters"])
     informers = Informers(api)
@@ -56,8 +70,6 @@ async def kubectl(tmp_path: Path, schema: Schema, authority: pki.Pki) -> AsyncIt
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    await server.stop()
-    await store.close()
 
 
 async def images(kubectl: Kubectl) -> set[str]:
@@ -156,3 +168,43 @@ async def test_orphans_are_kept(kubectl: Kubectl):
     await kubectl("rollout", "status", "deployment/web", "--timeout=20s")
     await kubectl("delete", "deployment", "web", "--cascade=orphan", "--timeout=20s")
     assert len((await kubectl("get", "pods", "-o", "name")).split()) == 2
+
+
+async def test_describe_shows_how_often_and_since_when(kubectl: Kubectl, server: ApiServer) -> None:
+    api = server.client("tester", ["system:masters"])
+    await kubectl("create", "configmap", "it")
+    about = await api.get(CONFIG_MAP, Key("default", "it"))
+    clock = ManualClock(time.time() - 130)
+    recorder = Recorder(api, "tester", clock=clock)
+    for _ in range(5):
+        await recorder.event(about, "Warning", "Odd", "something is odd")
+        clock.advance(30)
+    described = await kubectl("describe", "configmap", "it")
+    (line,) = [one for one in described.splitlines() if "something is odd" in one]
+    assert re.search(r"Warning\s+Odd\s+\d+s \(x5 over 2m\d*s?\)\s+tester\s+something is odd", line)
+
+
+async def test_describe_shows_series_of_newer_clients(kubectl: Kubectl, server: ApiServer) -> None:
+    api = server.client("tester", ["system:masters"])
+    await kubectl("create", "configmap", "it")
+    about = await api.get(CONFIG_MAP, Key("default", "it"))
+    first, last = time.time() - 120, time.time() - 5
+    event = {
+        "metadata": {"name": "odd", "namespace": "default"},
+        "regarding": {"kind": "ConfigMap", "name": "it", "namespace": "default"},
+        "eventTime": rfc3339_micro(first),
+        "series": {"count": 7, "lastObservedTime": rfc3339_micro(last)},
+        "reason": "Odd",
+        "action": "Looking",
+        "type": "Warning",
+        "note": "odd again",
+        "reportingController": "example.com/tester",
+        "reportingInstance": "one",
+    }
+    event["regarding"]["uid"] = meta(about)["uid"]
+    await api.create(EVENTS_EVENT, event)
+    described = await kubectl("describe", "configmap", "it")
+    (line,) = [one for one in described.splitlines() if "odd again" in one]
+    assert "(x7 over 2m" in line
+    listed = await kubectl("get", "events")
+    assert "odd again" in listed

@@ -15,6 +15,7 @@ from ..api.kinds import STORED, Kind
 from ..client.api import Api
 from ..client.clock import Clock, SystemClock, sleep
 from ..client.informer import Informers
+from ..client.leader_election import LeaderElection
 from ..client.workqueue import Backoff
 from ..jwt import SigningKey
 from ..log import logger
@@ -70,7 +71,8 @@ class ControllerManager:
 
     With a `signing_key`, Secrets that ask for the token of a service account get it; with `sign`,
     certificates that were approved are signed by it; with `folders`, claims get folders there.
-    `api_endpoint` is where the API server really is, for the service `kubernetes`.
+    `api_endpoint` is where the API server really is, for the service `kubernetes`. With an
+    `election`, they run in the one process that leads.
     """
 
     def __init__(
@@ -85,9 +87,11 @@ class ControllerManager:
         api_endpoint: tuple[str, int] | None = None,
         kinds: Iterable[Kind] = STORED,
         autoscaling: AutoscalingSettings | None = None,
+        election: LeaderElection | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
+        self._election = election
         every = tuple(kinds)
         controllers: list[Runnable] = [
             kind(api, informers, clock=self._clock)
@@ -144,7 +148,13 @@ class ControllerManager:
         self.controllers = controllers
 
     async def run(self) -> None:
-        """Run every controller until cancelled."""
+        """Run every controller until cancelled, or until another process leads."""
+        if self._election is not None:
+            await self._election.lead(self._run)
+        else:
+            await self._run()
+
+    async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             for controller in self.controllers:
                 group.create_task(self._keep_running(controller), name=controller.name)

@@ -29,6 +29,7 @@ from ..api.objects import (
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock, SystemClock
 from ..client.informer import Informers
+from ..client.leader_election import LeaderElection
 from ..client.recorder import Recorder
 from ..client.workqueue import Backoff, WorkQueue
 from ..log import logger
@@ -53,7 +54,10 @@ log = logger(__name__)
 
 
 class Scheduler:
-    """One scheduler; several of different names live side by side."""
+    """One scheduler; several of different names live side by side.
+
+    With an `election`, it works in the one process that leads.
+    """
 
     def __init__(
         self,
@@ -61,10 +65,12 @@ class Scheduler:
         informers: Informers,
         *,
         name: str = DEFAULT_SCHEDULER,
+        election: LeaderElection | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._api = api
         self._name = name
+        self._election = election
         self._clock = clock or SystemClock()
         self._pods = informers.informer(POD)
         self._pods.add_index(BY_NODE, node_of)
@@ -82,7 +88,13 @@ class Scheduler:
         self._volumes = PodVolumes(api, informers, on_change=self._look_again)
 
     async def run(self) -> None:
-        """Schedule until cancelled; no pod's failure ends it."""
+        """Schedule until cancelled, or until another process leads; no pod's failure ends it."""
+        if self._election is not None:
+            await self._election.lead(self._run)
+        else:
+            await self._run()
+
+    async def _run(self) -> None:
         for informer in (self._nodes, self._namespaces, self._budgets):
             await informer.synced()
         try:

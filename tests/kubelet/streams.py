@@ -48,7 +48,6 @@ class EchoAgent:
 
     def _on_data(self, number: int, payload: bytes) -> None:
         self.received[number] = self.received.get(number, b"") + payload
-        self.agent.tell({"type": "credit", "stream": number, "bytes": len(payload)})
         self.agent.tell(payload, stream=number)
 
     def _on_message(self, message: dict[str, Any]) -> None:
@@ -59,6 +58,8 @@ class EchoAgent:
                 self._open(number)
             case "eof" if self.behave == "echo":
                 self._end(number, 0)
+            case "credit":  # an echo takes as much as is taken from it
+                self.agent.tell(message)
             case "resize":
                 self.resized.append((message["width"], message["height"]))
             case "close":

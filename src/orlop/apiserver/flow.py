@@ -31,7 +31,7 @@ class Limits:
 
 # A write waits for the disk, and many share one turn of it. A read is work for the loop: as many as
 # have seats may run before the next user's turn, so there are fewer.
-WRITES, READS = Limits(400, 200), Limits(128, 64)
+WRITES, READS = Limits(400, 200), Limits(128, 32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ ApiError is our own mistake, is logged with its story and shown to nobody.
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
 
 from aiohttp import web
 from multidict import MultiMapping
@@ -60,6 +62,7 @@ class Handler:
         self._discovery = Discovery(registry.kinds)
         self._openapi = OpenApi(registry.kinds, registry.schema)
         self._version = encode(version_info()) + b"\n"
+        self.know: Callable[[asyncio.BaseTransport | None], None] = lambda transport: None
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request; count it, and keep a record of it where the audit policy wants one."""
@@ -84,7 +87,10 @@ class Handler:
             return response
         except ApiError as error:
             log.debug("refused", method=request.method, path=request.path, error=error)
-            return failure(error)
+            refused = failure(error)
+            if error.status_code == 401:
+                refused.force_close()  # strangers may come again, but not stay
+            return refused
         except Exception:
             log.error("a request failed", exc_info=True, method=request.method, path=request.path)
             return failure(InternalError("Internal error occurred: see the control plane's log"))
@@ -117,6 +123,7 @@ class Handler:
         caller = NOBODY
         try:
             caller = authenticate(request, self._registry.tokens)
+            self.know(request.transport)
             return caller
         finally:
             trail = self._auditor.begin(request, info, caller) if self._auditor else None
@@ -140,6 +147,8 @@ class Handler:
         if not info.is_resource:
             if info.path == "/metrics" and info.verb == "get":
                 return answer(PROCESS.text().encode(), MEDIA_TYPE)
+            if info.path.strip("/") == "version" and info.verb == "get":
+                return answer(self._version)
             return self._document(request, info)
         if kind is None:
             raise no_such_path()
@@ -147,8 +156,6 @@ class Handler:
 
     def _open(self, request: web.BaseRequest) -> web.Response | None:
         path = request.path.strip("/")
-        if path == "version":
-            return answer(self._version)
         if path in ISSUER_PATHS and self._registry.tokens is not None:
             return issuer_document(request, self._registry.tokens)
         if path.partition("/")[0] not in ENDPOINTS:

@@ -18,6 +18,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from ..api.schema import Schema, load
 from ..jwt import SigningKey
+from ..listener import Listener
 from ..log import logger
 from ..metrics import PROCESS
 from ..network.ranges import Ranges
@@ -90,32 +91,27 @@ class ApiServer:
         self._proxies: Proxies | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._tls = tls
-        self._runner: web.ServerRunner | None = None
+        self._server: web.Server | None = None
+        self._listener: Listener | None = None
         self._is_stopping = False
 
     async def start(self, host: str, port: int) -> int:
         """Serve; returns the port. The objects every cluster has are there before anyone asks."""
         if self._tls is None:
             raise AssertionError("ApiServer.start needs a TLS context with client certificates")
+        self._tls.set_alpn_protocols(["http/1.1"])
         handler = self._handler()
-        server = web.Server(
+        self._server = web.Server(
             handler.handle,
             request_factory=_request,
             handler_cancellation=True,
             keepalive_timeout=_KEEPALIVE,
+            lingering_time=_DRAIN,
             access_log=None,
         )
-        runner = web.ServerRunner(server, shutdown_timeout=_DRAIN)
-        await runner.setup()
-        try:
-            self._tls.set_alpn_protocols(["http/1.1"])
-            site = web.TCPSite(runner, host, port, ssl_context=self._tls, backlog=1024)
-            await site.start()
-        except BaseException:
-            await runner.cleanup()
-            raise
-        self._runner = runner
-        bound: int = runner.addresses[0][1]
+        self._listener = Listener(self._server, self._tls)
+        handler.know = self._listener.know
+        bound = self._listener.start(host, port)
         await self.prepare(bound)
         log.info("serving", host=host, port=bound)
         return bound
@@ -162,9 +158,14 @@ class ApiServer:
             await asyncio.wait(self._tasks)
             self._tasks = []
         self.registry.end_watches()
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._listener is not None:
+            await self._listener.close()
+            self._listener = None
+        if self._server is not None:
+            await asyncio.sleep(0)  # so that every request that has come in is under way
+            self._server.pre_shutdown()
+            await self._server.shutdown(_DRAIN)
+            self._server = None
         if self._proxies is not None:
             await self._proxies.close()
         await self._webhooks.close()
@@ -197,4 +198,10 @@ def _request(
 ) -> web.BaseRequest:
     """A request whose body may be as large as upstream lets it be."""
     loop = asyncio.get_running_loop()
-    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY)
+    return _Request(message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY)
+
+
+class _Request(web.BaseRequest):
+    async def _prepare_hook(self, response: web.StreamResponse) -> None:
+        """Nobody needs to know which Python and which library answer."""
+        response.headers.pop("Server", None)

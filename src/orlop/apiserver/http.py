@@ -114,6 +114,6 @@ def failure(error: ApiError) -> web.Response:
         status["metadata"] = {"continue": token}
     headers = {}
     seconds = (error.details or {}).get("retryAfterSeconds")
-    if seconds or error.status_code == 429:
+    if seconds or (error.status_code == 429 and seconds is None):
         headers["Retry-After"] = str(seconds or 1)
     return answer(msgspec.json.encode(status) + b"\n", code=error.status_code, headers=headers)

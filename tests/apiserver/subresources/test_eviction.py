@@ -86,3 +86,37 @@ async def test_a_dry_run_spends_and_deletes_nothing(http, local, running) -> Non
     status = (await local.get(kinds.POD_DISRUPTION_BUDGET, BUDGET))["status"]
     assert status["disruptionsAllowed"] == 1
     assert "deletionTimestamp" not in (await local.get(kinds.POD, A))["metadata"]
+
+
+@pytest.mark.parametrize(("observed", "after"), [(1, None), (0, "10")])
+async def test_only_a_budget_that_is_not_yet_counted_says_when_to_come_again(
+    http, local, running, observed, after
+) -> None:
+    """kubectl drain tells people of a budget; with a time, client-go would silently retry."""
+    await budget(local, 0, observed=observed)
+    reply = await http("POST", "/api/v1/namespaces/default/pods/a/eviction", EVICTION)
+    assert reply.code == 429
+    assert reply.headers.get("Retry-After") == after
+
+
+async def test_an_evicted_pod_is_told_why(api, running) -> None:
+    await api.create_subresource(kinds.POD, A, "eviction", EVICTION)
+    conditions = (await api.get(kinds.POD, A))["status"]["conditions"]
+    (target,) = [one for one in conditions if one["type"] == "DisruptionTarget"]
+    assert (target["status"], target["reason"]) == ("True", "EvictionByEvictionAPI")
+
+
+@pytest.mark.parametrize("policy", ["AlwaysAllow", "IfHealthyBudget"])
+async def test_a_sick_pod_goes_by_the_budgets_policy(api, local, running, policy) -> None:
+    await budget(local, 0)
+    spec = {"spec": {"unhealthyPodEvictionPolicy": policy}}
+    await local.patch(kinds.POD_DISRUPTION_BUDGET, BUDGET, spec)
+    healthy = {"status": {"currentHealthy": 0, "observedGeneration": 2}}
+    await local.patch(kinds.POD_DISRUPTION_BUDGET, BUDGET, healthy, subresource="status")
+    sick = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    await local.patch(kinds.POD, A, sick, subresource="status")
+    if policy == "AlwaysAllow":
+        await api.create_subresource(kinds.POD, A, "eviction", EVICTION)
+        return
+    with pytest.raises(errors.TooManyRequests):
+        await api.create_subresource(kinds.POD, A, "eviction", EVICTION)

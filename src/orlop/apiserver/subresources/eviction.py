@@ -180,7 +180,8 @@ def _exhausted(registry: Registry, budget: Obj) -> None:
 def _try_later(budget: Obj, why: str, *, after: int = 0) -> ApiError:
     message = why.replace("%s", budget["metadata"]["name"], 1)
     cause = {"reason": "DisruptionBudget", "message": message}
-    details: Obj = {"causes": [cause]} | ({"retryAfterSeconds": after} if after else {})
+    # Without a time: client libraries would otherwise try again by themselves and say nothing.
+    details: Obj = {"causes": [cause], "retryAfterSeconds": after}
     return TooManyRequests(
         "Cannot evict pod as it would violate the pod's disruption budget.", details=details
     )

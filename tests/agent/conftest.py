@@ -12,7 +12,9 @@ import pytest
 
 from orlop.agent.build import build
 
+from .kubelet_double import KubeletDouble
 from .pods import RUNTIMES, Pod, Stage
+from .remote import Remote
 
 
 @pytest.fixture(scope="session")
@@ -54,3 +56,30 @@ def runtime(request: pytest.FixtureRequest) -> str:
 def user(request: pytest.FixtureRequest) -> str:
     """A user with a range of subordinate ids, and one without."""
     return str(request.param)
+
+
+@pytest.fixture
+def kubelet() -> Iterator[KubeletDouble]:
+    folder = Path(tempfile.mkdtemp(prefix="orlop-kubelet-", dir="/tmp"))
+    double = KubeletDouble(folder)
+    yield double
+    double.stop()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def remote_to(make_pod: Callable[..., Pod], kubelet: KubeletDouble) -> Callable[..., Remote]:
+    """A line to a new pod with these containers, whose first is ready."""
+
+    def begin(*containers: dict[str, Any], **options: Any) -> Remote:
+        pod = make_pod(*containers, plan={"kubelet": kubelet.plan}, **options)
+        (pod.folder / "token").write_text("t")
+        pod.start().wait_for_line("ready")
+        agent = kubelet.agent()
+        agent.hear("hello")
+        agent.tell(type="welcome", acked=0)
+        remote = Remote(agent)
+        remote.pod = pod
+        return remote
+
+    return begin

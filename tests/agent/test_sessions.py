@@ -3,46 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import subprocess
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 
-from .kubelet_double import KubeletDouble
 from .pods import container
 from .remote import Remote
 
 WAITING = "echo ready; trap 'exit 0' TERM; while :; do sleep 0.05; done"
-
-
-@pytest.fixture
-def kubelet():
-    folder = Path(tempfile.mkdtemp(prefix="orlop-kubelet-", dir="/tmp"))
-    double = KubeletDouble(folder)
-    yield double
-    double.stop()
-    shutil.rmtree(folder)
-
-
-@pytest.fixture
-def remote_to(make_pod, kubelet):
-    """A line to a new pod with these containers, whose first is ready."""
-
-    def begin(*containers, **options):
-        pod = make_pod(*containers, plan={"kubelet": kubelet.plan}, **options)
-        (pod.folder / "token").write_text("t")
-        pod.start().wait_for_line("ready")
-        agent = kubelet.agent()
-        agent.hear("hello")
-        agent.tell(type="welcome", acked=0)
-        remote = Remote(agent)
-        remote.pod = pod
-        return remote
-
-    return begin
 
 
 def processes(marker: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from subprocess import DEVNULL
+from subprocess import DEVNULL, PIPE
 from typing import Any
 
 import pytest
@@ -169,3 +169,69 @@ def test_probes_and_restarts_go_on_without_a_control_plane(own_site: Site) -> No
         "the event of that time",
     )
     assert site.kubectl("exec", "on", "--", "ls", "/v/good") == "/v/good\n"
+
+
+def test_kubectl_debug_looks_into_a_running_pod(site: Site, runtime: Obj) -> None:
+    script = "echo secret > /inside; " + WAITS
+    site.apply(pod("sealed", "busybox", script, metadata=runtime, terminationGracePeriodSeconds=0))
+    site.wait_phase("sealed", "Running")
+    look = "cat /proc/1/root/inside; tr '\\0' ' ' < /proc/1/cmdline; id -u"
+    asked = ["debug", "sealed", "-c", "look", "--image=busybox", "--target=main"]
+    site.kubectl(*asked, "--profile=general", "--", "sh", "-c", look)
+    done = until(
+        site, "sealed", lambda p: "terminated" in status(p, "look").get("state", {}), "looked"
+    )
+    assert status(done, "look")["state"]["terminated"]["exitCode"] == 0
+    said = site.kubectl("logs", "sealed", "-c", "look")
+    assert said.startswith("secret\n")
+    assert "trap" in said, "the processes of its target"
+    assert status(done)["restartCount"] == 0
+    attached = site.popen(
+        "kubectl", "-n", site.namespace, "debug", "sealed", "-i", "-c", "talk", "--image=busybox",
+        "--", "sh", "-c", "read line; echo heard $line", stdin=PIPE, stdout=PIPE, stderr=DEVNULL,
+    )  # fmt: skip
+    until(site, "sealed", lambda p: "running" in status(p, "talk").get("state", {}), "it waits")
+    said = attached.communicate(b"you\n", timeout=30)[0].decode()
+    assert "heard you" in said
+    missing = ["debug", "sealed", "-c", "gone", "--image=busybox:no-such-tag", "--", "true"]
+    site.kubectl(*missing)
+    found = until(
+        site,
+        "sealed",
+        lambda p: status(p, "gone").get("state", {}).get("waiting", {}).get("message"),
+        "says why",
+    )
+    assert status(found, "gone")["state"]["waiting"]["reason"] == "ErrImagePull"
+    site.kubectl("delete", "pod", "sealed")
+
+
+def test_a_pod_shares_processes_and_a_node_can_be_looked_at(site: Site, runtime: Obj) -> None:
+    two = [{**container("busybox", WAITS), "name": "one"}, container("busybox", "sleep 0.5; ps")]
+    manifest = pod("shared", "busybox", "", metadata=runtime, shareProcessNamespace=True)
+    manifest["spec"]["containers"] = two
+    site.apply(manifest)
+    until(site, "shared", lambda p: "terminated" in status(p).get("state", {}), "it has looked")
+    assert "trap 'exit 0' TERM" in site.kubectl("logs", "shared", "-c", "main")
+    site.kubectl("delete", "pod", "shared")
+    of_node = {"hostPID": True, "hostIPC": True}
+    site.apply(pod("node", "busybox", "ps -o args", metadata=runtime, **of_node))
+    site.wait_phase("node", "Succeeded")
+    assert "slurmstepd" in site.kubectl("logs", "node")
+
+
+def test_a_runtime_that_the_node_lacks_is_named_and_not_replaced(site: Site) -> None:
+    asked = {"annotations": {RUNTIME: "singularity"}}
+    site.apply(pod("picky", "busybox", "echo wrong", metadata=asked))
+    failed = site.wait_phase("picky", "Failed")
+    ended = status(failed)["state"]["terminated"]
+    assert ended["reason"] == "StartError"
+    assert "asks for singularity, which this node does not have" in ended["message"]
+
+
+def test_a_job_cannot_be_resized(site: Site) -> None:
+    site.apply(pod("fixed", "busybox", "sleep 60", terminationGracePeriodSeconds=0))
+    wish = '{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"2"}}}]}}'
+    argv = ["kubectl", "-n", site.namespace, "patch", "pod", "fixed", "--subresource=resize"]
+    refused = site.run(*argv, "-p", wish, check=False)
+    assert "those of its Slurm job, which cannot change" in refused.stderr
+    site.kubectl("delete", "pod", "fixed")

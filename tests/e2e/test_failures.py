@@ -117,13 +117,24 @@ def test_a_missing_config_map_is_named_until_it_comes(site: Site) -> None:
 
 
 @pytest.mark.timeout(240)
+def waits(site: Site, name: str) -> bool:
+    """Whether a deleted pod says, in both places, that it goes when Slurm answers again."""
+    said = condition(site.pod(name), "orlop.dev/EngineReachable").get("message", "")
+    told = [message for reason, message in site.events(name) if reason == "FailedKillPod"]
+    return all("goes when the engine answers again" in text for text in [said, *(told or [""])])
+
+
 def test_slurmctld_down_changes_nothing_but_a_condition(own_site: Site) -> None:
     site = own_site
     site.apply(pod("through", "busybox", "sleep 20; echo done"))
+    going = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+    site.apply(pod("going", "busybox", going, terminationGracePeriodSeconds=2))
     site.wait_phase("through", "Running")
+    site.wait_phase("going", "Running")
     site.cluster.stop_slurmctld()
     try:
         site.apply(pod("later", "busybox", "echo later"))
+        site.kubectl("delete", "pod", "going", "--wait=false")
         eventually(
             lambda: (
                 condition(site.pod("through"), "orlop.dev/EngineReachable").get("status") == "False"
@@ -132,13 +143,15 @@ def test_slurmctld_down_changes_nothing_but_a_condition(own_site: Site) -> None:
             timeout=60,
         )
         assert site.pod("through")["status"]["phase"] == "Running"
-        time.sleep(25)
+        eventually(lambda: waits(site, "going"), "a deleted pod says what it waits for", 40)
+        time.sleep(20)
         assert terminated(site.wait_phase("through", "Succeeded"))["exitCode"] == 0
         assert site.pod("later")["status"]["phase"] == "Pending"
         assert "slurm" in str(site.pod("later")["status"]).lower()
     finally:
         site.cluster.start_slurmctld()
     site.wait_phase("later", "Succeeded", timeout=90)
+    site.kubectl("wait", "--for=delete", "pod/going", "--timeout=60s", timeout=70)
     assert site.kubectl("logs", "through") == "done\n"
     assert site.kubectl("logs", "later") == "later\n"
 

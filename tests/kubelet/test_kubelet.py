@@ -13,9 +13,10 @@ from orlop.engine import JobState
 from orlop.errors import EngineError, SubmitDeferred, SubmitRejected
 
 from .conftest import condition, eventually, waiting
-from .objects import a_container, exited, finished, running, started
+from .objects import a_container, exited, finished, running, started, terminating
 
 JOB, NODES = "slurm.orlop.dev/job-id", "slurm.orlop.dev/node-list"
+REACHABLE = "orlop.dev/EngineReachable"
 
 
 def main_state(pod):
@@ -363,6 +364,30 @@ async def test_deleting_a_queued_pod_cancels_its_job_and_removes_all_of_it(site)
     await eventually(site.is_gone)
     assert site.engine.cancelled == ["17"]
     await eventually(lambda: not folder.exists(), "the folder is gone")
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["running", "over"])
+async def test_a_deleted_pod_says_that_it_waits_for_a_silent_engine(site, is_over):
+    await site.create(terminationGracePeriodSeconds=60)
+    agent = await site.agent()
+    await agent.say(started(), running())
+    await site.until_phase("Running")
+    site.engine.is_silent = True
+    await site.api.delete(POD, Key("default", "web"))
+    if is_over:
+        await agent.hear("terminate")
+        await agent.say(terminating("deleted"), exited(0), finished("Succeeded"))
+        await site.until_phase("Succeeded")
+    found = await site.until(
+        lambda pod: "engine answers again" in condition(pod, REACHABLE).get("message", "")
+    )
+    assert condition(found, REACHABLE)["status"] == "False"
+    [event] = await eventually(lambda: _with_reason(site, "FailedKillPod", "web"))
+    assert event[2].startswith("error killing pod: the pod goes when the engine answers again")
+    site.engine.is_silent = False
+    site.engine.set(agent.job, JobState.COMPLETED)
+    await eventually(site.is_gone)
+    await agent.hang_up()
 
 
 async def test_deleting_a_running_pod_asks_its_agent_with_the_grace(site):

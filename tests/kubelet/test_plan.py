@@ -67,6 +67,7 @@ def test_the_whole_of_a_small_plan():
         "terminationGracePeriodSeconds": 30,
         "activeDeadlineSeconds": 60,
         "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["db"]}],
+        "shared": [],
     }
     assert "SLURM_JOB_ID" in made["passEnv"]
     assert [c["name"] for c in made["initContainers"]] == ["first"]
@@ -198,6 +199,7 @@ def test_a_refusal_names_the_container_it_concerns():
 def test_a_pod_may_choose_its_runtime(annotation, expected):
     pod = a_pod(metadata={"annotations": annotation})
     assert plan(pod)["runtimes"] == expected
+    assert plan(pod)["runtimeRequired"] == (len(expected) == 1)
     assert runs_on_host(pod, "busybox") == (annotation.get("orlop.dev/runtime") == "host")
 
 
@@ -249,10 +251,10 @@ def test_an_image_is_named_by_its_digest(reference, digest, expected):
 
 
 def test_what_cannot_be_run_is_refused_with_all_its_reasons():
-    pod = a_pod(a_container(securityContext={"privileged": True}), hostPID=True)
+    pod = a_pod(a_container(securityContext={"privileged": True}), os={"name": "windows"})
     with pytest.raises(Refusal) as refused:
         check(pod)
-    assert "spec.hostPID" in refused.value.message
+    assert "spec.os" in refused.value.message
     assert "privileged containers cannot be had" in refused.value.message
 
 
@@ -272,3 +274,15 @@ def test_a_user_asked_for_on_the_nodes_own_root_is_named_as_not_met():
     ]
     assert check(a_pod(a_container(image="host"), securityContext={"runAsUser": 5}))
     assert check(a_pod(a_container(image="host"), securityContext={"runAsNonRoot": True})) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"shareProcessNamespace": True}, ["pids"]),
+        ({"hostPID": True, "hostIPC": True}, ["hostPids", "hostIpc"]),
+        ({"shareProcessNamespace": False}, []),
+    ],
+)
+def test_what_is_shared_is_in_the_plan(spec, expected):
+    assert plan(a_pod(**spec))["pod"]["shared"] == expected

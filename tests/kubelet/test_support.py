@@ -94,7 +94,6 @@ def test_an_ordinary_pod_has_no_unmet_wishes():
         ({"dnsPolicy": "None"}, "spec.dnsPolicy"),
         ({"subdomain": "sub"}, "spec.subdomain"),
         ({"runtimeClassName": "gvisor"}, "spec.runtimeClassName"),
-        ({"ephemeralContainers": [{"name": "debug"}]}, "spec.ephemeralContainers"),
         ({"inventedIn2030": 1}, "spec.inventedIn2030"),
     ],
 )
@@ -123,9 +122,6 @@ def test_harmless_wishes_of_a_container_are_named(fields, path):
             {"volumes": [{"name": "d", "emptyDir": {"medium": "HugePages"}}]},
             'spec.volumes["d"].emptyDir.medium',
         ),
-        ({"hostPID": True}, "spec.hostPID"),
-        ({"hostIPC": True}, "spec.hostIPC"),
-        ({"shareProcessNamespace": True}, "spec.shareProcessNamespace"),
         ({"os": {"name": "windows"}}, "spec.os"),
         ({"securityContext": {"sysctls": [{"name": "a"}]}}, "spec.securityContext.sysctls"),
         (
@@ -154,3 +150,15 @@ def test_what_would_run_wrongly_is_refused(spec, path):
 def test_the_whole_life_of_a_container_is_as_it_wishes(fields):
     assert findings(a_pod(a_container(**fields))) == {}
     assert findings(a_pod(initContainers=[a_container("side", **fields)])) == {}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"hostPID": True, "hostIPC": True},
+        {"shareProcessNamespace": True},
+        {"ephemeralContainers": [{"name": "debug", "targetContainerName": "main"}]},
+    ],
+)
+def test_processes_may_be_shared_and_looked_at(spec):
+    assert findings(a_pod(**spec)) == {}

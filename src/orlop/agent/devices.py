@@ -22,8 +22,8 @@ LINKS = {
 }
 
 
-def make(path: str) -> str:
-    """Fill the new folder `path`, and answer it."""
+def make(path: str, *, has_own_ipc: bool = True) -> str:
+    """Fill the new folder `path`, and answer it; message queues belong to the ipc namespace."""
     os.mkdir(path, 0o755)
     for name in DEVICES:
         if os.path.exists(f"/dev/{name}"):
@@ -35,5 +35,8 @@ def make(path: str) -> str:
         os.mkdir(f"{path}/{name}")
     quiet = syscalls.MS_NOSUID | syscalls.MS_NOEXEC
     syscalls.mount("devpts", f"{path}/pts", "devpts", quiet, "newinstance,ptmxmode=0666,mode=0620")
-    syscalls.mount("mqueue", f"{path}/mqueue", "mqueue", quiet | syscalls.MS_NODEV)
+    if has_own_ipc:
+        syscalls.mount("mqueue", f"{path}/mqueue", "mqueue", quiet | syscalls.MS_NODEV)
+    elif os.path.isdir("/dev/mqueue"):
+        syscalls.bind("/dev/mqueue", f"{path}/mqueue")
     return path

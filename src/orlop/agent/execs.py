@@ -152,6 +152,12 @@ class Execs:
         if command.pid in self._running:
             _signal(command.pid, signal.SIGKILL)
 
+    def drop(self, container: str) -> None:
+        """Kill what runs in a container that has ended, where no namespace does that."""
+        for command in self._running.values():
+            if command.container == container:
+                self.kill(command)
+
     def _hang_up(self, command: Exec) -> None:
         command.kill_at = self._now() + HANG_UP_TIME
         _signal(command.pid, signal.SIGHUP)

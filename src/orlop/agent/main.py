@@ -96,7 +96,7 @@ def main(argv: list[str]) -> int:
         return ended
     diagnostics = _diagnostics(the_plan)
     cgroups = Cgroups()  # before the agent is two processes: version 2 has it move
-    box = sandbox.enter(the_plan.pod.hostname)
+    box = sandbox.enter(the_plan.pod.hostname, the_plan.pod.shared)
     os.umask(0o022)  # the job's own is 077; containers of other uids must read what is made here
     places = make_places(the_plan, box)
     network, lack = _network(the_plan, box, diagnostics)

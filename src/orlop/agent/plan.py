@@ -95,6 +95,7 @@ class Pod:
     grace: float
     deadline: float  # 0: none
     host_aliases: list[dict[str, Any]]
+    shared: Sequence[str] = ()  # pids: among its containers; hostPids, hostIpc: with its node
 
 
 @value
@@ -108,6 +109,7 @@ class Plan:
     volumes: list[dict[str, Any]]
     containers: list[Container]  # init containers first, in order
     revision: int  # raised by the kubelet with every change
+    runtime_required: bool = False  # one of `runtimes`, or none at all
     network: dict[str, Any] | None = None  # its own, as the plan has it; None: the node's
     host_env: dict[str, list[str]] | None = None  # name -> [value, that on the node's network]
     resolver: dict[str, Any] | None = None  # what goes into resolv.conf; None: the node's
@@ -146,6 +148,7 @@ def _plan(raw: dict[str, Any]) -> Plan:
         revision=int(raw.get("revision") or 0),
         containers=[_container(c, True) for c in raw.get("initContainers") or []]
         + [_container(c, False) for c in raw["containers"]],
+        runtime_required=bool(raw.get("runtimeRequired")),
         network=raw.get("network"),
         host_env=raw.get("hostEnv") or {},
         resolver=raw.get("resolver"),
@@ -165,6 +168,7 @@ def _pod(raw: dict[str, Any]) -> Pod:
         grace=30.0 if grace is None else float(grace),
         deadline=float(raw.get("activeDeadlineSeconds") or 0),
         host_aliases=raw.get("hostAliases") or [],
+        shared=tuple(raw.get("shared") or ()),
     )
 
 
@@ -197,9 +201,10 @@ def _container(raw: dict[str, Any], init: bool) -> Container:
     )
 
 
-def added_container(raw: dict[str, Any]) -> Container:
+def added_container(raw: dict[str, Any], kubelet: dict[str, str]) -> Container:
     """A container that the kubelet adds to a running pod; raises KeyError where it is none."""
-    return _container({**raw, "ephemeral": True}, False)
+    text = dumps({**raw, "ephemeral": True, "kubelet": kubelet}).encode()
+    return _container(loads(_with_addresses(text)), False)
 
 
 def _user(raw: dict[str, Any] | None) -> User | None:

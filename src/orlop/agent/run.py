@@ -41,6 +41,7 @@ class Run:
         self._console: socket.socket | None = None
         self._taps: list[tuple[str, int]] = []  # of those who are attached: stream, descriptor
         self.launcher = self._start()
+        self.session = self.launcher  # the launcher begins one; what it starts stays in it
 
     @property
     def name(self) -> str:

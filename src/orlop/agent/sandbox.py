@@ -12,6 +12,10 @@ import os
 from . import syscalls
 from .lean import value
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 SUBUID, SUBGID = "/etc/subuid", "/etc/subgid"
 # These may be mounted over the node's /proc without barring a mount of our own.
 _HARMLESS_BELOW_PROC = ("/proc/sys/fs/binfmt_misc", "/proc/fs/nfsd")
@@ -33,17 +37,21 @@ class Sandbox:
     has_id_range: bool  # more ids than one are mapped
     has_own_pids: bool  # children live in a process namespace that dies with its first
     problem: str = ""
+    has_own_ipc: bool = True
 
 
-def enter(hostname: str) -> Sandbox:
-    """Move this process, which must have one thread, into the pod's namespaces."""
+def enter(hostname: str, shared: Sequence[str] = ()) -> Sandbox:
+    """Move this process, which must have one thread, into the pod's namespaces.
+
+    `shared` may name what the pod is to have of its node: hostPids, hostIpc.
+    """
     uid, gid = os.getuid(), os.getgid()
     if _reads(APPARMOR, "1"):
         return Sandbox(uid, gid, False, False, False, _RESTRICTED)
-    own_pids = _proc_is_whole()
+    own_pids, own_ipc = "hostPids" not in shared and _proc_is_whole(), "hostIpc" not in shared
     maps = _IdMaps(uid, gid)
     flags = syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWNS
-    flags |= syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWUTS
+    flags |= syscalls.CLONE_NEWUTS | (syscalls.CLONE_NEWIPC if own_ipc else 0)
     try:
         syscalls.unshare(flags | (syscalls.CLONE_NEWPID if own_pids else 0))
     except OSError as error:
@@ -52,7 +60,7 @@ def enter(hostname: str) -> Sandbox:
     has_range = maps.write()
     syscalls.mount("none", "/", flags=syscalls.MS_REC | syscalls.MS_SLAVE)
     syscalls.sethostname(hostname)
-    return Sandbox(uid, gid, True, has_range, own_pids)
+    return Sandbox(uid, gid, True, has_range, own_pids, has_own_ipc=own_ipc)
 
 
 def _reads(path: str, text: str) -> bool:

@@ -15,6 +15,7 @@ import termios
 import time
 
 from .execs import Exec, Execs
+from .plan import added_container
 from .streams import Stream
 
 TYPE_CHECKING = False
@@ -74,6 +75,9 @@ class Sessions:
         kind, number = message.get("type"), int(message.get("stream") or 0)
         if kind in ("exec", "attach", "forward"):
             self._open(link, kind, number, message)
+        elif kind == "add":
+            added = added_container(message["container"], self._supervisor.kubelet)
+            self._supervisor.call(lambda: self._supervisor.add(added))
         elif kind == "resize" and number in self._sessions:
             self._sessions[number].resize(int(message["width"]), int(message["height"]))
         elif kind == "close" and number in self._sessions:

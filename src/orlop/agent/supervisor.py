@@ -16,8 +16,8 @@ from . import happenings
 from .journal import Journal
 from .lean import signal
 from .life import Life
-from .plan import Plan
-from .process import children
+from .plan import Container, Plan
+from .process import children, session_of
 from .run import Run
 from .volumes import VolumeError
 from .workshop import Workshop
@@ -101,6 +101,18 @@ class Supervisor:
         """Whether more lines may come (asked by the uplink)."""
         run = self._runs.get(name)
         return run is not None and run.box.restart == restart
+
+    @property
+    def kubelet(self) -> dict[str, str]:
+        """Where the control plane is, as the plan has it."""
+        return self._plan.kubelet
+
+    def add(self, container: Container) -> None:
+        """An ephemeral container; one that is known already is left as it is."""
+        if container.name not in self._containers:
+            self._containers[container.name] = container
+            self._plan.containers.append(container)  # the uplink serves its log
+            self._observe(happenings.Add(container.spec()))
 
     def watch(self, fd: int, read: Callable[[], object], events: int = select.POLLIN) -> None:
         """Call `read` whenever a descriptor has something, until it is not watched any more."""
@@ -238,10 +250,18 @@ class Supervisor:
         """Launch a container; a failure comes back to Life as an event, as all else does."""
         log = os.path.join(self._folder, wellknown.LOGS_DIR, name, f"{restart}.log")
         try:
-            prepared = self._workshop.prepare(self._containers[name], restart)
+            container = self._containers[name]
+            joins = self._process_of(container.target) if container.target else 0
+            prepared = self._workshop.prepare(container, restart, joins)
             self._runs[name] = Run(prepared, log, self._poll)
         except (VolumeError, OSError) as error:
             self._inbox.append(happenings.NotStarted(name, str(error)))
+
+    def _process_of(self, name: str) -> int:
+        run = self._runs.get(name)
+        if run is None or not run.pid or run.has_ended:
+            raise OSError(f'the target container "{name}" does not run')
+        return run.pid
 
     def _signal(self, name: str, number: int) -> None:
         run = self._runs.get(name)
@@ -302,13 +322,14 @@ class Supervisor:
         for run in self._runs.values():
             if pid == run.launcher:
                 run.on_launcher_exit(status, self.now())
+                if run.has_ended:
+                    self._kill_strays(run)
                 if run.pid in self._strangers:
                     run.on_exit(self._strangers.pop(run.pid), self.now())
                 return
             if pid == run.pid:
                 run.on_exit(status, self.now())
-                if not run.box.sandbox.has_own_pids:
-                    self._kill_strays()
+                self._kill_strays(run)
                 return
         # The container of a launcher that is still to tell us its number, or nobody's child.
         is_awaited = any(not run.pid for run in self._runs.values())
@@ -334,17 +355,33 @@ class Supervisor:
         del self._runs[run.name]
         self._workshop.discard(run.box)
 
-    def _kill_strays(self) -> None:
-        """What containers left behind, where no process namespace dies with them.
+    def _kill_strays(self, ended: Run) -> None:
+        """What a container left behind, where no process namespace dies with it.
 
-        Orphans become ours, but whose they were cannot be told: they go when the last one does.
+        Those of its own session are known; other orphans become ours, but whose they were cannot
+        be told: they go when the last container does.
         """
+        if ended.box.has_own_pids:
+            return
+        for pid in {*session_of(ended.session), *session_of(ended.pid)}:
+            _kill(pid)
+        if self.execs is not None:
+            self.execs.drop(ended.name)
+        if ended.box.sandbox.has_own_pids:
+            return  # the pod's own dies with us
         is_last = all(run.has_ended for run in self._runs.values())
         own = self._network.pid if self._network is not None else 0
         while is_last and (strays := [pid for pid in children(os.getpid()) if pid != own]):
             for pid in strays:
-                os.kill(pid, signal.SIGKILL)
+                _kill(pid)
             for pid in strays:
                 _, status = os.waitpid(pid, 0)
                 if self.execs is not None:
                     self.execs.on_exit(pid, status)
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # quicker than we

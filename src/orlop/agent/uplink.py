@@ -64,7 +64,6 @@ class Uplink:
         self._stats, self._updates = stats, updates
         self._plan, self._identity, self._folder = plan, identity, folder
         self._journal, self._post, self._is_log_open = journal, post, is_log_open
-        self._names = {container.name for container in plan.containers}
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._readers: dict[int, LogReader] = {}
         self._sessions = sessions
@@ -295,7 +294,7 @@ class Uplink:
     def _open_log(self, link: Link, message: dict[str, Any]) -> None:
         stream, name, restart = int(message["stream"]), message["container"], message["restart"]
         try:
-            if name not in self._names:
+            if not any(container.name == name for container in self._plan.containers):
                 raise OSError(2, f"no container {name!r} in this pod")
             path = os.path.join(self._folder, wellknown.LOGS_DIR, name, f"{int(restart)}.log")
             is_open = (lambda: self._is_log_open(name, restart)) if message["follow"] else None

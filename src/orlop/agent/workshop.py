@@ -63,10 +63,13 @@ class Workshop:
         self._shm = self._make_shm()
         self._sys = self._make_sys()
 
-    def prepare(self, container: Container, restart: int) -> Prepared:
-        """All that is needed to launch one run of a container."""
-        box = self.box(container, restart)
-        runtime = self._kit.runtime_for(container)
+    def prepare(self, container: Container, restart: int, joins: int = 0) -> Prepared:
+        """All that is needed to launch one run of a container.
+
+        `joins` is a process of another container, whose process namespace it is to enter.
+        """
+        box = self.box(container, restart, joins)
+        runtime = self._kit.runtime_for(container, joins)
         limits = container.memory_limit, container.cpu_limit
         cgroup = self._cgroups.create(box.id, *limits) if any(limits) else NONE
         launch = runtime.compose(box)
@@ -79,7 +82,7 @@ class Workshop:
         """What runs the images of this pod."""
         return self._kit.version()
 
-    def box(self, container: Container, restart: int) -> Box:
+    def box(self, container: Container, restart: int, joins: int = 0) -> Box:
         """Everything for one run, on a root that no earlier run has touched."""
         folder = os.path.join(self.places.memory, "run", f"{container.name}-{restart}")
         os.makedirs(folder)
@@ -93,7 +96,8 @@ class Workshop:
             root = self._overlay(root, folder)
         binds = self._binds(container, folder, message)
         env = self._env(container)
-        return Box(container, restart, folder, root, binds, env, self.sandbox)
+        shares_pids = any(word in self.plan.pod.shared for word in ("pids", "hostPids"))
+        return Box(container, restart, folder, root, binds, env, self.sandbox, shares_pids, joins)
 
     def discard(self, box: Box) -> None:
         """Undo `box` after the container has ended."""
@@ -193,7 +197,9 @@ class Workshop:
         return own_hosts(address, pod.hostname, pod.fqdn, pod.host_aliases)
 
     def _make_shm(self) -> str:
-        """One /dev/shm for all containers: they share the pod's ipc namespace."""
+        """One /dev/shm for all containers: they share the pod's ipc namespace, or the node's."""
+        if not self.sandbox.has_own_ipc:
+            return "/dev/shm"
         path = os.path.join(self.places.memory, "shm")
         os.mkdir(path)
         if self.sandbox.is_isolated:

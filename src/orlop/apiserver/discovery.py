@@ -27,6 +27,8 @@ SERVED_SUBRESOURCES = (
     "token",
     "approval",
     "proxy",
+    "ephemeralcontainers",
+    "resize",
     *CONNECT,
 )
 _GROUP = "apidiscovery.k8s.io"

@@ -34,10 +34,12 @@ from .streams import copy_log, watch_over_http, watch_over_websocket
 from .subresources.approval import patch_approval, update_approval
 from .subresources.binding import bind
 from .subresources.connect import connect
+from .subresources.ephemeralcontainers import patch_ephemeral, update_ephemeral
 from .subresources.eviction import evict
 from .subresources.finalize import finalize
 from .subresources.log import open_log
 from .subresources.proxy import Proxies
+from .subresources.resize import refuse_resize
 from .subresources.scale import apply_scale, get_scale, patch_scale, update_scale
 from .subresources.token import request_token
 from .verbs.apply import apply
@@ -95,6 +97,12 @@ class Dispatcher:
             ("approval", "get"): self._get,
             ("approval", "update"): self._update_approval,
             ("approval", "patch"): self._patch_approval,
+            ("ephemeralcontainers", "get"): self._get,
+            ("ephemeralcontainers", "update"): self._update_ephemeral,
+            ("ephemeralcontainers", "patch"): self._patch_ephemeral,
+            ("resize", "get"): self._get,
+            ("resize", "update"): self._resize,
+            ("resize", "patch"): self._resize,
             **{(name, verb): self._connect for name in CONNECT for verb in ("get", "create")},
             **{("proxy", verb): self._proxies.serve for verb in _PROXIED},
         }
@@ -288,6 +296,22 @@ class Dispatcher:
     async def _token(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         body = await read_object(request)
         return self._plain(request, await request_token(self._registry, call, body), code=201)
+
+    async def _update_ephemeral(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        renderer = self._renderer(request, call)
+        record = await update_ephemeral(self._registry, call, await self._object(request, call))
+        return answer(renderer.one(record), renderer.form.media_type, warnings=call.warnings)
+
+    async def _patch_ephemeral(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        if _is_apply(request):
+            raise unsupported_media_type(list(MEDIA_TYPES.values()))
+        renderer = self._renderer(request, call)
+        media_type, body = await self._patch_body(request)
+        record = await patch_ephemeral(self._registry, call, media_type, body)
+        return answer(renderer.one(record), renderer.form.media_type, warnings=call.warnings)
+
+    async def _resize(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        raise refuse_resize(self._registry, call)
 
     async def _update_approval(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         renderer = self._renderer(request, call)

@@ -7,7 +7,7 @@ container that never started is never given an exit code.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ..api.objects import Obj, uid_of
@@ -54,6 +54,16 @@ def container_statuses(scene: Scene) -> list[Obj]:
     return [
         _status(scene, container, is_init=False) for container in scene.pod["spec"]["containers"]
     ]
+
+
+def ephemeral_container_statuses(scene: Scene, troubles: Mapping[str, Waiting]) -> list[Obj]:
+    """Of those that were added; they never make a pod ready, or keep it from that."""
+    found = []
+    for container in scene.pod["spec"].get("ephemeralContainers") or []:
+        waiting = troubles.get(container["name"], Waiting("ContainerCreating"))
+        status = _status(replace(scene, waiting=waiting), container, is_init=False)
+        found.append({**status, "ready": False})
+    return found
 
 
 def is_sidecar(container: Obj) -> bool:

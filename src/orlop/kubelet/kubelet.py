@@ -32,6 +32,7 @@ from ..network.addresses import PodAddresses
 from ..network.ranges import Ranges
 from ..settings import Paths, Settings
 from ..wellknown import JOB_ID, NODE_LIST
+from .ephemeral import EphemeralContainers
 from .events import Events
 from .folder import PodFolder
 from .health import EngineHealth
@@ -133,22 +134,24 @@ class Kubelet:
             token_key=token_key,
             measurements=measurements,
         )
+        preparation = Preparation(
+            api,
+            images,
+            self._nodes,
+            self._events,
+            self._site(token_key),
+            token_key,
+            self._pods.addresses,
+            self._network.view,
+        )
         self._worker = PodWorker(
             engine,
             self._cached,
             self._pods,
             self._nodes,
-            Preparation(
-                api,
-                images,
-                self._nodes,
-                self._events,
-                self._site(token_key),
-                token_key,
-                self._pods.addresses,
-                self._network.view,
-            ),
+            preparation,
             Termination(api, engine, self._pods, self._writer, self._health, self._clock, self),
+            EphemeralContainers(preparation, self._events, self, self._spawn, self._clock),
             self._writer,
             self._events,
             self._health,

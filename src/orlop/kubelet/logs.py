@@ -77,10 +77,12 @@ def which_run(pod: Obj, status: Obj, container: str, *, previous: bool) -> int:
     """
     name = meta(pod)["name"]
     spec = pod["spec"]
-    known = [c["name"] for c in [*spec["containers"], *(spec.get("initContainers") or [])]]
+    groups = ("containers", "initContainers", "ephemeralContainers")
+    known = [c["name"] for group in groups for c in spec.get(group) or []]
     if container not in known:
         raise NotFound(f'container "{container}" not found in pod "{name}"')
-    each = [*status.get("containerStatuses", []), *status.get("initContainerStatuses", [])]
+    lists = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+    each = [item for key in lists for item in status.get(key, [])]
     found = next((item for item in each if item["name"] == container), None)
     who = f'container "{container}" in pod "{name}"'
     if found is None:

@@ -38,6 +38,8 @@ from .volumes import planned_mounts, planned_volumes
 
 VERSION = 1
 RUNTIMES = ("crun", "apptainer", "singularity")
+# Fields of a pod -> what its containers share with each other, or with the node.
+_SHARED = {"shareProcessNamespace": "pids", "hostPID": "hostPids", "hostIPC": "hostIpc"}
 MAX_HOSTNAME = 63
 MAX_FQDN = 64  # of the kernel: __NEW_UTS_LEN
 # As the container runtimes have it where an image says nothing.
@@ -148,6 +150,7 @@ def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
             "serverName": AGENT_SERVER_NAME,
         },
         "runtimes": _runtimes(pod, site),
+        "runtimeRequired": _is_runtime_asked_for(pod),
         "scratch": site.scratch,
         "passEnv": list(SLURM_ENV_PASSED),
         "volumes": planned_volumes(pod, inputs.sources, inputs.allocatable),
@@ -160,6 +163,21 @@ def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
     }
 
 
+def check_ephemeral(container: Obj) -> list[str]:
+    """As `check`, for a container that is added to a running pod."""
+    findings = unsupported({"spec": {"ephemeralContainers": [container]}})
+    refused = [str(finding) for finding in findings if finding.refuses]
+    if refused:
+        raise Refusal("; ".join(refused), container=container["name"])
+    return [str(finding) for finding in findings]
+
+
+def make_ephemeral(pod: Obj, container: Obj, site: Site, inputs: Inputs) -> Obj:
+    """The part of a plan that describes a container which is added to a running pod."""
+    planned = _container(pod, container, inputs, site)
+    return {**planned, "target": container.get("targetContainerName") or ""}
+
+
 def _runtimes(pod: Obj, site: Site) -> list[str]:
     """In order of preference; a word that is none would be as if the node had no runtime."""
     asked = annotations_of(pod).get(RUNTIME_ANNOTATION, "")
@@ -168,6 +186,11 @@ def _runtimes(pod: Obj, site: Site) -> list[str]:
         expected = f"expected one of {', '.join(known)}, {HOST_IMAGE}"
         raise Refusal(f"{RUNTIME_ANNOTATION}: {expected}, found {asked!r}")
     return [asked] if asked in known else list(site.runtimes)
+
+
+def _is_runtime_asked_for(pod: Obj) -> bool:
+    """Whether this runtime, and no other, is to be used."""
+    return annotations_of(pod).get(RUNTIME_ANNOTATION, HOST_IMAGE) != HOST_IMAGE
 
 
 def _launched(container: Obj, inputs: Inputs) -> Obj:
@@ -188,6 +211,7 @@ def _pod(pod: Obj, domain: str) -> Obj:
         "terminationGracePeriodSeconds": 30 if grace is None else int(grace),
         "activeDeadlineSeconds": spec.get("activeDeadlineSeconds"),
         "hostAliases": spec.get("hostAliases") or [],
+        "shared": [word for name, word in _SHARED.items() if spec.get(name)],
     }
 
 

@@ -27,6 +27,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False)
+class Added:
+    """An ephemeral container on its way to the agent."""
+
+    plan: Obj | None = None  # once it is ready
+    told: AgentConnection | None = None  # over which connection
+    is_preparing: bool = False
+    trouble: Trouble | None = None
+    failures: int = 0
+    retry_at: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
 class PodState:
     """One pod, by its uid: a name may come again while the last of its name is still ending."""
 
@@ -58,7 +70,9 @@ class PodState:
     queued_told: str = ""
     warned: bool = False
     asked_to_end: int | None = None  # the grace that was last passed on
+    waits_for: str = ""  # the engine's silence that keeps a deleted pod, as it was told
     cancelled_at: float = 0.0
+    added: dict[str, Added] = field(default_factory=dict)  # ephemeral containers, by name
     connection: AgentConnection | None = None
 
     def observed(self, engine_error: str) -> Observed:
@@ -74,6 +88,7 @@ class PodState:
             engine_error=engine_error,
             output=self.folder.output() if needs_output else "",
             pod_ip=self.pod_ip,
+            troubles={name: a.trouble for name, a in self.added.items() if a.trouble is not None},
         )
 
     def apply(self, record: Record) -> bool:

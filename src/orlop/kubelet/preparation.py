@@ -27,7 +27,15 @@ from .folder import agent_token, planned_of
 from .network_plan import has_own_network
 from .network_view import NetworkView
 from .nodes import Nodes
-from .plan import Inputs, Site, check, make_plan, runs_on_host
+from .plan import (
+    Inputs,
+    Site,
+    check,
+    check_ephemeral,
+    make_ephemeral,
+    make_plan,
+    runs_on_host,
+)
 from .pods import PodState
 from .refusal import mount_refusal
 from .source_reader import SourceReader
@@ -100,6 +108,21 @@ class Preparation:
         if self.site.network is None or not has_own_network(pod):
             return ""
         return self.addresses.allocate(state.uid)
+
+    async def ephemeral(self, pod: Obj, state: PodState, container: Obj) -> Obj:
+        """The plan of a container that is added to a running pod."""
+        wishes = check_ephemeral(container)
+        if wishes:
+            words = f"container {container['name']} runs without: " + "; ".join(wishes)
+            self.events.tell(pod, "Warning", "Unsupported", words)
+        secrets = await self._pull_secrets(pod)
+        image = await self._image(pod, container, secrets)
+        sources = await self._sources(pod)
+        name = container["image"]
+        allocatable = self.nodes.allocatable(pod["spec"]["nodeName"])
+        accounts = {name: _accounts(image)}
+        inputs = Inputs({name: image}, allocatable, sources, accounts, pod_ip=state.pod_ip)
+        return make_ephemeral(pod, container, self.site, inputs)
 
     def _warn(self, pod: Obj, state: PodState, wishes: list[str]) -> None:
         if wishes and not state.warned:

@@ -211,7 +211,7 @@ class KubeletServer:
         pod, state = self._pod(request)
         name = request.match_info["container"]
         status = self._status(pod, state)
-        lists = ("containerStatuses", "initContainerStatuses")
+        lists = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
         each = [item for key in lists for item in status.get(key) or []]
         if not any(c["name"] == name and "running" in (c.get("state") or {}) for c in each):
             # As pkg/kubelet/kubelet.go: GetExec.

@@ -86,7 +86,8 @@ def _tokens(spec: Obj) -> Iterator[TokenWish]:
 
 
 def _names(spec: Obj) -> Iterator[tuple[str, str]]:
-    for container in [*spec["containers"], *(spec.get("initContainers") or [])]:
+    groups = ("containers", "initContainers", "ephemeralContainers")
+    for container in [each for group in groups for each in spec.get(group) or []]:
         for source in container.get("envFrom") or []:
             yield from _named(source, "configMapRef", "secretRef")
         for variable in container.get("env") or []:

@@ -22,6 +22,7 @@ from .container_status import (
     Scene,
     Waiting,
     container_statuses,
+    ephemeral_container_statuses,
     init_container_statuses,
 )
 from .endings import Ending, ending_of, is_requeued
@@ -40,6 +41,7 @@ MANAGED = (
     "podIPs",
     "initContainerStatuses",
     "containerStatuses",
+    "ephemeralContainerStatuses",
 )
 NOTHING = Waiting("")
 
@@ -67,6 +69,7 @@ class Observed:
     engine_error: str = ""  # why the engine does not answer; empty while it does
     output: str = ""  # the last lines of what the job itself printed
     pod_ip: str = ""  # the address that its plan gives it; empty: its node's
+    troubles: Mapping[str, Trouble] = field(default_factory=dict)  # of ephemeral containers
 
     @property
     def is_requeued(self) -> bool:
@@ -119,6 +122,9 @@ def pod_status(pod: Obj, observed: Observed, now: float) -> Obj:
         status["containerStatuses"] = mains
         if inits:
             status["initContainerStatuses"] = inits
+        ephemeral = ephemeral_container_statuses(scene, _troubles(observed))
+        if ephemeral:
+            status["ephemeralContainerStatuses"] = ephemeral
     return status
 
 
@@ -151,6 +157,10 @@ def _waiting(observed: Observed) -> Waiting:
     if observed.is_requeued and observed.job is not None:
         return Waiting("Requeued", observed.job.message)
     return NOTHING
+
+
+def _troubles(observed: Observed) -> dict[str, Waiting]:
+    return {name: Waiting(t.reason, t.message, name) for name, t in observed.troubles.items()}
 
 
 def _phase(observed: Observed, ending: Ending | None, mains: list[Obj]) -> str:
@@ -220,9 +230,10 @@ def _of_engine(pod: Obj, observed: Observed, ending: Ending | None) -> list[Obj]
     if allocated is not None:
         wanted.append(allocated)
     if observed.engine_error and ending is None:
-        wanted.append(
-            condition(ENGINE_REACHABLE, False, "EngineUnavailable", observed.engine_error)
-        )
+        words = observed.engine_error
+        if is_deleting(pod):
+            words = f"the pod goes when the engine answers again: {words}"
+        wanted.append(condition(ENGINE_REACHABLE, False, "EngineUnavailable", words))
     if ending is not None and ending.disruption:
         wanted.append(condition("DisruptionTarget", True, ending.disruption, ending.message))
     return wanted

@@ -14,7 +14,8 @@ from ..client.api import Api
 from ..client.clock import Clock
 from ..engine import JobState
 from ..log import logger
-from ..wellknown import JOB_ID, NODE_LIST
+from ..wellknown import ENGINE_REACHABLE, JOB_ID, NODE_LIST
+from .conditions import condition, merged_conditions
 from .events import Events
 from .health import EngineHealth
 from .pods import PodState
@@ -56,6 +57,23 @@ class StatusWriter:
             return state.written
         log.warning("status not written", pod=str(state.key), tries=_TRIES)
         return None
+
+    async def say_waiting(self, pod: Obj, state: PodState, error: str) -> None:
+        """On a pod that is to go, over or not: the engine does not answer, so it stays."""
+        words = f"the pod goes when the engine answers again: {error}"
+        self._events.tell(pod, "Warning", "FailedKillPod", f"error killing pod: {words}")
+        current = await self._newest(state)
+        if current is None:
+            return
+        unreachable = condition(ENGINE_REACHABLE, False, "EngineUnavailable", words)
+        kept = [ENGINE_REACHABLE]
+        conditions = merged_conditions(current, [unreachable], kept, self._clock.now())
+        metadata = {key: meta(current)[key] for key in ("uid", "resourceVersion")}
+        patch = {"metadata": metadata, "status": {"conditions": conditions}}
+        try:
+            await self._api.patch(POD, state.key, patch, subresource="status")
+        except (errors.Conflict, errors.NotFound):
+            state.waits_for = ""  # changed meanwhile: it is looked at again
 
     def _patch(self, pod: Obj, state: PodState) -> Obj:
         """Empty where there is nothing to write."""

@@ -193,21 +193,19 @@ _SPEC: Table = {
     "hostUsers": _warn("pods always have a user namespace of their own", lambda v: v is True),
     "containers": Nested(_CONTAINER),
     "initContainers": Nested(_CONTAINER),
-    "ephemeralContainers": _warn("ephemeral containers are not started yet"),
+    "ephemeralContainers": Nested({**_CONTAINER, "targetContainerName": MET}),
     "volumes": Nested(_VOLUME),
     "securityContext": Nested(_POD_SECURITY),
     "dnsPolicy": _warn(
         "names are resolved as on the node", _is_other_than("", "ClusterFirst", "Default", None)
     ),
     "dnsConfig": _warn("names are resolved as on the node"),
-    "hostPID": _refuse("a pod cannot share the process numbers of its node"),
-    "hostIPC": _refuse("a pod cannot share the interprocess communication of its node"),
+    **_all_met("hostPID", "hostIPC", "shareProcessNamespace"),
     "os": _refuse("nodes are Linux", lambda os: os.get("name") != "linux"),
     "resourceClaims": _RESOURCES["claims"],
     "resources": _warn("limits of a pod as a whole are not enforced; those of containers are"),
     "runtimeClassName": _warn("not applied; orlop.dev/runtime chooses the runtime"),
     "schedulingGroup": _warn("pods are not started as a group yet"),
-    "shareProcessNamespace": _refuse("containers of a pod cannot share process numbers yet"),
     "subdomain": _warn("names of pods are not resolved yet"),
 }
 

@@ -71,10 +71,12 @@ class Termination:
     async def delete(self, pod: Obj, state: PodState) -> None:
         """End a pod that is being deleted, and remove its object when nothing of it runs."""
         if not await self._is_settled(state):
+            await self._say_waiting(pod, state)
             return
         if not state.has_ended:
             await self._guarded(state, self._ask(pod, state))
             await self._writer.write(pod, state)
+            await self._say_waiting(pod, state)
             self._later.ask_engine()
             return
         if state.job_id is not None:
@@ -86,6 +88,8 @@ class Termination:
         if not state.has_ended:
             if state.is_requeued or self._outlives(state):
                 await self._guarded(state, self._cancel(state))
+            if is_deleting(pod):
+                await self._say_waiting(pod, state)
             self._later.ask_engine()
         elif is_deleting(pod):
             await self._remove_object(state)
@@ -112,6 +116,15 @@ class Termination:
         self._forget(state)
 
     # Parts
+
+    async def _say_waiting(self, pod: Obj, state: PodState) -> None:
+        """That the pod cannot go yet, because nobody can tell whether its job has ended."""
+        error = self._health.error
+        if error and state.waits_for != error:
+            state.waits_for = error
+            await self._writer.say_waiting(pod, state, error)
+        elif not error:
+            state.waits_for = ""
 
     async def _is_settled(self, state: PodState) -> bool:
         """Whether it is known which job the pod has, if any; else we come back."""

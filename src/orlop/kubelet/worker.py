@@ -20,6 +20,7 @@ from ..client.recorder import EventType
 from ..client.workqueue import Backoff
 from ..engine import Engine, JobState, Submission
 from ..log import logger
+from .ephemeral import EphemeralContainers
 from .events import Events
 from .folder import PodFolder
 from .health import EngineHealth
@@ -51,6 +52,7 @@ class PodWorker:
     nodes: Nodes
     preparation: Preparation
     termination: Termination
+    ephemeral: EphemeralContainers
     writer: StatusWriter
     events: Events
     health: EngineHealth
@@ -82,6 +84,7 @@ class PodWorker:
         else:
             if state.job_id is None:
                 await self._start(pod, state)
+            self.ephemeral.sync(pod, state)
             if not self._awaits_last_word(state):
                 await self._write(pod, state)  # 4
 

@@ -128,8 +128,8 @@ def site(tmp_path, monkeypatch):
     return make
 
 
-def chosen(sandbox, *runtimes):
-    plan = type("P", (), {"runtimes": list(runtimes)})
+def chosen(sandbox, *runtimes, required=False):
+    plan = type("P", (), {"runtimes": list(runtimes), "runtime_required": required})
     container = Container.__new__(Container)
     container.rootfs = "/image"
     return Kit(plan, sandbox, "/tmp").runtime_for(container).name
@@ -154,6 +154,16 @@ def test_without_user_namespaces_only_a_setuid_runtime_can_help(site):
     site("crun", "apptainer")
     denied = Sandbox(1000, 1000, False, False, False, "denied")
     assert chosen(denied, "crun", "apptainer") == "apptainer"
+
+
+def test_a_runtime_that_was_asked_for_is_not_replaced_by_another(site):
+    site("apptainer")
+    assert chosen(RANGE, "apptainer", required=True) == "apptainer"
+    with pytest.raises(OSError, match="asks for crun, which this node does not have"):
+        chosen(RANGE, "crun", required=True)
+    denied = Sandbox(1000, 1000, False, False, False, "user namespaces are denied")
+    with pytest.raises(OSError, match="which cannot run here: user namespaces are denied"):
+        chosen(denied, "crun", required=True)
 
 
 def test_a_runtime_may_be_named_by_its_path(site):

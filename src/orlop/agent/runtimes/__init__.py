@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from ...wellknown import RUNTIME_ANNOTATION
 from ..lean import value
 from ..plan import Container, Plan
 from ..sandbox import Sandbox
@@ -33,6 +34,13 @@ class Box:
     binds: list[Bind]  # parents before what is below them
     env: list[tuple[str, str]]
     sandbox: Sandbox
+    shares_pids: bool = False  # with the other containers, or with the node
+    joins: int = 0  # a process whose process namespace it enters; 0: none
+
+    @property
+    def has_own_pids(self) -> bool:
+        """Whether all it starts dies with its first process."""
+        return self.sandbox.has_own_pids and not self.shares_pids and not self.joins
 
     @property
     def id(self) -> str:
@@ -112,15 +120,24 @@ class Kit:
         self._plan, self._sandbox, self._folder = plan, sandbox, folder
         self._chosen: Runtime | None = None
 
-    def runtime_for(self, container: Container) -> Runtime:
-        if not container.rootfs:
+    def runtime_for(self, container: Container, joins: int = 0) -> Runtime:
+        """Apptainer cannot enter a namespace that is there, so we do that ourselves."""
+        if not container.rootfs or (joins and self._sandbox.is_isolated and self._is_apptainer()):
             from .native import Native
 
             return Native()
+        return self._choose()
+
+    def _is_apptainer(self) -> bool:
+        return self._choose().name in SETUID
+
+    def _choose(self) -> Runtime:
         if self._chosen is None:
             names = self._plan.runtimes
             if not self._sandbox.is_isolated:
                 names = [name for name in names if os.path.basename(name) in SETUID]
+            if self._plan.runtime_required and not find(names):
+                raise OSError(_missing(self._plan.runtimes, self._sandbox))
             self._chosen = choose(names, self._folder)
         return self._chosen
 
@@ -128,5 +145,16 @@ class Kit:
         """What runs the images of this pod, for people; `host` if none has an image."""
         for container in self._plan.containers:
             if container.rootfs:
-                return self.runtime_for(container).version()
+                try:
+                    return self.runtime_for(container).version()
+                except OSError:
+                    return ""  # asked for, and not there: the containers will say so
         return "host"
+
+
+def _missing(asked: Sequence[str], sandbox: Sandbox) -> str:
+    wanted = " or ".join(asked)
+    if not sandbox.is_isolated:
+        return f"{RUNTIME_ANNOTATION} asks for {wanted}, which cannot run here: {sandbox.problem}"
+    remedy = "leave the annotation out, or choose nodes that have it"
+    return f"{RUNTIME_ANNOTATION} asks for {wanted}, which this node does not have; {remedy}"

@@ -90,9 +90,11 @@ def explain(box: Box, report: bytes) -> str:
 
 def _options(box: Box) -> list[str]:
     """Inside the sandbox: the root is a writable overlay of ours, and we are root."""
-    options = ["--contain", "--cleanenv", "--pid", "--no-init", "--no-umask", "--no-home"]
+    options = ["--contain", "--cleanenv", "--no-init", "--no-umask", "--no-home"]
+    options += [] if box.shares_pids else ["--pid"]
     options += ["--pwd", "/", "--no-mount", f"{NO_MOUNTS},dev,devpts,sys", "--writable"]
-    binds = [Bind(devices.make(os.path.join(box.folder, "dev")), "/dev"), *box.binds]
+    made = devices.make(os.path.join(box.folder, "dev"), has_own_ipc=box.sandbox.has_own_ipc)
+    binds = [Bind(made, "/dev"), *box.binds]
     make_points(box.root, binds, box.container.cwd)
     return options + [word for bind in binds for word in ("--mount", _mount(bind))]
 
@@ -114,7 +116,8 @@ def _root(box: Box) -> str:
 
 def _options_outside(box: Box, hidden: str) -> list[str]:
     """Without a sandbox: apptainer makes the places to mount on, except in its own /dev."""
-    options = ["--contain", "--cleanenv", "--pid", "--no-init", "--no-umask", "--no-home"]
+    options = ["--contain", "--cleanenv", "--no-init", "--no-umask", "--no-home"]
+    options += [] if box.shares_pids else ["--pid"]
     options += ["--pwd", "/", "--no-mount", NO_MOUNTS]
     if not box.container.read_only_root:
         options.append("--writable-tmpfs")

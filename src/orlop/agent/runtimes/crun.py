@@ -113,9 +113,11 @@ def _capabilities(user: User) -> dict[str, list[str]]:
 
 
 def _linux(user: User, box: Box, is_nested: bool) -> dict[str, Any]:
-    namespaces = [{"type": "mount"}]
-    if box.sandbox.has_own_pids:
+    namespaces: list[dict[str, str]] = [{"type": "mount"}]
+    if box.has_own_pids:
         namespaces.append({"type": "pid"})
+    elif box.joins and box.sandbox.has_own_pids:
+        namespaces.append({"type": "pid", "path": f"/proc/{box.joins}/ns/pid"})
     linux: dict[str, Any] = {
         "namespaces": namespaces,
         "maskedPaths": MASKED,
@@ -139,7 +141,9 @@ def _mounts(box: Box, is_nested: bool) -> list[dict[str, Any]]:
         _mount("/dev", "tmpfs", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
         _mount("/dev/pts", "devpts", "devpts", pts),
     ]
-    if not is_nested:  # belongs to the ipc namespace, which is the pod's
+    if (
+        not is_nested and box.sandbox.has_own_ipc
+    ):  # belongs to the ipc namespace, which is the pod's
         mounts.append(_mount("/dev/mqueue", "mqueue", "mqueue", quiet))
     for bind in box.binds:
         access = "ro" if bind.read_only else "rw"

@@ -55,7 +55,7 @@ def _launch(box: Box, pid_file: str, error_file: str) -> None:
     Runs in a child of the agent, which adopts the process when this one ends.
     """
     if box.sandbox.is_isolated:
-        syscalls.unshare(syscalls.CLONE_NEWPID if box.sandbox.has_own_pids else 0)
+        _choose_pids(box)
     elif box.root or _needed_mounts(box):
         what = "an image" if box.root else "volumes"
         _leave(error_file, f"{what} cannot be had without a runtime: {box.sandbox.problem}")
@@ -72,6 +72,14 @@ def _launch(box: Box, pid_file: str, error_file: str) -> None:
         file.write(str(pid))
     os.rename(pid_file + ".new", pid_file)
     os._exit(0)
+
+
+def _choose_pids(box: Box) -> None:
+    """The process namespace of the children to come: one of their own, another's, or ours."""
+    if box.has_own_pids:
+        syscalls.unshare(syscalls.CLONE_NEWPID)
+    elif box.joins and box.sandbox.has_own_pids:
+        syscalls.setns(os.open(f"/proc/{box.joins}/ns/pid", os.O_RDONLY | os.O_CLOEXEC))
 
 
 def _needed_mounts(box: Box) -> bool:
@@ -128,7 +136,8 @@ def _enter_root(box: Box) -> None:
         root = mirror_root(os.path.join(box.folder, "root"), box.binds)
     binds = list(box.binds)
     if box.root:
-        binds.insert(0, Bind(devices.make(os.path.join(box.folder, "dev")), "/dev"))
+        made = devices.make(os.path.join(box.folder, "dev"), has_own_ipc=box.sandbox.has_own_ipc)
+        binds.insert(0, Bind(made, "/dev"))
         make_points(root, binds, box.container.cwd)
     if box.container.read_only_root:
         syscalls.bind(root, root)

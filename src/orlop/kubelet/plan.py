@@ -174,7 +174,7 @@ def check_ephemeral(container: Obj) -> list[str]:
 
 def make_ephemeral(pod: Obj, container: Obj, site: Site, inputs: Inputs) -> Obj:
     """The part of a plan that describes a container which is added to a running pod."""
-    planned = _container(pod, container, inputs, site)
+    planned = _container(with_addresses(pod, inputs.pod_ip), container, inputs, site)
     return {**planned, "target": container.get("targetContainerName") or ""}
 
 

@@ -117,11 +117,16 @@ class Preparation:
             self.events.tell(pod, "Warning", "Unsupported", words)
         secrets = await self._pull_secrets(pod)
         image = await self._image(pod, container, secrets)
-        sources = await self._sources(pod)
+        sources = await SourceReader(self.api).sources(pod)
         name = container["image"]
-        allocatable = self.nodes.allocatable(pod["spec"]["nodeName"])
-        accounts = {name: _accounts(image)}
-        inputs = Inputs({name: image}, allocatable, sources, accounts, pod_ip=state.pod_ip)
+        inputs = Inputs(
+            {name: image},
+            self.nodes.allocatable(pod["spec"]["nodeName"]),
+            sources,
+            {name: _accounts(image)},
+            pod_ip=state.pod_ip,
+            services=self.view.services_for(pod),
+        )
         return make_ephemeral(pod, container, self.site, inputs)
 
     def _warn(self, pod: Obj, state: PodState, wishes: list[str]) -> None:

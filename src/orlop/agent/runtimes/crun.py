@@ -141,9 +141,8 @@ def _mounts(box: Box, is_nested: bool) -> list[dict[str, Any]]:
         _mount("/dev", "tmpfs", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
         _mount("/dev/pts", "devpts", "devpts", pts),
     ]
-    if (
-        not is_nested and box.sandbox.has_own_ipc
-    ):  # belongs to the ipc namespace, which is the pod's
+    # Belongs to the ipc namespace: of the pod's alone may one be mounted.
+    if not is_nested and box.sandbox.has_own_ipc:
         mounts.append(_mount("/dev/mqueue", "mqueue", "mqueue", quiet))
     for bind in box.binds:
         access = "ro" if bind.read_only else "rw"

@@ -9,6 +9,7 @@ import pytest
 from orlop.kubelet.environment import (
     api_variables,
     container_variables,
+    planned_env_files,
     service_variables,
     with_image,
 )
@@ -214,3 +215,15 @@ def test_a_service_is_told_as_upstream_does():
 @pytest.mark.parametrize("spec", [{"clusterIP": "None"}, {"type": "ExternalName"}])
 def test_a_service_without_an_address_is_not_told(spec):
     assert service_variables([{"metadata": {"name": "a"}, "spec": spec}]) == {}
+
+
+def test_variables_from_files_are_left_to_the_node():
+    source = {"volumeName": "v", "path": "env", "key": "A"}
+    container = a_container(env=[{"name": "X", "valueFrom": {"fileKeyRef": source}}])
+    pod = a_pod(container, volumes=[{"name": "v", "emptyDir": {}}])
+    assert planned_env_files(pod, container) == [
+        {"name": "X", "volume": "v", "path": "env", "key": "A", "optional": False}
+    ]
+    pod["spec"]["volumes"] = [{"name": "v", "hostPath": {"path": "/etc"}}]
+    with pytest.raises(Refusal, match="not an emptyDir"):
+        planned_env_files(pod, container)

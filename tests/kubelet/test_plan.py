@@ -94,6 +94,7 @@ def test_the_whole_of_a_plain_container():
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",
         "stopSignal": "",
+        "envFiles": [],
         "fromImage": {"env": {"PATH": DEFAULT_PATH}, "entrypoint": [], "cmd": ["sh"]},
     }
 

@@ -82,6 +82,8 @@ class Container:
             self.ephemeral,
         )
 
+    env_files: list[dict[str, Any]] | None = None  # variables from files of the pod's own
+
 
 @value
 class Pod:
@@ -180,6 +182,7 @@ def _container(raw: dict[str, Any], init: bool) -> Container:
         rootfs=raw.get("rootfs") or "",
         argv=raw["argv"],
         env=[(name, value) for name, value in raw.get("env") or []],
+        env_files=raw.get("envFiles") or [],
         cwd=raw.get("cwd") or "/",
         user=_user(raw.get("user")),
         read_only_root=bool(raw.get("readOnlyRoot")),

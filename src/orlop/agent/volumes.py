@@ -115,8 +115,7 @@ class Volumes:
         with open(MOUNTINFO, errors="surrogateescape") as file:
             path = mounted(server, export, file.read())
         if not path:
-            node = os.uname().nodename
-            words = f"{server}:{export} is not mounted on {node}, and only root could mount it; "
+            words = f"{server}:{export} is not mounted on {_node()}, and only root could mount it; "
             remedy = "ask the site to, or use a hostPath that the nodes do mount"
             raise VolumeError(_failed(volume["name"], words + remedy))
         return path
@@ -166,6 +165,11 @@ class Volumes:
             os.close(fd)
 
 
+def _node() -> str:
+    """This node's name; in the sandbox the host's is the pod's own."""
+    return os.environ.get("SLURMD_NODENAME") or "this node"
+
+
 def _failed(name: str, why: str) -> str:
     return f'MountVolume.SetUp failed for volume "{name}" : {why}'
 
@@ -181,7 +185,7 @@ def _host_path(_: Volumes, volume: dict[str, Any]) -> str:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o644))
         kind = "File"
     elif not kind and not os.path.exists(path):
-        raise VolumeError(_failed(name, f"hostPath {path} does not exist on {os.uname().nodename}"))
+        raise VolumeError(_failed(name, f"hostPath {path} does not exist on {_node()}"))
     if kind:
         words, is_kind = _KINDS[kind]
         if not (os.path.exists(path) and is_kind(os.stat(path).st_mode)):

@@ -150,6 +150,10 @@ class Workshop:
 
     def _env(self, container: Container) -> list[tuple[str, str]]:
         env = dict(container.env)
+        if container.env_files:
+            from .envfiles import variables  # seldom asked for
+
+            env.update(variables(container.env_files, self.volumes))
         if self.network is None:
             for name, (inside, outside) in (self.plan.host_env or {}).items():
                 if env.get(name) == inside:

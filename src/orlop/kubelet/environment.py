@@ -82,6 +82,22 @@ def _word(name: str) -> str:
     return name.upper().replace("-", "_")
 
 
+def planned_env_files(pod: Obj, container: Obj) -> list[Obj]:
+    """The variables that only the node can know: from files that the pod writes itself."""
+    empty = {v["name"] for v in pod["spec"].get("volumes") or [] if v.get("emptyDir") is not None}
+    found = []
+    for variable in container.get("env") or []:
+        source = (variable.get("valueFrom") or {}).get("fileKeyRef")
+        if not source:
+            continue
+        if source["volumeName"] not in empty:
+            raise Refusal(f'fileKeyRef: volume "{source["volumeName"]}" is not an emptyDir')
+        reference = {"name": variable["name"], "volume": source["volumeName"]}
+        rest = {"path": source["path"], "key": source["key"]}
+        found.append({**reference, **rest, "optional": bool(source.get("optional"))})
+    return found
+
+
 def with_image(image: Mapping[str, str], variables: Mapping[str, str]) -> list[list[str]]:
     """The final list: the image's variables where the pod does not set them itself."""
     return [[name, value] for name, value in {**image, **variables}.items()]
@@ -111,7 +127,9 @@ def _all_of(source: Obj, sources: Sources) -> dict[str, str]:
 def _value_from(
     pod: Obj, container: Obj, source: Obj, sources: Sources, allocatable: Allocatable
 ) -> str | None:
-    """The value of a `valueFrom`; None where it is optional and absent."""
+    """The value of a `valueFrom`; None where it is optional and absent, or in a file."""
+    if source.get("fileKeyRef"):
+        return None
     if source.get("fieldRef"):
         return field_value(pod, source["fieldRef"]["fieldPath"])
     if source.get("resourceFieldRef"):

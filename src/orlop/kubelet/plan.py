@@ -24,6 +24,7 @@ from .downward import Allocatable, with_addresses
 from .environment import (
     api_variables,
     container_variables,
+    planned_env_files,
     service_variables,
     with_image,
 )
@@ -271,6 +272,7 @@ def _planned(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
         "rootfs": None if image.rootfs is None else str(image.rootfs),
         "argv": argv_of(container, image, variables),
         "env": with_image(_image_env(image), variables),
+        "envFiles": planned_env_files(pod, container),
         # What the variables of later runs are made from, see live_plan.
         "fromImage": {
             "env": dict(_image_env(image)),

@@ -98,7 +98,7 @@ _ENV = Nested(
         "valueFrom": Nested(
             {
                 **_all_met("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef"),
-                "fileKeyRef": _refuse("variables from files are not supported yet"),
+                **_all_met("fileKeyRef"),
             }
         ),
     }

@@ -95,6 +95,7 @@ def test_ephemeral_image_and_limited_volumes(site: Site, runtime: str) -> None:
     site.apply(manifest)
     ended = site.wait_phase("many", "Succeeded", "Failed")
     lines = site.kubectl("logs", "many").splitlines()
+    assert lines, site.story("many")
     assert lines[0] == "x"
     assert lines[1].startswith("root:")
     assert lines[2] == "read-only"

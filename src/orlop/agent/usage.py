@@ -36,13 +36,15 @@ class Watch:
             self._thread.start()
 
     def _run(self) -> None:
+        took = 0.0
         while True:
+            time.sleep(max(INTERVAL, REST * took))
             began = time.monotonic()
             for volume in self._limited:
                 if bytes_in(self._places.path(volume["name"])) > volume["sizeLimit"]:
                     self._post(Terminate("evicted", 0.0, _words(volume)))
                     return
-            time.sleep(max(INTERVAL, REST * (time.monotonic() - began)))
+            took = time.monotonic() - began
 
 
 def is_watched(volume: dict[str, Any]) -> bool:

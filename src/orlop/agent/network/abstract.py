@@ -7,7 +7,6 @@ left alone.
 
 from __future__ import annotations
 
-import hashlib
 import os
 
 from . import sockets
@@ -32,6 +31,8 @@ class Abstract:
             return None
         name = raw[len(_HEAD) :]
         if len(name) > MAX_NAME - len(self._tag):
+            import hashlib  # such names are rare, and it is slow to import
+
             name = hashlib.sha256(name).hexdigest().encode()
         return _HEAD + self._tag + name
 

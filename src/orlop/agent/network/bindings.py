@@ -10,7 +10,6 @@ the same. It tells the agent of each, who tells the others.
 from __future__ import annotations
 
 import os
-import socket
 import threading
 from errno import EADDRINUSE, EADDRNOTAVAIL, EINVAL
 
@@ -23,11 +22,14 @@ from .world import World
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
     from typing import Any, Optional
 
     Key = tuple[str, bytes, int]  # protocol, address as far as it matters, port
     Tell = Callable[[dict[str, Any], list[int]], None]
+else:
+    import _socket as socket  # without the enums of `socket`, which are slow to import
 
 HIGH = 64512  # where ports below 1024 of a loopback address are, if free
 MAX_FLEETING = 1024  # ports that programs left to us to choose, kept in mind

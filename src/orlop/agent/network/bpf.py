@@ -26,6 +26,9 @@ ALLOW, NOTIFY, ERRNO = 0x7FFF0000, 0x7FC00000, 0x00050000
 ENOSYS = 38
 AF_INET, AF_INET6, AF_NETLINK = 2, 10, 16
 SOCK_DGRAM, NETLINK_ROUTE = 2, 0
+# The whole of struct sockaddr_un, as C programs give it for a path: all those that look up a
+# user ask nscd so, and shall not wait for us. Names without a path are given by their length.
+UNIX_PATH = 110
 # What lists interfaces and their addresses: SIOCGIFCONF, ADDR, BRDADDR, NETMASK.
 INTERFACE_REQUESTS = (0x8912, 0x8915, 0x8919, 0x891B)
 
@@ -122,6 +125,7 @@ def _by_number(made: _Assembler, number: dict[str, int]) -> None:
 def _by_arguments(made: _Assembler) -> None:
     made.label("address")  # every family has names of more than its own two bytes
     made.load(_argument(2))
+    made.if_equal(UNIX_PATH, "allow")
     made.if_at_least(3, "ask", "allow")
     made.label("peer")  # send() and recv() pass no address
     for high in (False, True):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import select
-import socket
 import struct
 import time
 from errno import EAGAIN, EBADF, EMSGSIZE, EOPNOTSUPP
@@ -42,6 +41,7 @@ from .world import World
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
     from typing import Any, Optional
 
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     # What was received: data, control messages, flags, and from whom.
     Received = tuple[bytes, bytes, int, bytes]
     Deliver = Callable[[Target, Received], int]
+else:
+    import _socket as socket  # without the enums of `socket`, which are slow to import
 
 MSG_PEEK, MSG_TRUNC, MSG_ERRQUEUE, MSG_FASTOPEN = 0x2, 0x20, 0x2000, 0x20000000
 MSG_WAITFORONE = 0x10000
@@ -88,12 +90,14 @@ class Datagrams:
         place = _free_place(call, target)
         if place < 0:
             return None
-        with socket.socket(family, kind & 0xF, protocol) as made:
-            made.setblocking(not kind & os.O_NONBLOCK)
-            try:
-                call.give(made.fileno(), place, kind & os.O_CLOEXEC)
-            except OSError:
-                return None  # beyond its limit: it has to do with the calls that name an address
+        made = socket.socket(family, kind & 0xF, protocol)
+        made.setblocking(not kind & os.O_NONBLOCK)
+        try:
+            call.give(made.fileno(), place, kind & os.O_CLOEXEC)
+        except OSError:
+            return None  # beyond its limit: it has to do with the calls that name an address
+        finally:
+            made.close()
         return place
 
     # Sending
@@ -163,8 +167,11 @@ class Datagrams:
         if real is None:
             return None
         control = unpack_control(message.control(), self._world)
-        with _socket(os.dup(fd), real.family) as own:
+        own = _socket(os.dup(fd), real.family)
+        try:
             return own.sendmsg([message.data()], control, flags | MSG_DONTWAIT, _words(real))
+        finally:
+            own.close()
 
     def _destination(self, fd: int, to: Address) -> Optional[Address]:
         """Where a datagram really goes; None: to where it says."""
@@ -211,9 +218,10 @@ class Datagrams:
         """The address of this node that a datagram to a place leaves from."""
         found = self._sources.get(to)
         if found is None:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-                probe.connect((sockaddr.text(to), 9))
-                found = self._sources[to] = sockaddr.number(probe.getsockname()[0])
+            probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            probe.connect((sockaddr.text(to), 9))
+            found = self._sources[to] = sockaddr.number(probe.getsockname()[0])
+            probe.close()
         return found
 
     def connected(self, fd: int, to: Address, place: Place) -> None:
@@ -303,7 +311,8 @@ class Datagrams:
         return self._next(fd, family, flags & MSG_PEEK)
 
     def _next(self, fd: int, family: int, peek: int) -> Received:
-        with _socket(os.dup(fd), family) as own:
+        own = _socket(os.dup(fd), family)
+        try:
             while True:
                 got = own.recvmsg(MAX_DATA, MAX_CONTROL, peek | MSG_DONTWAIT)
                 data, control, flags, source = got
@@ -317,6 +326,8 @@ class Datagrams:
                         return data, pack_control(control, self._world), flags, shown.pack()
                 if peek:
                     own.recv(1, MSG_DONTWAIT)  # not for the program: out of its way
+        finally:
+            own.close()
 
     def _from(self, fd: int, real: Address) -> Optional[Address]:
         """Whom the program knows a sender as; None: nobody it should hear."""

@@ -7,7 +7,6 @@ kubelet is away, what is known goes on being true. It opens no socket.
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 
@@ -292,7 +291,9 @@ def _picked(found: list[tuple[str, int]]) -> list[tuple[str, int]]:
     count = len(found)
     if count == 1:
         return found[:]
-    start = int(random.random() * count)
+    from random import random  # slow to import, and not needed before a service is used
+
+    start = int(random() * count)
     taken = found[start : start + TRIES]
     if len(taken) < TRIES:
         taken += found[: min(start, TRIES - len(taken))]

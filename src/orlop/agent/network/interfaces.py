@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
-import socket
 import struct
 from errno import EADDRNOTAVAIL
 
@@ -20,7 +19,10 @@ from .world import World
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from typing import Optional
+else:
+    import _socket as socket  # without the enums of `socket`, which are slow to import
 
 CONF, ADDRESS, BROADCAST, MASK = 0x8912, 0x8915, 0x8919, 0x891B
 ENTRY = 40  # struct ifreq
@@ -99,8 +101,9 @@ def _sockaddr(ip: bytes) -> bytes:
 def _interface_of(ip: bytes) -> bytes:
     buffer = ctypes.create_string_buffer(64 * ENTRY)
     request = struct.pack("<iiQ", len(buffer), 0, ctypes.addressof(buffer))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        length = struct.unpack("<i", fcntl.ioctl(asking, CONF, request)[:4])[0]
+    asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    length = struct.unpack("<i", fcntl.ioctl(asking, CONF, request)[:4])[0]
+    asking.close()
     for at in range(0, length, ENTRY):
         entry = buffer.raw[at : at + ENTRY]
         if entry[20:24] == ip:

@@ -43,6 +43,7 @@ FAILED = b"!"
 class Heirloom:
     """What one netd leaves to the next, and the first has from the agent."""
 
+    porch: socket.socket  # where new listeners arrive
     control: socket.socket
     line: socket.socket
     address: str  # of this node, for those who would reach the pod
@@ -57,10 +58,13 @@ class Keeper:
         self._plan, self._network, self._sandbox = plan, plan.network, sandbox
         self._diagnostics = diagnostics
         self._filter = bpf.build(os.uname().machine)
+        # Each listener is sent twice: to netd, which shall not wait for us, and to us to keep.
         self._door, self._way_in = socket.socketpair(socket.AF_UNIX, PACKETS)
-        self._door.setblocking(False)
+        self._porch, self._way_to_porch = socket.socketpair(socket.AF_UNIX, PACKETS)
+        for end in (self._door, self._porch):
+            end.setblocking(False)
         self._control: Optional[socket.socket] = None
-        self._listeners: list[int] = []
+        self._listeners: dict[bytes, int] = {}  # by a number that each is given
         self._bindings: dict[tuple[str, str, int], tuple[dict[str, Any], int]] = {}
         self._watch: Watch = lambda fd, read, events: None
         self._unwatch: Callable[[int], None] = lambda fd: None
@@ -87,10 +91,11 @@ class Keeper:
                 syscalls.no_new_privileges()
             listener = notify.install(self._filter)
         except OSError as error:
-            self._way_in.send(FAILED + str(error).encode(errors="replace"))
+            self._way_in.send(FAILED + b" " * 8 + str(error).encode(errors="replace"))
             return
-        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", listener))
-        self._way_in.sendmsg([b"\0"], [rights])
+        serial = os.urandom(8)
+        send(self._way_to_porch, serial, [listener])
+        send(self._way_in, serial, [listener])
         os.close(listener)
 
     # In the supervisor
@@ -99,33 +104,22 @@ class Keeper:
         self._unwatch(fd)
         os.close(fd)
 
-    def _ending(self, listener: int) -> Callable[[], None]:
-        """What is done when its last process is gone."""
-
-        def end() -> None:
-            self._listeners.remove(listener)
-            self._forget(listener)
-
-        return end
+    def _ending(self, serial: bytes) -> Callable[[], None]:
+        """What is done when a listener's last process is gone."""
+        return lambda: self._forget(self._listeners.pop(serial))
 
     def _on_door(self) -> None:
-        words, fds = _receive(self._door)
-        if words.startswith(FAILED):
-            self.on_problem(words[len(FAILED) :].decode(errors="replace"))
+        serial, fds = receive(self._door)
+        if serial.startswith(FAILED):
+            self.on_problem(serial[len(FAILED) :].decode(errors="replace").strip())
         for fd in fds:
-            self._listeners.append(fd)
-            self._watch(fd, self._ending(fd), 0)
-            self._pass_on(fd)
-
-    def _pass_on(self, fd: int) -> None:
-        if self._control is not None:
-            rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))
-            self._control.sendmsg([b"\0"], [rights])
+            self._listeners[serial] = fd
+            self._watch(fd, self._ending(serial), 0)
 
     def _on_control(self) -> None:
         """Ports that netd has made."""
         while self._control is not None:
-            words, fds = _receive(self._control)
+            words, fds = receive(self._control)
             if not words:
                 return
             message = loads(words)
@@ -202,20 +196,19 @@ class Keeper:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        import socket as sockets
-
         from .netd import Netd
 
         address = own_addresses(self._plan.kubelet.get("endpointFile", ""))[0]
         heirloom = Heirloom(
-            sockets.socket(fileno=control.detach()),
-            sockets.socket(fileno=line.detach()),
+            self._porch,
+            control,
+            line,
             address,
             self._diagnostics,
             uids(),
             list(self._bindings.values()),
         )
-        Netd(self._network, self._plan.pod.node, heirloom).run(list(self._listeners))
+        Netd(self._network, self._plan.pod.node, heirloom).run(dict(self._listeners))
 
     def on_exit(self, pid: int) -> bool:
         """Whether the process that has ended was netd; there is another then."""
@@ -257,7 +250,13 @@ def uids() -> list[tuple[int, int]]:
     return [(outside, count) for _, outside, count in lines]
 
 
-def _receive(sock: socket.socket) -> tuple[bytes, list[int]]:
+def send(sock: socket.socket, words: bytes, fds: list[int]) -> None:
+    """A message with descriptors."""
+    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(fds)}i", *fds))
+    sock.sendmsg([words], [rights] if fds else [])
+
+
+def receive(sock: socket.socket) -> tuple[bytes, list[int]]:
     """A message and its descriptors; empty when there is none."""
     try:
         words, ancillary, _, _ = sock.recvmsg(MAX_MESSAGE, socket.CMSG_SPACE(8 * 4))

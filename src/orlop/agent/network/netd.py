@@ -9,7 +9,6 @@ go by the agent.
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import threading
 from errno import EFAULT, ENOSYS
@@ -24,8 +23,8 @@ from .bindings import Bindings
 from .connecting import Connecting
 from .datagrams import Datagrams
 from .directory import Directory
-from .dns import DnsServer
 from .identities import Identities
+from .keeper import receive, send
 from .naming import Naming
 from .notices import Notices
 from .notify import Call, Listener
@@ -46,6 +45,8 @@ if TYPE_CHECKING:
     from .keeper import Heirloom
 
     Handler = Callable[[Call, Target], Optional[int]]
+else:
+    pass  # without the enums of `socket`, which are slow to import
 
 MAX_ASIDE = 64  # threads that wait for the directory while others take their post
 IDLE = 60.0
@@ -54,7 +55,8 @@ DNS = 53
 
 class Netd:
     def __init__(self, network: dict[str, Any], node: str, heirloom: Heirloom) -> None:
-        self._control, self._line = heirloom.control, Line(heirloom.line)
+        self._porch, self._control = heirloom.porch, heirloom.control
+        self._line = Line(heirloom.line)
         self._pending = Pending()
         world = World(network, heirloom.address)
         self._directory = Directory(network, self._line.send, node)
@@ -84,24 +86,31 @@ class Netd:
         )
         self._bindings.before_conflict = self._pending.sweep
         self._handlers = self._by_number()
+        self._naming_lock = threading.Lock()
+        self._names: Optional[Address] = None
         self._posts = threading.local()
         self._aside = 0
-        self._serve_names(network, world, routes)
+        nameserver = (network.get("dns") or {}).get("nameserver")
+        if nameserver:
+            for protocol in ("tcp", "udp"):
+                key = (protocol, sockaddr.number(nameserver), DNS)
+                routes.own_services[key] = self._serve_names
+        self._network, self._world = network, world
         self._directory.located(heirloom.address, self._notices.port)
         for message, holder in heirloom.bindings:
             self._bindings.remember(message, holder)
             self._publish(message)
 
-    def _serve_names(self, network: dict[str, Any], world: World, routes: Routes) -> None:
-        """The cluster's name server is here, for this pod."""
-        nameserver = (network.get("dns") or {}).get("nameserver")
-        if not nameserver:
-            return
-        self._names = DnsServer(self._directory, network)
-        port = self._names.serve(sockaddr.text(world.loopback))
-        for protocol in ("tcp", "udp"):
-            key = (protocol, sockaddr.number(nameserver), DNS)
-            routes.own_services[key] = Address(sockaddr.AF_INET, world.loopback, port)
+    def _serve_names(self) -> Address:
+        """Where the name server of the cluster is for this pod: here, once it is asked for."""
+        with self._naming_lock:
+            if self._names is None:
+                from .dns import DnsServer
+
+                server = DnsServer(self._directory, self._network)
+                port = server.serve(sockaddr.text(self._world.loopback))
+                self._names = Address(sockaddr.AF_INET, self._world.loopback, port)
+        return self._names
 
     def _by_number(self) -> dict[int, Handler]:
         handlers: dict[str, Handler] = {
@@ -126,12 +135,13 @@ class Netd:
 
     # Threads
 
-    def run(self, listeners: list[int]) -> None:
+    def run(self, listeners: dict[bytes, int]) -> None:
         """Until the agent is gone."""
         threading.Thread(target=self._hear, name="line", daemon=True).start()
-        for fd in listeners:
+        self._serials = set(listeners)
+        for fd in listeners.values():
             self._start(Listener(fd))
-        self._pending.watch(self._control.fileno(), self._on_control)
+        self._pending.watch(self._porch.fileno(), self._on_porch)
         while True:
             self._pending.turn(IDLE)
 
@@ -182,15 +192,19 @@ class Netd:
 
     # The agent
 
-    def _on_control(self) -> None:
-        """A new listener."""
-        _, fds, _, _ = socket.recv_fds(self._control, 16, 8)
+    def _on_porch(self) -> None:
+        """A new listener, unless we have it from the netd before us."""
+        serial, fds = receive(self._porch)
         for fd in fds:
-            self._start(Listener(fd))
+            if serial in self._serials:
+                os.close(fd)
+            else:
+                self._serials.add(serial)
+                self._start(Listener(fd))
 
     def _tell(self, message: dict[str, Any], fds: list[int]) -> None:
         """The agent keeps it for whoever comes after us."""
-        socket.send_fds(self._control, [dumps(message).encode()], fds)
+        send(self._control, dumps(message).encode(), fds)
         self._publish(message)
 
     def _publish(self, message: dict[str, Any]) -> None:

@@ -8,8 +8,6 @@ address and one port of one pod only, and not for long.
 
 from __future__ import annotations
 
-import hmac
-import socket
 import struct
 import threading
 import time
@@ -20,7 +18,10 @@ from .world import World
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from typing import Optional
+else:
+    import _socket as socket  # without the enums of `socket`, which are slow to import
 
 MAGIC = b"orlop\1"
 PROTOCOLS = {"tcp": 6, "udp": 17}
@@ -61,7 +62,7 @@ class Notices:
         world = self._world
         ends = (real.ip, real.port, world.pod, own_port, *to)
         body = _BODY.pack(MAGIC, PROTOCOLS[protocol], time.time(), *ends)
-        return body + hmac.digest(world.key, body, "sha256")[:_SIGNATURE]
+        return body + _signature(world.key, body)
 
     def send(self, notice: bytes, to: tuple[str, int]) -> None:
         try:
@@ -105,8 +106,7 @@ class Notices:
         if len(raw) != LENGTH:
             return
         body, signature = raw[:-_SIGNATURE], raw[-_SIGNATURE:]
-        expected = hmac.digest(self._world.key, body, "sha256")[:_SIGNATURE]
-        if not hmac.compare_digest(signature, expected):
+        if not _is_same(signature, _signature(self._world.key, body)):
             return
         magic, protocol, when, real, real_port, pod, port, to, to_port = _BODY.unpack(body)
         if magic != MAGIC or abs(time.time() - when) > TOLERANCE or to != self._world.pod:
@@ -119,3 +119,15 @@ class Notices:
         self._known[key] = notice
         if len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
+
+
+def _signature(key: bytes, body: bytes) -> bytes:
+    import hmac  # slow to import, and not needed before somebody connects
+
+    return hmac.digest(key, body, "sha256")[:_SIGNATURE]
+
+
+def _is_same(one: bytes, other: bytes) -> bool:
+    import hmac
+
+    return hmac.compare_digest(one, other)

@@ -6,7 +6,6 @@ node's own and not what the namespace makes of a stranger's. It reads and change
 
 from __future__ import annotations
 
-import socket
 import struct
 import threading
 
@@ -14,7 +13,10 @@ from .sockaddr import AF_INET, AF_INET6, Address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from typing import Optional
+else:
+    import _socket as socket  # without the enums of `socket`, which are slow to import
 
 NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 20, 1

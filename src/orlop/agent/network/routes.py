@@ -16,7 +16,7 @@ from .world import World
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Optional
 
 
@@ -40,7 +40,8 @@ class Place:
 class Routes:
     def __init__(self, world: World, bindings: Bindings, directory: Directory) -> None:
         self._world, self._bindings, self._directory = world, bindings, directory
-        self.own_services: dict[tuple[str, bytes, int], Address] = {}  # answered by netd itself
+        # Answered by netd itself, which is asked where.
+        self.own_services: dict[tuple[str, bytes, int], Callable[[], Address]] = {}
 
     def find(self, protocol: str, to: Address) -> Optional[Iterator[Place]]:
         """The places to try, in turn; None: an address that is none of the cluster's.
@@ -80,8 +81,9 @@ class Routes:
         return Place(real, (to.ip, to.port), (node, notice) if notice else None)
 
     def _service(self, protocol: str, to: Address) -> Iterator[Place]:
-        own = self.own_services.get((protocol, to.ip, to.port))
-        if own is not None:
+        serve = self.own_services.get((protocol, to.ip, to.port))
+        if serve is not None:
+            own = serve()
             return iter([Place(Address(to.family, own.ip, own.port))])
         try:
             words = sockaddr.text(to.ip), to.port, sockaddr.text(self._world.pod)

@@ -6,14 +6,16 @@ has it mapped; an IPv6 address is its 16. Pure.
 
 from __future__ import annotations
 
-import socket
 import struct
 
 from ..lean import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from typing import Optional
+else:
+    import _socket as socket  # without the enums of `socket`, which are slow to import
 
 AF_UNIX, AF_INET, AF_INET6 = int(socket.AF_UNIX), int(socket.AF_INET), int(socket.AF_INET6)
 MAX = 128  # of struct sockaddr_storage

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import benchmarks
-from benchmarks import apiserver
+from benchmarks import apiserver, burst
 from benchmarks.__main__ import ALONE, BENCHMARKS, main
 from benchmarks.table import Samples, quantile
 
@@ -69,3 +69,12 @@ def test_the_driver_needs_nothing_but_the_standard_library():
     names = {alias.name for node in imports for alias in node.names}
     names |= {node.module or "." for node in froms}
     assert {name.partition(".")[0] for name in names} <= set(sys.stdlib_module_names)
+
+
+def test_a_burst_is_told_in_rates_beside_the_arrays():
+    rates = burst.Rates(100, {"one array": (0.1, 10.0), "pods of a Job": (0.5, 20.0)})
+    assert rates.rows() == [
+        ("one array", "1000/s", "10.0/s", "1.00"),
+        ("pods of a Job", "200/s", "5.0/s", "0.50"),
+    ]
+    assert str(rates).startswith("A burst of 100 jobs")

@@ -156,7 +156,7 @@ class Site:
     # Slurm
 
     def squeue(self, fmt: str, *args: str) -> list[str]:
-        return self.run("squeue", "-h", "-o", fmt, *args).stdout.splitlines()
+        return self.run("squeue", "--array", "-h", "-o", fmt, *args).stdout.splitlines()
 
 
 def container(image: str, script: str, **fields: Any) -> Obj:

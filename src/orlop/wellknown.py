@@ -61,6 +61,7 @@ VOLUMES_DIR = "volumes"
 CONFIG_FILE = "config.yaml"
 KUBECONFIG_FILE = "kubeconfig"
 STATE_FILE = "state.db"
+STATE_PATH = "/orlop/state.db"  # of the API server: a copy of the whole state, for backups
 ENDPOINT_FILE = "run/kubelet.json"  # where agents find the kubelet now; re-read before each dial
 PID_FILE = "run/orlop.json"  # host, pid, start time and address of the control plane
 

@@ -17,10 +17,12 @@ from ..api.kinds import Kind
 from ..errors import ApiError, InternalError, Unauthorized
 from ..log import logger
 from ..metrics import MEDIA_TYPE, PROCESS
+from ..wellknown import STATE_PATH
 from . import instruments, requestinfo
 from .audit import Auditor, Trail
 from .authentication import User, from_certificate
 from .authorization import Authorizer
+from .backup import send_state
 from .discovery import Discovery
 from .dispatch import Dispatcher
 from .failures import no_such_path
@@ -147,6 +149,8 @@ class Handler:
         if not info.is_resource:
             if info.path == "/metrics" and info.verb == "get":
                 return answer(PROCESS.text().encode(), MEDIA_TYPE)
+            if info.path == STATE_PATH and info.verb == "get":
+                return await send_state(request, self._registry.store)
             if info.path.strip("/") == "version" and info.verb == "get":
                 return answer(self._version)
             return self._document(request, info)

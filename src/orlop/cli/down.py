@@ -111,7 +111,7 @@ async def living(engine: Engine) -> list[Any]:
 def remove(paths: Paths) -> None:
     """Our own files, then the folder if nothing else is in it."""
     for path in paths.home.iterdir():
-        if path.name in OURS or path.name.startswith("state."):
+        if path.name in OURS or path.name.startswith(("state.", "before-restore-")):
             shutil.rmtree(path, onerror=make_writable) if path.is_dir() else path.unlink()
     left = sorted(path.name for path in paths.home.iterdir())
     if left:

@@ -29,6 +29,8 @@ COMMANDS = {
     "status": Entry("status", "Show the control plane, the engine, nodes and pods."),
     "kubeconfig": Entry("kubeconfig", "Print the path of the kubeconfig, or the file itself."),
     "doctor": Entry("doctor", "Say what this site lacks, each finding with its remedy."),
+    "backup": Entry("backup", "Write the cluster's state and keys into a file."),
+    "restore": Entry("restore", "Bring back what a backup holds."),
     "down": Entry("down", "Stop the control plane; pods run on."),
     "serve": Entry("serve"),
 }

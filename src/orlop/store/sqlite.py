@@ -124,6 +124,35 @@ class Database:
         floor = (compaction.bucket, compaction.floor)
         self._db.execute("INSERT OR REPLACE INTO floors VALUES(?,?)", floor)
 
+    def copy_to(self, path: Path) -> None:
+        """A consistent copy of everything committed so far, as a database of its own."""
+        _make_private(path)
+        copy = sqlite3.connect(path, isolation_level=None)
+        try:
+            self._db.backup(copy)
+        finally:
+            copy.close()
+
+    def begin_anew(self, leap: int) -> int:
+        """Forget all history and move the revision on by `leap`: the newest revision.
+
+        For a copy that is put in the place of a later state: what clients saw of that state must
+        not be taken for something that will come.
+        """
+        db = self._db
+        newest: int = db.execute("SELECT coalesce(max(revision), 0) FROM revisions").fetchone()[0]
+        floor = max([newest, *self.floors().values()]) + leap
+        db.execute("BEGIN IMMEDIATE")
+        db.execute(
+            "DELETE FROM revisions WHERE deleted OR revision NOT IN "
+            "(SELECT max(revision) FROM revisions GROUP BY bucket, namespace, name)"
+        )
+        db.execute("DELETE FROM floors")
+        db.execute("INSERT INTO floors SELECT DISTINCT bucket, ? FROM revisions", (floor,))
+        db.execute("INSERT OR REPLACE INTO floors VALUES('', ?)", (floor,))
+        db.execute("COMMIT")
+        return floor
+
     def close(self) -> None:
         self._db.close()
 

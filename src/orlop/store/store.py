@@ -23,7 +23,7 @@ from .index import Terms
 from .record import ADDED, DELETED, MODIFIED, Event, Record, record_of
 from .sqlite import Compaction, Database
 from .watch import Expired, Watch
-from .writer import Write, Writer
+from .writer import Copy, Write, Writer
 
 log = logger(__name__)
 
@@ -93,7 +93,7 @@ class Store:
             bucket = self._bucket(intern(row.bucket))
             key = Key(intern(row.namespace), row.name)
             record = Record(row.revision, key, row.data)
-            self._allotted = row.revision
+            self._allotted = max(self._allotted, row.revision)
             if row.revision <= bucket.history.floor:
                 bucket.put(record)
                 continue
@@ -220,6 +220,17 @@ class Store:
         if self._newest_write is not None and not self._newest_write.done():
             await asyncio.wait([self._newest_write])
 
+    async def backup(self, path: Path) -> None:
+        """A consistent copy of all that is durable, at `path`; reading and writing go on."""
+        if self._writer is None:
+            raise Unavailable("the store is closed: the control plane is shutting down")
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._writer.submit(Copy(path, done))
+        try:
+            await done
+        except (sqlite3.Error, OSError) as error:
+            raise Unavailable(f"{self.path} cannot be copied to {path}: {error}") from error
+
     async def _expect(self, bucket: str, key: Key, expected: int) -> Record:
         previous = self.newest(bucket, key)
         if previous is None or previous.revision != expected:
@@ -268,7 +279,10 @@ class Store:
 
     def _fail(self, writes: Sequence[Write], error: sqlite3.Error) -> None:
         log.error("cannot write state", path=self._database.path, error=error)
-        message = f"{self._database.path} cannot be written: {error}; nothing was changed"
+        message = (
+            f"{self._database.path} cannot be written: {error}; nothing was changed. "
+            "Free space or quota there; what is kept can still be read"
+        )
         if writes[0].generation == self._generation:  # the first to fail, not one built upon it
             self._generation += 1
             self._pending.clear()

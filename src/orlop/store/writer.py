@@ -11,8 +11,10 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from queue import Empty, SimpleQueue
 
+from ..errors import Error
 from .record import DELETED, Event
 from .sqlite import Compaction, Database, Row
 
@@ -29,8 +31,17 @@ class Write:
     done: asyncio.Future[None]
 
 
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy of the database as it is after all that was submitted before."""
+
+    path: Path
+    done: asyncio.Future[None]
+
+
 Outcome = Callable[[Sequence[Write], "sqlite3.Error | None"], None]
-_Item = Write | Compaction | None
+_Work = Write | Compaction | Copy
+_Item = _Work | None
 
 
 class Writer:
@@ -45,7 +56,7 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, item: Write | Compaction) -> None:
+    def submit(self, item: _Work) -> None:
         self._queue.put(item)
 
     async def close(self) -> None:
@@ -60,10 +71,13 @@ class Writer:
             writes = [item for item in batch if isinstance(item, Write)]
             compactions = [item for item in batch if isinstance(item, Compaction)]
             self._commit(writes, compactions)
+            for item in batch:
+                if isinstance(item, Copy):
+                    self._copy(item)
 
-    def _gather(self) -> tuple[list[Write | Compaction], bool]:
+    def _gather(self) -> tuple[list[_Work], bool]:
         """At least one item, and all others that are there already."""
-        batch: list[Write | Compaction] = []
+        batch: list[_Work] = []
         item = self._queue.get()
         while item is not None:
             batch.append(item)
@@ -92,9 +106,27 @@ class Writer:
         else:
             self._report(fresh, None)
 
+    def _copy(self, copy: Copy) -> None:
+        try:
+            self._database.copy_to(copy.path)
+        except (sqlite3.Error, OSError, Error) as error:
+            self._loop.call_soon_threadsafe(_fail, copy.done, error)
+        else:
+            self._loop.call_soon_threadsafe(_succeed, copy.done)
+
     def _report(self, writes: list[Write], error: sqlite3.Error | None) -> None:
         if writes:
             self._loop.call_soon_threadsafe(self._outcome, writes, error)
+
+
+def _succeed(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
+
+
+def _fail(done: asyncio.Future[None], error: Exception) -> None:
+    if not done.done():
+        done.set_exception(error)
 
 
 def _row(write: Write) -> Row:

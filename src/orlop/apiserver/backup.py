@@ -1,0 +1,32 @@
+"""GET of the whole state as one SQLite file: what `orlop backup` asks a running control plane for.
+
+Called by the handler, for those who may read everything. The copy is of one moment, made beside the
+state while reading and writing go on, sent, and removed; nobody else ever sees it.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from aiohttp import web
+
+from ..store import Store
+
+MEDIA_TYPE = "application/vnd.sqlite3"
+_PIECE = 256 << 10
+
+
+async def send_state(request: web.BaseRequest, store: Store) -> web.StreamResponse:
+    copy = store.path.with_name(f"{store.path.name}.copy-{secrets.token_hex(4)}")
+    try:
+        await store.backup(copy)
+        response = web.StreamResponse(headers={"Content-Type": MEDIA_TYPE})
+        response.content_length = copy.stat().st_size
+        await response.prepare(request)
+        with copy.open("rb") as file:
+            while piece := file.read(_PIECE):
+                await response.write(piece)
+        await response.write_eof()
+        return response
+    finally:
+        copy.unlink(missing_ok=True)

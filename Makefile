@@ -39,7 +39,7 @@ demo: setup ## a Slurm of several nodes, Orlop on it, and the examples, with a c
 demo-down: ## remove all that the demo started
 	@$(BIN)/python -m tools.demo down
 
-bench: setup ## the API server, and pod start beside plain sbatch and srun, in tables
+bench: setup ## the API server, the controllers, and pod start beside plain sbatch and srun, in tables
 	$(BIN)/python -m benchmarks
 
 build: ## the wheel

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from tools.stage import find_stage, orlop_up
 
 BENCHMARKS = ("pod_start", "burst")
-ALONE = ("apiserver",)
+ALONE = ("apiserver", "controllers")
 
 
 def main(names: list[str]) -> int:

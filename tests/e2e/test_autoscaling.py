@@ -11,6 +11,7 @@ from tests.e2e.site import Site, eventually, pod
 
 # The line behind `sleep` keeps the shell, and what it holds, alive.
 HOLD = "x=$(head -c 40000000 /dev/zero | tr '\\0' x); grep VmRSS /proc/1/status; sleep 600; :"
+MAIN = "/api/v1/nodes/main/proxy"
 BURN = "while :; do :; done"
 
 
@@ -49,6 +50,14 @@ def test_top_agrees_with_proc(site: Site) -> None:
     nodes = {row[0]: row for row in top(site, "nodes")}
     assert nodes["main"][1] != "0m"
     assert nodes["main"][2].endswith("%")
+    summary = json.loads(site.kubectl("get", "--raw", f"{MAIN}/stats/summary"))
+    assert summary["node"]["nodeName"] == "main"
+    names = {
+        one["podRef"]["name"]: [c["name"] for c in one["containers"]] for one in summary["pods"]
+    }
+    assert sorted(names["busy"]) == ["holds", "main"]
+    page = site.kubectl("get", "--raw", f"{MAIN}/metrics/resource")
+    assert f'namespace="{site.namespace}",pod="busy"' in page
 
 
 # About a third of a core while the file is there.

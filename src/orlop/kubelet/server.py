@@ -105,10 +105,10 @@ class KubeletServer:
         return web.Response(body=PROCESS.text().encode(), headers={"Content-Type": MEDIA_TYPE})
 
     async def _usage(self, request: web.Request) -> web.StreamResponse:
-        """`?node=` asks for one of our nodes alone."""
+        """Of one of our nodes, where the API server's proxy or `?node=` names it, else of all."""
         if not _is_master(request):
             return web.Response(status=401, text="Unauthorized")
-        node = request.query.get("node", "")
+        node = request.query.get("node") or _proxied_node(request)
         usages = [one for one in await self._measurements.current() if node in ("", one.node)]
         now = time.time()
         match request.path:
@@ -323,6 +323,14 @@ class _Feed:
         if connection is None:
             return None
         return connection.open_log(self._container, self._run, offset, follow=follow)
+
+
+def _proxied_node(request: web.Request) -> str:
+    """The node in `/api/v1/nodes/<node>/proxy/...`, by which a client came; empty if by none."""
+    match request.headers.get("X-Forwarded-Uri", "").split("/"):
+        case ["", "api", "v1", "nodes", name, "proxy", *_]:
+            return name.partition(":")[0]
+    return ""
 
 
 def _is_master(request: web.Request) -> bool:

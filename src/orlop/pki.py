@@ -143,18 +143,33 @@ class Pki:
         leaf = _Leaf(user, tuple(groups), make_key=_rsa_key)
         return authority.sign(leaf, now or dt.datetime.now(dt.UTC))
 
-    def sign_request(self, pem: bytes, seconds: float, now: dt.datetime | None = None) -> bytes:
-        """The client certificate that a request (PEM) asks for; ValueError if it is none."""
+    def sign_request(
+        self, pem: bytes, seconds: float, now: dt.datetime | None = None, *, is_server: bool = False
+    ) -> bytes:
+        """The certificate that a request (PEM) asks for, a client's or a server's.
+
+        ValueError if it is no request, or a server's without names.
+        """
         authority = _read_authority(self.pair("ca"))
         if authority is None:
             raise FileNotFoundError(f"no certificate authority in {self.folder}; run `orlop up`")
         request = x509.load_pem_x509_csr(pem)
         if not request.is_signature_valid:
             raise ValueError("the request is not signed by the key it names")
-        life = dt.timedelta(seconds=seconds)
-        return authority.certify(
-            request.subject, request.public_key(), now or dt.datetime.now(dt.UTC), life
-        )
+        names = _requested_names(request) if is_server else []
+        if is_server and not names:
+            raise ValueError("a server's certificate needs at least one DNS name or IP address")
+        life, moment = dt.timedelta(seconds=seconds), now or dt.datetime.now(dt.UTC)
+        return authority.certify(request.subject, request.public_key(), moment, life, names)
+
+
+def _requested_names(request: x509.CertificateSigningRequest) -> list[str]:
+    try:
+        found = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    addresses = [str(one) for one in found.get_values_for_type(x509.IPAddress)]
+    return [*found.get_values_for_type(x509.DNSName), *addresses]
 
 
 def ensure(folder: Path, names: Sequence[str], now: dt.datetime | None = None) -> Pki:

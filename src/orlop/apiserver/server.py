@@ -143,7 +143,8 @@ class ApiServer:
 
     def client(self, user: str, groups: Sequence[str] = ()) -> InProcessApi:
         """The API for our own components; the user's name is that of the manager of its fields."""
-        return InProcessApi(self.registry, user_of(user, groups))
+        reviews = Reviews(Authorizer(self._rbac), self._rbac, self.registry.tokens)
+        return InProcessApi(self.registry, user_of(user, groups), reviews)
 
     def serve_computed(self, source: computed.Source) -> None:
         """Serve the kinds of a source, from the next request on."""

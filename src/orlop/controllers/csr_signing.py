@@ -1,14 +1,14 @@
-"""Signs the client certificates that were asked for and approved.
+"""Signs the certificates of clients and kubelets that were asked for and approved.
 
-Called by the controller manager with the key of a CertificateSigningRequest whenever it changes. Of
-all signers it is `kubernetes.io/kube-apiserver-client` alone, and it never approves anything. As
-pkg/controller/certificates/signer.
+Called by the controller manager with the key of a CertificateSigningRequest whenever it changes. It
+is the three signers of upstream that sign with the cluster's authority, and it never approves
+anything. As pkg/controller/certificates/signer.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from typing import Protocol
 
 from ..api.kinds import CERTIFICATE_SIGNING_REQUEST
 from ..api.objects import Key, Obj, condition_of, key_of, meta
@@ -17,11 +17,15 @@ from ..client.api import Api
 from ..client.clock import Clock
 from ..client.informer import Informers
 from ._shape import Controller, Result
+from .csr_signers import KUBELET_SERVING, SIGNERS, refusal
 
-SIGNER = "kubernetes.io/kube-apiserver-client"
 _LONGEST = 365 * 24 * 3600
-_ALLOWED = {"client auth", "digital signature", "key encipherment"}
-Sign = Callable[[bytes, float], bytes]  # a request (PEM) and seconds to a certificate (PEM)
+
+
+class Sign(Protocol):
+    """A request (PEM) and seconds to a certificate (PEM)."""
+
+    def __call__(self, pem: bytes, seconds: float, *, is_server: bool = False) -> bytes: ...
 
 
 class CsrSigning(Controller):
@@ -40,10 +44,12 @@ class CsrSigning(Controller):
             return Result.done()
         spec = request["spec"]
         try:
-            if problem := _refused(spec.get("usages") or []):
+            if problem := refusal(spec):
                 raise ValueError(problem)
             seconds = min(spec.get("expirationSeconds") or _LONGEST, _LONGEST)
-            certificate = self._sign(base64.b64decode(spec["request"]), seconds)
+            is_server = spec["signerName"] == KUBELET_SERVING
+            pem = base64.b64decode(spec["request"])
+            certificate = self._sign(pem, seconds, is_server=is_server)
         except ValueError as error:
             await self._fail(request, str(error))
         else:
@@ -72,16 +78,9 @@ class CsrSigning(Controller):
 
 def _awaits_signature(request: Obj) -> bool:
     return (
-        request["spec"].get("signerName") == SIGNER
+        request["spec"].get("signerName") in SIGNERS
         and condition_of(request, "Approved") is not None
         and condition_of(request, "Denied") is None
         and condition_of(request, "Failed") is None
         and not (request.get("status") or {}).get("certificate")
     )
-
-
-def _refused(usages: list[str]) -> str:
-    if "client auth" not in usages:
-        return 'usages: "client auth" is required'
-    others = sorted(set(usages) - _ALLOWED)
-    return f"usages: {', '.join(others)} cannot be had from this signer" if others else ""

@@ -22,6 +22,7 @@ from ..log import logger
 from ..settings import AutoscalingSettings
 from .clusterrole_aggregation import ClusterRoleAggregation
 from .cronjob import CronJobs
+from .csr_approval import CsrApproval
 from .csr_cleaner import CsrCleaner
 from .csr_signing import CsrSigning, Sign
 from .daemonset import DaemonSets
@@ -117,6 +118,7 @@ class ControllerManager:
                 NodeLifecycle,
                 TaintEviction,
                 LeaseGc,
+                CsrApproval,
                 CsrCleaner,
                 TokenCleaner,
                 PodGc,

@@ -9,10 +9,11 @@ import pytest
 
 from orlop.api.kinds import CONFIG_MAP, POD, SECRET
 from orlop.api.objects import Key
+from orlop.kubelet.live import _knows_itself
 from orlop.kubelet.live_plan import pieces, renewal_of
 
 from .conftest import eventually
-from .objects import a_container
+from .objects import a_container, a_pod
 
 KEY = Key("default", "settings")
 
@@ -89,6 +90,17 @@ async def test_new_labels_reach_the_downward_api(site):
     await site.api.patch(POD, Key("default", "web"), {"metadata": {"labels": {"x": "new"}}})
     told = await agent.hear("volume-files")
     assert contents(told["files"]) == {"labels": 'x="new"'}
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"), [("metadata.labels", True), ("metadata.namespace", False)]
+)
+def test_only_who_holds_its_labels_cares_for_them(path, expected):
+    items = [{"path": "x", "fieldRef": {"fieldPath": path}}]
+    in_volume = a_pod(volumes=volume(projected={"sources": [{"downwardAPI": {"items": items}}]}))
+    env = [{"name": "X", "valueFrom": {"fieldRef": {"fieldPath": path}}}]
+    in_variable = a_pod(a_container(env=env))
+    assert _knows_itself(in_volume) is _knows_itself(in_variable) is expected
 
 
 async def test_what_is_immutable_or_gone_stays_as_it_was(site):

@@ -8,7 +8,7 @@ import pytest
 
 from orlop.kubelet.refusal import Refusal
 from orlop.kubelet.sources import Sources, TokenWish
-from orlop.kubelet.volumes import planned_mounts, planned_volumes
+from orlop.kubelet.volumes import planned_mounts, planned_volumes, unmet_options
 
 from .objects import NODE, a_container, a_pod
 
@@ -268,3 +268,11 @@ def test_a_volume_that_nobody_here_can_mount_is_refused(spec, words):
     sources = Sources(volumes={"v": {"metadata": {"name": "pv"}, "spec": spec}})
     with pytest.raises(Refusal, match=words):
         planned_volumes(pod, sources, NODE)
+
+
+def test_mount_options_of_a_volume_are_not_passed_over_in_silence():
+    spec = {"nfs": {"server": "s", "path": "/"}, "mountOptions": ["hard"]}
+    sources = Sources(volumes={"v": {"metadata": {"name": "pv"}, "spec": spec}})
+    (words,) = unmet_options(sources)
+    assert "mountOptions of persistent volume pv are not applied" in words
+    assert unmet_options(SOURCES) == []

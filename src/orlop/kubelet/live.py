@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from .. import errors
@@ -29,9 +29,9 @@ from .refusal import Refusal
 from .source_reader import SourceReader
 from .sources import references
 
-_BY_SOURCE = "source"
 _RETRY = Backoff(first=1.0, longest=60.0)
 _WORKERS = 4
+_CHANGING = ("metadata.labels", "metadata.annotations")
 _FIRST_LOOK = 300.0  # seconds; no token lives so short that it must be renewed before
 _NOT_YET = 2.0  # until a pod whose sources changed while it was prepared is looked at again
 
@@ -39,7 +39,7 @@ log = logger(__name__)
 
 
 def _sources_of(pod: Obj) -> tuple[str, ...]:
-    """Index: the ConfigMaps and Secrets that a pod names."""
+    """The ConfigMaps and Secrets that a pod names: the same for as long as it lives."""
     named, namespace = references(pod), meta(pod).get("namespace")
     return (
         *(f"ConfigMap {namespace}/{name}" for name in named.config_maps),
@@ -68,7 +68,6 @@ class LiveSources:
         self._reader = SourceReader(api)
         self._pods = pods
         self._cached = cached
-        self._cached.add_index(_BY_SOURCE, _sources_of)
         self._sources: list[tuple[Informer, Handler]] = [
             (informers.metadata(kind), partial(self._source_changed, kind.kind))
             for kind in (CONFIG_MAP, SECRET)
@@ -77,6 +76,7 @@ class LiveSources:
         self._services_for, self._on_source, self._clock = services_for, on_source, clock
         self._queue: WorkQueue[str] = WorkQueue(backoff=_RETRY, clock=clock, name="live sources")
         self._has_begun = False
+        self._users: dict[str, set[str]] = {}  # source -> uids of the pods that name it
         self._agents: dict[str, int] = {}  # uid -> the revision that its agent has
         self._plans: dict[str, int] = {}  # uid -> that of its plan, where we know it
 
@@ -121,18 +121,30 @@ class LiveSources:
     def _source_changed(self, kind: str, event: WatchEvent, former: Obj | None) -> None:
         if not self._has_begun:
             return
-        for pod in self._cached.by_index(_BY_SOURCE, f"{kind} {key_of(event.object)}"):
-            self._queue.add(uid_of(pod))
-            self._on_source(uid_of(pod))
+        for uid in self._users.get(f"{kind} {key_of(event.object)}", ()):
+            self._queue.add(uid)
+            self._on_source(uid)
 
     def _pod_changed(self, event: WatchEvent, former: Obj | None) -> None:
         pod = event.object
         if event.type == "DELETED":
-            self._agents.pop(uid_of(pod), None)
-            self._plans.pop(uid_of(pod), None)
-            self._queue.forget(uid_of(pod))
-        elif former is not None and _face(pod) != _face(former) and _knows_itself(pod):
+            self._forget(pod)
+        elif former is None:
+            for source in _sources_of(pod):
+                self._users.setdefault(source, set()).add(uid_of(pod))
+        elif _face(pod) != _face(former) and _knows_itself(pod):
             self._queue.add(uid_of(pod))
+
+    def _forget(self, pod: Obj) -> None:
+        uid = uid_of(pod)
+        for source in _sources_of(pod):
+            users = self._users.get(source, set())
+            users.discard(uid)
+            if not users:
+                self._users.pop(source, None)
+        self._agents.pop(uid, None)
+        self._plans.pop(uid, None)
+        self._queue.forget(uid)
 
     # The work
 
@@ -208,18 +220,21 @@ class LiveSources:
 
 
 def _face(pod: Obj) -> tuple[Obj, Obj]:
-    return dict(labels_of(pod)), dict(annotations_of(pod))
+    return labels_of(pod), annotations_of(pod)
 
 
 def _knows_itself(pod: Obj) -> bool:
-    """Whether anything in the pod may hold its labels or annotations."""
-    spec = pod["spec"]
+    """Whether anything in the pod holds its labels or annotations."""
+    return any(path.startswith(_CHANGING) for path in _field_paths(pod["spec"]))
+
+
+def _field_paths(spec: Obj) -> Iterator[str]:
     volumes = spec.get("volumes") or []
-    parts = [
-        source for one in volumes for source in (one.get("projected") or {}).get("sources") or []
-    ]
-    if any(one.get("downwardAPI") for one in [*volumes, *parts]):
-        return True
-    containers = [*spec["containers"], *(spec.get("initContainers") or [])]
-    env = [one for container in containers for one in container.get("env") or []]
-    return any((one.get("valueFrom") or {}).get("fieldRef") for one in env)
+    projected = [one["projected"].get("sources") or [] for one in volumes if one.get("projected")]
+    for one in [*volumes, *(source for sources in projected for source in sources)]:
+        for item in (one.get("downwardAPI") or {}).get("items") or []:
+            yield (item.get("fieldRef") or {}).get("fieldPath", "")
+    for container in [*spec["containers"], *(spec.get("initContainers") or [])]:
+        for variable in container.get("env") or []:
+            source = variable.get("valueFrom") or {}
+            yield (source.get("fieldRef") or {}).get("fieldPath", "")

@@ -40,6 +40,7 @@ from .pods import PodState
 from .refusal import mount_refusal
 from .source_reader import SourceReader
 from .users import Accounts
+from .volumes import unmet_options
 
 
 class ImageStore(Protocol):
@@ -84,8 +85,9 @@ class Preparation:
         2. Claims, ConfigMaps, Secrets and tokens; then images, all at the same time.
         3. The plan, then the folder.
         """
-        self._warn(pod, state, check(pod))  # 1
+        wishes = check(pod)  # 1
         sources = await SourceReader(self.api).sources(pod)  # 2
+        self._warn(pod, state, [*wishes, *unmet_options(sources)])
         images, roots = await asyncio.gather(self._images(pod), self._image_volumes(pod))
         sources = replace(sources, image_roots=roots)
         accounts = {name: _accounts(image) for name, image in images.items()}

@@ -232,6 +232,16 @@ class _Maker:
         return list(files.values())
 
 
+def unmet_options(sources: Sources) -> list[str]:
+    """What persistent volumes ask of a mount that was made by the site, long ago."""
+    return [
+        f'spec.volumes["{name}"]: mountOptions of persistent volume {meta(found)["name"]} are not '
+        "applied: the node has mounted it already"
+        for name, found in sources.volumes.items()
+        if found["spec"].get("mountOptions")
+    ]
+
+
 def _host_path(source: Obj) -> Obj:
     return {"kind": "hostPath", "path": source["path"], "type": source.get("type") or ""}
 

@@ -220,6 +220,9 @@ def persistent_volume(obj: Obj) -> Errors:
         errors.append(required("spec", "must specify a volume type"))
     detail = "may not specify more than 1 volume type"
     errors += [forbidden(f"spec.{key}", detail) for key in sources[1:]]
+    if spec.get("mountOptions") and "hostPath" in sources:
+        detail = "may not specify mount options for this volume type"
+        errors.append(forbidden("spec.mountOptions", detail))
     affinity = (spec.get("nodeAffinity") or {}).get("required")
     if affinity is not None:
         errors += scheduling.node_selector("spec.nodeAffinity.required", affinity)

@@ -106,7 +106,7 @@ class FakeImages:
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def ensure(self, image, *, policy="IfNotPresent", pull_secrets=(), progress=None):
+    async def ensure(self, image, *, policy="", pull_secrets=(), progress=None, holder=None):
         self.asked.append((image, policy))
         if not self.gate.is_set():
             progress(1, 100)

@@ -23,7 +23,7 @@ class Images:
         self.config = config
         self.asked = []
 
-    async def ensure(self, image, *, policy="IfNotPresent", pull_secrets=(), progress=None):
+    async def ensure(self, image, *, policy="", pull_secrets=(), progress=None, holder=None):
         self.asked.append((image, policy, [s["metadata"]["name"] for s in pull_secrets]))
         return Image(image, "sha256:1", self.root, cmd=["sh"], **self.config)
 

@@ -53,6 +53,7 @@ class ImageStore(Protocol):
         policy: str = "IfNotPresent",
         pull_secrets: Sequence[Obj] = (),
         progress: Callable[[int, int], None] | None = None,
+        holder: Path | None = None,
     ) -> Image: ...
 
 
@@ -88,7 +89,9 @@ class Preparation:
         wishes = check(pod)  # 1
         sources = await SourceReader(self.api).sources(pod)  # 2
         self._warn(pod, state, [*wishes, *unmet_options(sources)])
-        images, roots = await asyncio.gather(self._images(pod), self._image_volumes(pod))
+        images, roots = await asyncio.gather(
+            self._images(pod, state), self._image_volumes(pod, state)
+        )
         sources = replace(sources, image_roots=roots)
         accounts = {name: _accounts(image) for name, image in images.items()}
         allocatable = self.nodes.allocatable(pod["spec"]["nodeName"])
@@ -118,7 +121,7 @@ class Preparation:
             words = f"container {container['name']} runs without: " + "; ".join(wishes)
             self.events.tell(pod, "Warning", "Unsupported", words)
         secrets = await self._pull_secrets(pod)
-        image = await self._image(pod, container, secrets)
+        image = await self._image(pod, state, container, secrets)
         sources = await SourceReader(self.api).sources(pod)
         name = container["image"]
         inputs = Inputs(
@@ -139,13 +142,14 @@ class Preparation:
 
     # Images
 
-    async def _images(self, pod: Obj) -> dict[str, Image]:
+    async def _images(self, pod: Obj, state: PodState) -> dict[str, Image]:
         secrets = await self._pull_secrets(pod)
         wanted = {c["image"]: c for c in reversed(_containers(pod))}
-        found = await asyncio.gather(*(self._image(pod, c, secrets) for c in wanted.values()))
+        pulls = (self._image(pod, state, c, secrets) for c in wanted.values())
+        found = await asyncio.gather(*pulls)
         return dict(zip(wanted, found, strict=True))
 
-    async def _image(self, pod: Obj, container: Obj, secrets: list[Obj]) -> Image:
+    async def _image(self, pod: Obj, state: PodState, container: Obj, secrets: list[Obj]) -> Image:
         name = container["image"]
         if container["name"] and runs_on_host(pod, name):
             name = HOST_IMAGE
@@ -153,14 +157,18 @@ class Preparation:
         policy = container.get("imagePullPolicy") or "IfNotPresent"
         try:
             image = await self.images.ensure(
-                name, policy=policy, pull_secrets=secrets, progress=pull.progress
+                name,
+                policy=policy,
+                pull_secrets=secrets,
+                progress=pull.progress,
+                holder=state.folder.path,
             )
         except errors.ImageError as error:
             raise PullFailure(container["name"], name, error) from error
         pull.finish()
         return image
 
-    async def _image_volumes(self, pod: Obj) -> dict[str, str]:
+    async def _image_volumes(self, pod: Obj, state: PodState) -> dict[str, str]:
         """Where the images are that the pod mounts, by its volumes' names."""
         wanted = [one for one in pod["spec"].get("volumes") or [] if one.get("image")]
         if not wanted:
@@ -176,7 +184,7 @@ class Preparation:
             }
             if container["image"] == HOST_IMAGE:
                 raise mount_refusal(volume["name"], "the node's own root is no image to mount")
-            image = await self._image(pod, container, secrets)
+            image = await self._image(pod, state, container, secrets)
             found[volume["name"]] = str(image.rootfs)
         return found
 

@@ -449,3 +449,23 @@ def test_an_ordinary_user_can_do_all_of_it(loopback_registry: Registry, installe
         assert answer.stdout.split()[-1] == str(entry.pw_uid)
     finally:
         subprocess.run(["rm", "-rf", str(home)], check=True)
+
+
+# Room
+
+
+async def test_images_that_no_pod_holds_make_room_for_the_next(
+    tmp_path: Path, loopback_registry: Registry
+):
+    images = Images(tmp_path / "images", ImageSettings(limit="1Ki"), {}, tmp_path)
+    pod = tmp_path / "pods" / "default_web_1"
+    pod.mkdir(parents=True)
+    for number in range(3):
+        loopback_registry.push(f"room:{number}", new_image())
+    held = await images.ensure(loopback_registry.name("room:0"), holder=pod)
+    unheld = await images.ensure(loopback_registry.name("room:1"))
+    last = await images.ensure(loopback_registry.name("room:2"))
+    assert [image.rootfs.exists() for image in (held, unheld, last)] == [True, False, True]
+    again = await images.ensure(loopback_registry.name("room:1"))
+    assert again == unheld
+    assert again.rootfs.exists()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,12 +20,13 @@ from typing import Any
 import msgspec
 
 from ... import wellknown
+from ...api import quantity
 from ...api.objects import Obj
 from ...errors import ImageError
 from ...files import write_private
 from ...log import logger
 from ...settings import ImageSettings
-from . import credentials, layout, manifest, pull, reference
+from . import collection, credentials, layout, manifest, pull, reference
 from .locks import FileLock
 from .manifest import Manifest
 
@@ -75,6 +75,7 @@ class Images:
         self._shared: dict[tuple[str, str, str], _Shared] = {}
         self._pulls = asyncio.Semaphore(max(1, settings.parallel_pulls))
         self._is_swept = False
+        self._limit = quantity.to_bytes(settings.limit) if settings.limit else 0
 
     async def ensure(
         self,
@@ -83,9 +84,11 @@ class Images:
         policy: str = "IfNotPresent",
         pull_secrets: Sequence[Obj] = (),
         progress: Progress | None = None,
+        holder: Path | None = None,
     ) -> Image:
         """The image as a root folder, pulled if `policy` and the cache want it.
 
+        It stays at least as long as the folder `holder` does.
         Raises ImageError with Kubernetes' reason and the remedy.
         """
         if image == wellknown.HOST_IMAGE:
@@ -111,6 +114,17 @@ class Images:
         if isinstance(outcome, ImageError):
             raise ImageError(outcome.reason, outcome.message)
         assert outcome is not None, "an outcome is set before its time"
+        if holder is not None and outcome.digest:
+            # Before we look whether it is there: who clears away looks for holders afterwards.
+            collection.hold(self.root, self._folder(outcome.digest).name, holder)
+            if not (self._folder(outcome.digest) / "image.json").exists():
+                return await self.ensure(
+                    image,
+                    policy=policy,
+                    pull_secrets=pull_secrets,
+                    progress=progress,
+                    holder=holder,
+                )
         return outcome
 
     async def _outcome(
@@ -166,6 +180,7 @@ class Images:
             await self._unpack(source, found, lock, progress)
             seconds = round(time.monotonic() - started, 2)
             log.info("pulled image", image=image, digest=found.digest, seconds=seconds)
+            await self._collect(keep=self._folder(found.digest).name)
         self._remember(source.name, found.digest)
         present = self._present(source.name, image)
         assert present is not None, f"{found.digest} was just written"
@@ -181,10 +196,18 @@ class Images:
         try:
             config = manifest.config_of(await source.config(found), source.name)
             await pull.unpack(source, found, temporary, lock.descriptor, progress)
+            await asyncio.to_thread(collection.measure, temporary)
             write_private(temporary / "image.json", msgspec.json.encode(config))
             self._publish(temporary, self._folder(found.digest))
         finally:
             await _remove(temporary)
+
+    async def _collect(self, keep: str) -> None:
+        if not self._limit:
+            return
+        gone = await asyncio.to_thread(collection.collect, self.root, self._limit, keep)
+        if gone:
+            log.info("removed images that no pod uses", images=",".join(gone))
 
     # Files
 
@@ -230,7 +253,7 @@ class Images:
 
 
 async def _remove(folder: Path) -> None:
-    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    await asyncio.to_thread(collection.remove_tree, folder)
 
 
 def _image(image: str, digest: str, rootfs: Path, config: dict[str, Any]) -> Image:

@@ -1,0 +1,135 @@
+"""Which images nobody needs any more, and their removal once all of them take too much room.
+
+Used by `cache`. A pod holds an image by a link in `uses/<image>/` to its folder; a link that leads
+nowhere holds nothing, so that neither a crash nor a second cluster over the same folder can lose an
+image that runs or keep one that does not. The image that was asked for longest ago goes first.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...log import logger
+
+log = logger(__name__)
+
+USES, SIZE_FILE = "uses", "size"
+FRESH = 600.0  # seconds for which a hold counts although its pod's folder is not there yet
+LOW = 0.8  # of the limit: so much is left, so that not every pull has to clear away
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    folder: Path
+    size: int
+    last_used: float
+
+
+def hold(root: Path, name: str, holder: Path) -> None:
+    """`holder`, a pod's folder, needs the image of that folder name as long as it is there."""
+    uses = root / USES / name
+    uses.mkdir(parents=True, exist_ok=True, mode=0o700)
+    link = uses / holder.name
+    if link.is_symlink():
+        os.utime(uses)
+    else:
+        link.symlink_to(holder)
+
+
+def is_held(root: Path, name: str) -> bool:
+    """By a pod that is there, or by one that is just being made ready."""
+    uses = root / USES / name
+    try:
+        is_new = time.time() - uses.stat().st_mtime < FRESH
+        return is_new or any(link.exists() for link in uses.iterdir())
+    except FileNotFoundError:
+        return False
+
+
+def measure(folder: Path) -> None:
+    """Write down how large an unpacked image is: later it costs a walk over all of its files."""
+    (folder / SIZE_FILE).write_text(str(_walk(folder)))
+
+
+def collect(root: Path, limit: int, keep: str = "") -> list[str]:
+    """Remove images, but not `keep`, until they fit; the names of those that went."""
+    kept = _kept(root)
+    total = sum(image.size for image in kept)
+    if total <= limit:
+        return []
+    gone = []
+    for image in sorted(kept, key=lambda image: image.last_used):
+        if total <= limit * LOW:
+            break
+        if image.folder.name != keep and _remove(root, image.folder):
+            total -= image.size
+            gone.append(image.folder.name)
+    if total > limit:
+        log.warning("images take more room than they may", used=total, limit=limit, root=root)
+    return gone
+
+
+def _kept(root: Path) -> list[_Kept]:
+    folders = [path for path in root.glob("sha256-*") if (path / "image.json").exists()]
+    return [_Kept(folder, _size(folder), _last_used(root, folder)) for folder in folders]
+
+
+def _size(folder: Path) -> int:
+    try:
+        return int((folder / SIZE_FILE).read_text())
+    except (OSError, ValueError):
+        return _walk(folder)
+
+
+def _last_used(root: Path, folder: Path) -> float:
+    for path in (root / USES / folder.name, folder / "image.json"):
+        try:
+            return path.stat().st_mtime
+        except FileNotFoundError:
+            continue
+    return 0.0
+
+
+def _remove(root: Path, folder: Path) -> bool:
+    """Whether it is gone; one that somebody takes hold of in this moment is put back."""
+    if is_held(root, folder.name):
+        return False
+    away = root / "tmp" / f"{folder.name}.{time.time_ns()}"
+    folder.rename(away)
+    if is_held(root, folder.name):
+        try:
+            away.rename(folder)
+        except OSError:  # it has been pulled anew meanwhile
+            remove_tree(away)
+        return False
+    remove_tree(away)
+    shutil.rmtree(root / USES / folder.name, ignore_errors=True)
+    return True
+
+
+def remove_tree(folder: Path) -> None:
+    """Also what an image has made unwritable for its owner."""
+    for path, _, _ in os.walk(folder):
+        if stat.S_IMODE(os.lstat(path).st_mode) & 0o700 != 0o700:
+            os.chmod(path, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _walk(folder: Path) -> int:
+    """Room on the disk, as du counts it; a file of several names once."""
+    return sum({entry.st_ino: entry.st_blocks * 512 for entry in _entries(folder)}.values())
+
+
+def _entries(folder: Path) -> Iterable[os.stat_result]:
+    for path, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            try:
+                yield os.lstat(os.path.join(path, name))
+            except FileNotFoundError:
+                continue

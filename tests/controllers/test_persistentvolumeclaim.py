@@ -264,3 +264,34 @@ async def test_of_several_defaults_the_newest_counts(cluster):
     # Made within one second: then the first by name.
     chosen = (await cluster.get(PERSISTENT_VOLUME_CLAIM, "data"))["spec"]["storageClassName"]
     assert chosen == "a-tie"
+
+
+@pytest.mark.parametrize("done", ["volume", "both", "all but the status"])
+async def test_a_binding_that_was_cut_short_is_finished(cluster, done):
+    """Whoever bound them was killed on the way."""
+    await add(cluster, a_volume(), a_claim())
+    claim = await cluster.get(PERSISTENT_VOLUME_CLAIM, "data")
+    reference = {"namespace": "default", "name": "data", "uid": meta(claim)["uid"]}
+    bound = {"metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}}
+    change = {**bound, "spec": {"claimRef": reference}}
+    await cluster.api.patch(PERSISTENT_VOLUME, Key("", "pv"), change)
+    if done != "volume":
+        await cluster.patch(PERSISTENT_VOLUME_CLAIM, "data", {"spec": {"volumeName": "pv"}})
+    if done == "all but the status":
+        mark = {"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}}
+        await cluster.patch(PERSISTENT_VOLUME_CLAIM, "data", mark)
+    await add(cluster, a_volume("another"))
+    async with cluster.running(*parts(cluster)):
+        assert await eventually(lambda: bound_to(cluster)) == "pv"
+        await eventually(lambda: is_phase(cluster, "another", "Available"))
+
+
+async def test_a_lost_claim_is_found_again_with_its_volume(cluster):
+    await add(cluster, a_volume(), a_claim())
+    async with cluster.running(*parts(cluster)):
+        await eventually(lambda: bound_to(cluster))
+        await cluster.api.delete(PERSISTENT_VOLUME, Key("", "pv"))
+        await cluster.api.patch(PERSISTENT_VOLUME, Key("", "pv"), {"metadata": {"finalizers": []}})
+        await eventually(lambda: told(cluster, "ClaimLost"))
+        await add(cluster, a_volume())
+        assert await eventually(lambda: bound_to(cluster)) == "pv"

@@ -68,3 +68,10 @@ async def test_an_ephemeral_volume_takes_only_the_claim_of_its_pod(site):
     await site.api.create(PERSISTENT_VOLUME_CLAIM, claim, namespace="default")
     await site.create(volumes=volumes)
     await said(site, "was not created for pod")
+
+
+async def test_a_pod_goes_as_soon_as_its_claim_is_bound(site):
+    await site.create(volumes=VOLUME)
+    await said(site, 'persistentvolumeclaim "data" not found')
+    await bind(site)
+    await site.submitted()

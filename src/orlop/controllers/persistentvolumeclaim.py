@@ -20,6 +20,7 @@ from ..client.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER
 from ._shape import Controller, Result
 
 BY_CLAIM = "claim"  # pods by the claims they mount
+BY_VOLUME = "volumeName"  # claims by the volume they name
 BY_REFERENCE = "claimRef"  # volumes by the claim they name
 BY_CLASS = "class"  # claims that wait, and volumes that are free, by their class
 _CLASSLESS = "unnamed"  # claims that may yet get the default
@@ -57,6 +58,7 @@ class VolumeClaims(Controller):
         self._classes = informers.informer(STORAGE_CLASS)
         self._pods = informers.informer(POD)
         self.objects.add_index(BY_CLASS, waiting_in)
+        self.objects.add_index(BY_VOLUME, lambda claim: (claim["spec"].get("volumeName") or "",))
         self._volumes.add_index(BY_CLASS, free_in)
         self._volumes.add_index(BY_REFERENCE, referred_by)
         self._pods.add_index(BY_CLAIM, storage.claim_keys)
@@ -71,10 +73,8 @@ class VolumeClaims(Controller):
                 yield Key(reference.get("namespace", ""), reference.get("name", ""))
         if event.type != "DELETED" and free_in(event.object):
             yield from self._waiting(f"of {storage.class_of(event.object)}")
-        named = meta(event.object)["name"]
-        for claim in self.objects.by_index(BY_CLASS, f"of {storage.class_of(event.object)}"):
-            if claim["spec"].get("volumeName") == named:
-                yield key_of(claim)
+        for claim in self.objects.by_index(BY_VOLUME, meta(event.object)["name"]):
+            yield key_of(claim)
 
     def _class_changed(self, event: WatchEvent, previous: Obj | None) -> Iterator[Key]:
         if event.type == "DELETED":

@@ -287,7 +287,7 @@ class Kubelet:
         self._queue.add(state.uid)
 
     def _on_source(self, uid: str) -> None:
-        """A ConfigMap or Secret has changed: who waited for it need not wait longer."""
+        """A ConfigMap, Secret or claim has changed: who waited for it need not wait longer."""
         state = self._pods.get(uid)
         if state is not None and state.job_id is None and state.trouble is not None:
             state.failures, state.retry_at = 0, 0.0

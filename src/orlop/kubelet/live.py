@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from .. import errors
-from ..api.kinds import CONFIG_MAP, SECRET
+from ..api.kinds import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, SECRET
 from ..api.objects import Obj, annotations_of, is_terminal, key_of, labels_of, meta, uid_of
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock
 from ..client.informer import Handler, Informer, Informers
+from ..client.storage import claim_keys
 from ..client.workqueue import Backoff, WorkQueue
 from ..log import logger
 from .events import Events
@@ -39,11 +40,12 @@ log = logger(__name__)
 
 
 def _sources_of(pod: Obj) -> tuple[str, ...]:
-    """The ConfigMaps and Secrets that a pod names: the same for as long as it lives."""
+    """The ConfigMaps, Secrets and claims that a pod names: the same for as long as it lives."""
     named, namespace = references(pod), meta(pod).get("namespace")
     return (
         *(f"ConfigMap {namespace}/{name}" for name in named.config_maps),
         *(f"Secret {namespace}/{name}" for name in named.secrets),
+        *(f"PersistentVolumeClaim {key}" for key in claim_keys(pod)),
     )
 
 
@@ -64,7 +66,7 @@ class LiveSources:
         on_source: Callable[[str], None],
         clock: Clock,
     ) -> None:
-        """`on_source` hears of pods, by uid, that may have waited for a ConfigMap or Secret."""
+        """`on_source` hears of pods, by uid, that may have waited for what has changed."""
         self._reader = SourceReader(api)
         self._pods = pods
         self._cached = cached
@@ -72,6 +74,8 @@ class LiveSources:
             (informers.metadata(kind), partial(self._source_changed, kind.kind))
             for kind in (CONFIG_MAP, SECRET)
         ]
+        claims = informers.informer(PERSISTENT_VOLUME_CLAIM)
+        self._sources.append((claims, partial(self._source_changed, claims.kind.kind)))
         self._nodes, self._events, self._site = nodes, events, site
         self._services_for, self._on_source, self._clock = services_for, on_source, clock
         self._queue: WorkQueue[str] = WorkQueue(backoff=_RETRY, clock=clock, name="live sources")
@@ -122,7 +126,8 @@ class LiveSources:
         if not self._has_begun:
             return
         for uid in self._users.get(f"{kind} {key_of(event.object)}", ()):
-            self._queue.add(uid)
+            if kind != PERSISTENT_VOLUME_CLAIM.kind:  # a claim only lets pods begin
+                self._queue.add(uid)
             self._on_source(uid)
 
     def _pod_changed(self, event: WatchEvent, former: Obj | None) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from orlop import errors
-from orlop.api.kinds import NODE_METRICS, POD_METRICS
+from orlop.api.kinds import DEPLOYMENT, NODE_METRICS, POD, POD_METRICS
 from orlop.api.objects import Key
 
+CONTAINER = {"name": "c", "image": "busybox"}
 BASE = "/apis/metrics.k8s.io/v1beta1"
 
 
@@ -110,3 +111,14 @@ async def test_groups_of_other_servers_are_not_found_until_there_are_any(local, 
     site.server.registry.aggregated = other
     answer = await local.get_raw("/apis/x", {"labelSelector": "a=b"})
     assert answer == {"path": "/apis/x", "query": {"labelSelector": "a=b"}}
+
+
+async def test_a_scale_is_got_by_both_transports(api):
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [CONTAINER]}}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    await api.create(DEPLOYMENT, {"metadata": {"name": "web"}, "spec": spec}, namespace="default")
+    scale = await api.get_subresource(DEPLOYMENT, Key("default", "web"), "scale")
+    assert (scale["kind"], scale["spec"]["replicas"]) == ("Scale", 3)
+    assert scale["status"]["selector"] == "a=b"
+    with pytest.raises(errors.NotFound):
+        await api.get_subresource(POD, Key("default", "web"), "scale")

@@ -7,12 +7,14 @@ import pytest
 from orlop import errors
 from orlop.api.kinds import (
     COMPUTED,
+    CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
     EVENT,
     HORIZONTAL_POD_AUTOSCALER,
     HORIZONTAL_POD_AUTOSCALER_V1,
     POD,
     POD_METRICS,
+    Kind,
 )
 from orlop.api.objects import Key, condition_of, meta
 from orlop.api.times import rfc3339
@@ -385,3 +387,51 @@ async def test_what_version_1_says_is_done(cluster, clock, measures):
             assert status["currentCPUUtilizationPercentage"] == 50
 
         await eventually(told)
+
+
+GADGETS = Kind("example.com", "v1", "Gadget", "gadgets", True)
+
+
+def definition():
+    fields = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {
+            "openAPIV3Schema": {"type": "object", "properties": {"spec": fields, "status": fields}}
+        },
+        "subresources": {
+            "status": {},
+            "scale": {
+                "specReplicasPath": ".spec.size",
+                "statusReplicasPath": ".status.size",
+                "labelSelectorPath": ".status.selector",
+            },
+        },
+    }
+    names = {"kind": "Gadget", "plural": "gadgets", "singular": "gadget"}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    return {"metadata": {"name": "gadgets.example.com"}, "spec": spec}
+
+
+async def test_custom_resources_are_scaled_by_their_own_fields(cluster, clock, measures):
+    async with cluster.running(*parts(cluster, clock)):
+        await cluster.create(CUSTOM_RESOURCE_DEFINITION, definition())
+        gadget = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}}
+
+        async def made():
+            return await cluster.create(GADGETS, {**gadget, "spec": {"size": 2}})
+
+        await eventually(made)
+        status = {"status": {"size": 2, "selector": "app=web"}}
+        await cluster.api.patch(GADGETS, Key("default", "g"), status, subresource="status")
+        await a_deployment(cluster, clock, 2)
+        measures.cpu = 1000
+        target = {"apiVersion": "example.com/v1", "kind": "Gadget", "name": "g"}
+        await cluster.create(HORIZONTAL_POD_AUTOSCALER, autoscaler(scaleTargetRef=target))
+
+        async def scaled():
+            assert (await cluster.api.get(GADGETS, Key("default", "g")))["spec"]["size"] == 4
+
+        await eventually(scaled)

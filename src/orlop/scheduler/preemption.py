@@ -8,11 +8,11 @@ pkg/scheduler/framework/preemption and plugins/defaultpreemption.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from ..api import selectors, times
-from ..api.objects import Key, Obj, is_deleting, key_of, labels_of, meta, uid_of
+from ..api.objects import Obj, is_deleting, key_of, labels_of, meta, uid_of
 from .capacity import priority_of
 from .snapshot import Snapshot, is_partition
 
@@ -147,6 +147,3 @@ def _cost(plan: Plan) -> tuple[object, ...]:
         -min(_started(victim) for victim in plan.victims),
         meta(plan.node)["name"],
     )
-
-
-Nominated = Mapping[Key, tuple[Obj, str]]

@@ -40,7 +40,7 @@ from .capacity import priority_of
 from .decision import Decision, decide
 from .handover import handover
 from .preemption import Plan
-from .snapshot import BY_NODE, BY_TERM, Snapshot, is_leaving, node_of, terms_of
+from .snapshot import BY_NODE, BY_TERM, Snapshot, node_of, terms_of
 from .volumes import PodVolumes, View
 from .waiting import Waiting
 
@@ -136,7 +136,7 @@ class Scheduler:
         self._assumed.pop(key_of(event.object), None)
         if not self._waiting:
             return
-        if event.type == "DELETED" or is_leaving(event.object):
+        if event.type == "DELETED" or _leaves(event.object, previous):
             self._wake(decision.GONE)
         if event.type != "DELETED" and (
             previous is None or _neighbour(event.object) != _neighbour(previous)
@@ -269,6 +269,13 @@ class Scheduler:
             words = f"Preempted by pod {uid_of(pod)} on node {node}"
             await self._recorder.event(victim, "Normal", "Preempted", words)
             log.info("preempted", pod=key_of(victim), node=node, by=key_of(pod))
+
+
+def _leaves(pod: Obj, previous: Obj | None) -> bool:
+    """Whether it has just begun to go, or ended; what happens to it in between helps nobody."""
+    begins = is_deleting(pod) and not (previous is not None and is_deleting(previous))
+    ends = is_terminal(pod) and not (previous is not None and is_terminal(previous))
+    return begins or ends
 
 
 def _neighbour(pod: Obj) -> tuple[object, ...]:

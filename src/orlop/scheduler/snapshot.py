@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from .. import wellknown
-from ..api.objects import Key, Obj, is_deleting, is_terminal, key_of, labels_of, meta, uid_of
+from ..api.objects import Key, Obj, is_terminal, key_of, labels_of, meta, uid_of
 from ..client.informer import Informer
 from . import terms
 
@@ -105,7 +105,3 @@ class Snapshot:
 
     def _counts(self, pod: Obj) -> bool:
         return not is_terminal(pod) and uid_of(pod) not in self.without
-
-
-def is_leaving(pod: Obj) -> bool:
-    return is_deleting(pod) or is_terminal(pod)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -20,6 +19,8 @@ from pathlib import Path
 from urllib.error import URLError
 
 from orlop import pki
+from orlop.cli.upstream import free_port
+from orlop.cli.upstream_commands import Plan, apiserver_command, etcd_command
 from tools.devroot import PROJECT
 
 from .api_client import Address
@@ -127,43 +128,21 @@ class Upstream(Target):
         return all(shutil.which(program) for program in ("kube-apiserver", "etcd"))
 
     def _launch(self) -> None:
-        self.port, store, peers = _free_port(), _free_port(), _free_port()
-        certificates, log = self.authority, (self.home / "log").open("a")
-        key = self.home / "pki" / "sa.key"
-        etcd = [
-            "etcd",
-            f"--data-dir={self.home / 'etcd'}",
-            f"--listen-client-urls=http://127.0.0.1:{store}",
-            f"--advertise-client-urls=http://127.0.0.1:{store}",
-            f"--listen-peer-urls=http://127.0.0.1:{peers}",
-        ]
-        server = [
-            "kube-apiserver",
-            f"--etcd-servers=http://127.0.0.1:{store}",
-            f"--secure-port={self.port}",
-            f"--client-ca-file={certificates.ca}",
-            f"--tls-cert-file={certificates.apiserver.crt}",
-            f"--tls-private-key-file={certificates.apiserver.key}",
-            f"--service-account-key-file={key}",
-            f"--service-account-signing-key-file={key}",
-            "--service-account-issuer=https://kubernetes.default.svc",
-            "--authorization-mode=RBAC",
-        ]
-        for command in (etcd, server):
-            process = subprocess.Popen(
-                command, stderr=log, stdout=log, text=True, preexec_fn=_use_every_core
-            )
-            self.processes.append(process)
+        self.port = free_port("127.0.0.1")
+        ports = (self.port, free_port("127.0.0.1"), free_port("127.0.0.1"))
+        folder = self.home / "etcd"
+        own = pki.ensure(folder / "pki", ["127.0.0.1"])
+        plan = Plan(folder, self.authority, own, "127.0.0.1", *ports)
+        with (self.home / "log").open("a") as log:
+            for command in (etcd_command(plan), apiserver_command(plan)):
+                process = subprocess.Popen(
+                    command, stderr=log, stdout=log, text=True, preexec_fn=_use_every_core
+                )
+                self.processes.append(process)
 
 
 def _use_every_core() -> None:
     os.sched_setaffinity(0, range(os.cpu_count() or 1))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _cpu(pid: int) -> float:

@@ -1,7 +1,7 @@
 """Kubernetes' clients that others wrote, for the conformance tests: each as it comes.
 
-Called by set-up. Debian's old kubectl, Python's client libraries and Node's go into folders of the
-dev root, apart from our own environment, because what they depend on is not what we do.
+Called by set-up. Debian's old kubectl and etcd, Python's client libraries and Node's go into
+folders of the dev root, apart from our own environment, as what they depend on is not what we do.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ NODE_CLIENT = "@kubernetes/client-node@1"
 def steps(dev: DevRoot) -> list[Step]:
     return [
         Step("old kubectl", dev.old_kubectl.exists, lambda: fetch_old_kubectl(dev)),
+        Step("etcd", dev.etcd.exists, lambda: fetch_etcd(dev)),
         Step("clients", lambda: has_clients(dev), lambda: install_clients(dev)),
         Step("node client", lambda: has_node_client(dev), lambda: install_node_client(dev)),
     ]
@@ -37,6 +38,15 @@ def fetch_old_kubectl(dev: DevRoot) -> str:
         dev.old_kubectl.parent.mkdir(exist_ok=True)
         (Path(folder) / "usr" / "bin" / "kubectl").rename(dev.old_kubectl)
     return f"1.20 in {dev.old_kubectl}"
+
+
+def fetch_etcd(dev: DevRoot) -> str:
+    """Debian's, for the original control plane; kube-apiserver is in no registry we may use."""
+    with PrivateApt(OLD_RELEASE) as apt, tempfile.TemporaryDirectory(dir=dev.path) as folder:
+        apt.extract(["etcd-server"], Path(folder))
+        dev.etcd.parent.mkdir(exist_ok=True)
+        (Path(folder) / "usr" / "bin" / "etcd").rename(dev.etcd)
+    return f"in {dev.etcd}"
 
 
 def has_clients(dev: DevRoot) -> bool:

@@ -45,6 +45,10 @@ class DevRoot:
         return self.path / "old" / "kubectl-1.20"
 
     @property
+    def etcd(self) -> Path:
+        return self.path / "old" / "etcd"
+
+    @property
     def clients(self) -> Path:
         """A Python environment with the client libraries of others."""
         return self.path / "clients"

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from ipaddress import IPv4Network, ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import yaml
@@ -98,18 +98,28 @@ class AutoscalingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     metric_resolution: float = 10.0  # agents are asked at most so often what containers use
 
 
+class UpstreamSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The original control plane, where it takes the place of our API server."""
+
+    kube_apiserver: str = ""  # program; empty: kube-apiserver on PATH
+    etcd: str = ""
+    flags: list[str] = []  # added to kube-apiserver's command line; the last of two counts
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """config.yaml; everything has a default, so that an empty home works."""
 
     name: str = "orlop"  # cluster and context name in the kubeconfig
     engine: str = ""  # slurm or local; empty: slurm where sbatch answers, else local
     listen: str = "0.0.0.0"
+    control_plane: Literal["embedded", "upstream"] = "embedded"  # whose API server
     port: int = 0  # API server; 0: any free port, kept for the life of the home folder
     kubelet_port: int = 0
     advertise: list[str] = []  # addresses compute nodes may reach us at, beside those found
     log_level: str = "info"
     log_format: str = "text"
     audit_policy: str = ""  # file with a Policy of audit.k8s.io/v1; empty: no audit log
+    upstream: UpstreamSettings = UpstreamSettings()
     slurm: SlurmSettings = SlurmSettings()
     agent: AgentSettings = AgentSettings()
     images: ImageSettings = ImageSettings()

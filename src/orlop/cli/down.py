@@ -33,6 +33,7 @@ OURS = (
     wellknown.CONFIG_FILE,
     wellknown.KUBECONFIG_FILE,
     "cluster-uid",
+    "etcd",
     "images",
     "log",
     "pki",

@@ -44,6 +44,7 @@ from .readiness import Readiness
 from .removal import in_namespace
 from .tasks import until_stopped
 from .tenancy import BEAT, Tenancy
+from .upstream import UpstreamServer
 
 logger = log.logger(__name__)
 
@@ -53,12 +54,14 @@ RENEWAL = 24 * 3600.0  # seconds between two looks at the certificates
 @click.command("serve", hidden=True)
 @click.option("--engine", required=True, help="slurm or local.")
 @click.option("--port", type=int, default=0, help="Port of the API server.")
+@click.option("--control-plane", default="", help="embedded or upstream.")
 @click.option("--in-job", is_flag=True, help="This process is a Slurm job of its own.")
 @click.option("--ready-fd", type=int, default=-1, help="Where to say that it is up, or why not.")
-def command(engine: str, port: int, in_job: bool, ready_fd: int) -> None:
+def command(engine: str, port: int, control_plane: str, in_job: bool, ready_fd: int) -> None:
     """Run the control plane in this process."""
     paths = home_from_env()
-    settings = load(paths, {"port": port} if port else {})
+    given = {"port": port, "control_plane": control_plane}
+    settings = load(paths, {name: value for name, value in given.items() if value})
     job = os.environ.get("SLURM_JOB_ID", "") if in_job else ""
     run(paths, settings, engine, Readiness(ready_fd), job=job)
 
@@ -109,18 +112,9 @@ class ControlPlane:
         4. All tasks, until a signal or until one fails.
         """
         async with AsyncExitStack() as stack:
-            store = await Store.open(self.paths.state)
-            stack.push_async_callback(store.close)
             tls = self.pki.server_context(self.pki.apiserver)
             signing_key = SigningKey.from_pem(self.pki.service_account_key)
-            server = ApiServer(
-                store,
-                tls=tls,
-                kubelet_tls=self.pki.client_context(self.pki.apiserver_kubelet_client),
-                signing_key=signing_key,
-                auditor=self._auditor(stack),
-                ranges=self.ranges,
-            )
+            server = await self._server(stack, tls, signing_key)
             port = await self._listen(server)
             stack.push_async_callback(server.stop)
 
@@ -176,14 +170,38 @@ class ControlPlane:
                     "scheduler": scheduler.run(),
                     "kubelet": kubelet.run(),
                     **{part.name: part.run() for part in gateway},
+                    **({"upstream": server.watch()} if isinstance(server, UpstreamServer) else {}),
                     "heartbeat": self._beat(),
                     "certificates": self._renew(contexts, mine.url),
                 }
             )
         logger.info("control plane has stopped")
 
+    async def _server(
+        self, stack: AsyncExitStack, tls: ssl.SSLContext, signing_key: SigningKey
+    ) -> ApiServer | UpstreamServer:
+        """Ours over its store, or the site's own over its etcd."""
+        if self.settings.control_plane == "upstream":
+            return UpstreamServer(
+                self.paths,
+                self.settings.upstream,
+                self.pki,
+                advertise=self._host(),
+                services=str(self.ranges.services),
+            )
+        store = await Store.open(self.paths.state)
+        stack.push_async_callback(store.close)
+        return ApiServer(
+            store,
+            tls=tls,
+            kubelet_tls=self.pki.client_context(self.pki.apiserver_kubelet_client),
+            signing_key=signing_key,
+            auditor=self._auditor(stack),
+            ranges=self.ranges,
+        )
+
     def _gateway(
-        self, server: ApiServer, informers: Informers, backends: Backends
+        self, server: ApiServer | UpstreamServer, informers: Informers, backends: Backends
     ) -> list[ServicePorts | IngressRouter]:
         """What is reached from outside, as far as the settings open it."""
         network = self.settings.network
@@ -215,7 +233,7 @@ class ControlPlane:
         stack.callback(audit_log.close)
         return Auditor(policy, audit_log)
 
-    async def _listen(self, server: ApiServer) -> int:
+    async def _listen(self, server: ApiServer | UpstreamServer) -> int:
         """At the port asked for, else at that of last time, so that kubeconfigs stay good."""
         listen, wanted = self.settings.listen, self.settings.port
         last = record.read(self.paths)
@@ -272,7 +290,7 @@ class ControlPlane:
                 self._write_kubeconfig(url)
 
 
-def _client(server: ApiServer, user: str) -> Api:
+def _client(server: ApiServer | UpstreamServer, user: str) -> Api:
     """The API for one component: managedFields and events name its writes by upstream's name."""
     return server.client(user, ["system:masters"])
 

@@ -30,18 +30,28 @@ START_TIME = (
 @click.command("up")
 @click.option("--engine", type=click.Choice([SLURM, LOCAL]), help="What gives pods their machines.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the API server.")
+@click.option(
+    "--control-plane",
+    type=click.Choice(["embedded", "upstream"]),
+    help="Orlop's own API server, or the site's kube-apiserver and etcd.",
+)
 @click.option("--foreground", is_flag=True, help="Stay in this terminal, log to it.")
 @click.option("--in-job", "as_job", is_flag=True, help="Run the control plane as a Slurm job.")
 @click.option("--flags", default="", help='With --in-job: more flags of sbatch, "--time=1-0 …".')
 def command(
-    engine: str | None, port: int | None, foreground: bool, as_job: bool, flags: str
+    engine: str | None,
+    port: int | None,
+    control_plane: str | None,
+    foreground: bool,
+    as_job: bool,
+    flags: str,
 ) -> None:
     """Start the control plane, unless it runs already."""
     if flags and not as_job:
         raise click.UsageError("--flags are sbatch's: they go with --in-job")
     paths = home_from_env()
     make_home(paths)
-    overrides = {"engine": engine, "port": port}
+    overrides = {"engine": engine, "port": port, "control_plane": control_plane}
     settings = load(paths, {key: value for key, value in overrides.items() if value})
     running = wait_for_verdict(paths)
     if running is not None:
@@ -49,7 +59,8 @@ def command(
         return
     click.echo(f"Orlop {__version__} in {paths.home}")
     chosen, _ = asyncio.run(look_around(paths, settings))
-    arguments = [f"--engine={chosen}", *([f"--port={port}"] if port else [])]
+    given = {"engine": chosen, "port": port, "control-plane": control_plane}
+    arguments = [f"--{name}={value}" for name, value in given.items() if value]
     if foreground:
         run_here(paths, settings, chosen)
         return

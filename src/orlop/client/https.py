@@ -89,6 +89,15 @@ class HttpsApi:
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> Obj:
         return await self._call("GET", path, query=query)
 
+    async def ready(self) -> None:
+        """Unavailable unless the server says at /readyz that it is ready."""
+        try:
+            async with self._session().get(f"{self._url}/readyz") as answer:
+                if answer.status != 200:
+                    raise errors.Unavailable(f"{self._url} is not ready: {await answer.text()}")
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise errors.Unavailable(f"{self._url} does not answer: {error}") from error
+
     async def list(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> ObjList:

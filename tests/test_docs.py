@@ -14,6 +14,7 @@ from orlop import wellknown
 from orlop.cli.kubectl_slurm import slurm
 from orlop.cli.main import COMMANDS, orlop
 from orlop.settings import Settings
+from tools import pod_fields
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -95,3 +96,7 @@ def test_every_example_says_how_to_use_it():
     for path in (ROOT / "examples").glob("*.yaml"):
         assert path.read_text().startswith("# ")
         assert f"kubectl apply -f {path.name}" in path.read_text()
+
+
+def test_the_page_of_pod_fields_says_what_the_kubelet_does():
+    assert pod_fields.PAGE.read_text() == pod_fields.page(), "python -m tools.pod_fields writes it"

@@ -37,6 +37,7 @@ OURS = (
     "images",
     "log",
     "pki",
+    "arrays",
     "pods",
     "run",
     "volumes",

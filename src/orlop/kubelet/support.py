@@ -223,6 +223,19 @@ def treatment(path: str) -> Rule | Nested | None:
     return entry
 
 
+def fields() -> Iterator[tuple[str, Rule]]:
+    """Every field of the table and what becomes of it, for the reference."""
+    yield from _fields(_SPEC, "")
+
+
+def _fields(table: Table, path: str) -> Iterator[tuple[str, Rule]]:
+    for name, entry in table.items():
+        if isinstance(entry, Nested):
+            yield from _fields(entry.table, f"{path}{name}.")
+        else:
+            yield f"{path}{name}", entry
+
+
 def _walk(obj: Obj, table: Table, path: str) -> Iterator[Finding]:
     for name, value in obj.items():
         entry = table.get(name)

@@ -96,3 +96,16 @@ def test_nothing_slow_is_imported_before_the_first_container():
         text=True, check=True,
     )  # fmt: skip
     assert set(done.stdout.split()) & HEAVY == set()
+
+
+@pytest.mark.parametrize("name", ["checks", "probing", "reaching", "grpc_health", "execs"])
+def test_a_pod_without_probes_does_not_pay_for_them(name):
+    code = (
+        "import sys; import orlop.agent.main, orlop.agent.supervisor\n"
+        f"print('orlop.agent.{name}' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], env={"PYTHONPATH": "src"}, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "False\n"

@@ -23,9 +23,12 @@ POD = a_pod(
 )
 WORDS = st.sampled_from(["", "Error", "Completed", "OOMKilled", "CrashLoopBackOff", "x y"])
 
+TYPES = ["started", "container", "health", "event", "condition", "terminating", "finished"]
 records = st.builds(
     dict,
-    type=st.sampled_from(["started", "container", "event", "condition", "terminating", "finished"]),
+    type=st.sampled_from(
+        ["started", "container", "health", "event", "condition", "terminating", "finished"]
+    ),
     name=st.sampled_from(["a", "b", "i", "ghost"]),
     restart=st.integers(0, 3),
     state=st.sampled_from(["waiting", "running", "terminated", "dancing"]),

@@ -35,6 +35,11 @@ def reach(port: int) -> list[tuple[int, tuple[str, int]]]:
     return [(socket.AF_INET, ("127.0.0.1", port)), (socket.AF_INET6, ("::1", port))]
 
 
+def own_host() -> str:
+    """The pod's own address, as others name it."""
+    return _networks[0].address if _networks else "127.0.0.1"
+
+
 def come_from_pod(connection: socket.socket) -> None:
     """Let the pod know its agent, before it connects to what `reach` answered."""
     if _networks and connection.family == socket.AF_INET:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import time
 
-from .forwarding import come_from_pod, reach
+from .forwarding import come_from_pod, own_host, reach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Reach:
 
     def _connect(self, host: str, port: int) -> socket.socket:
         """To the pod's own port, wherever that listens, or to the host that is named."""
-        where = f"{host or '127.0.0.1'}:{port}"
+        where = f"{host or own_host()}:{port}"
         error: OSError | None = None
         for family, address in reach(port) if not host else _lookup(host, port):
             connection = socket.socket(family, socket.SOCK_STREAM)
@@ -141,11 +141,11 @@ class Reach:
         connection = self._connect(host, port)
         if scheme == "https":
             connection = self._encrypted(connection)
-        request = http.client.HTTPConnection(host or "127.0.0.1", port)
+        request = http.client.HTTPConnection(host or own_host(), port)
         request.sock = connection
         try:
             request.putrequest("GET", target, skip_host=True, skip_accept_encoding=True)
-            for name, text in _headers(self._action, f"{host or '127.0.0.1'}:{port}"):
+            for name, text in _headers(self._action, f"{host or own_host()}:{port}"):
                 request.putheader(name, text)
             request.endheaders()
             connection.settimeout(self._left())
@@ -200,7 +200,7 @@ class Reach:
 
 
 def _address(action: dict[str, Any]) -> str:
-    return f"{action.get('host') or '127.0.0.1'}:{action.get('port')}"
+    return f"{action.get('host') or own_host()}:{action.get('port')}"
 
 
 def _path(path: str) -> str:

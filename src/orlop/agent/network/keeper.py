@@ -143,6 +143,11 @@ class Keeper:
         return [_place(message) for message in known]
 
     @property
+    def address(self) -> str:
+        """The pod's own, as all of the cluster knows it."""
+        return str(self._network["podIP"])
+
+    @property
     def loopback(self) -> str:
         """The pod's private one; who comes from there is of the pod."""
         return "127." + str(self._network["podIP"]).partition(".")[2]

@@ -65,7 +65,9 @@ def test_probes_decide_what_is_ready_and_what_is_restarted(site: Site, runtime: 
     spec = {"restartPolicy": "Always", "terminationGracePeriodSeconds": 2}
     site.apply(pod("web", "busybox", serve + WAITS, container=probes, metadata=runtime, **spec))
     site.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=40s")
-    assert words(site, "web", "Unhealthy")[0].startswith("Startup probe failed: dial tcp 127.0.0.1")
+    place = f"{site.pod('web')['status']['podIP']}:18080"
+    refused = f"Startup probe failed: dial tcp {place}: connect: connection refused"
+    assert refused in words(site, "web", "Unhealthy")
     site.kubectl("exec", "web", "--", "rm", "/w/index.html")
     unready = until(site, "web", lambda p: condition(p, "Ready")["status"] == "False", "unready")
     assert condition(unready, "Ready")["message"] == "containers with unready status: [main]"
@@ -236,3 +238,10 @@ def test_a_job_cannot_be_resized(site: Site) -> None:
     refused = site.run(*argv, "-p", wish, check=False)
     assert "those of its Slurm job, which cannot change" in refused.stderr
     site.kubectl("delete", "pod", "fixed")
+
+
+def test_kubectl_run_passes_its_input_on_to_the_end(site: Site) -> None:
+    """stdinOnce: with the client's input the container's ends, and with that the pod."""
+    argv = ["kubectl", "-n", site.namespace, "run", "once", "-i", "--rm", "--restart=Never"]
+    done = site.run(*argv, "--image=busybox", "--", "sort", input="b\na\n", timeout=60)
+    assert done.stdout.startswith("a\nb\n")

@@ -201,6 +201,7 @@ class Keeper:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        self._let_go(control.fileno(), line.fileno(), self._porch.fileno())
         from .netd import Netd
 
         address = own_addresses(self._plan.kubelet.get("endpointFile", ""))[0]
@@ -214,6 +215,18 @@ class Keeper:
             list(self._bindings.values()),
         )
         Netd(self._network, self._plan.pod.node, heirloom).run(dict(self._listeners))
+
+    def _let_go(self, *needed: int) -> None:
+        """Of all that the agent holds: a container's standard input would never end otherwise.
+
+        Numbers stay taken, since objects of the agent's that still live here will close them.
+        """
+        holders = [holder for _, holder in self._bindings.values()]
+        kept = {0, 1, 2, self._diagnostics, *needed, *holders, *self._listeners.values()}
+        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        for fd in [int(name) for name in os.listdir("/proc/self/fd")]:
+            if fd not in kept and fd != null:
+                os.dup2(null, fd, inheritable=False)
 
     def on_exit(self, pid: int) -> bool:
         """Whether the process that has ended was netd; there is another then."""

@@ -28,7 +28,7 @@ async def settled(bench: Bench) -> None:
     """Until nobody has had anything to do for a while; objects rest a quarter second at most."""
     quiet, last = 0, calls(bench)
     async with asyncio.timeout(60):
-        while quiet < 8:
+        while quiet < 12:
             await asyncio.sleep(0.1)
             quiet = quiet + 1 if calls(bench) == last else 0
             last = calls(bench)

@@ -21,6 +21,7 @@ from ..api.objects import Key, Obj, annotations_of, is_deleting, is_terminal, ph
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock, SystemClock
 from ..client.informer import Informers, revision_of
+from ..client.leader_election import LeaderElection
 from ..client.recorder import Recorder
 from ..client.workqueue import Backoff, WorkQueue
 from ..engine import Engine, Job, JobId
@@ -81,8 +82,10 @@ class Kubelet:
         agent_file: Path,
         addresses: Sequence[str] = (),
         api_server: str = "",
+        election: LeaderElection | None = None,
         clock: Clock | None = None,
     ) -> None:
+        self._election = election
         self._clock = clock or SystemClock()
         self._settings = settings
         self._paths = paths
@@ -199,7 +202,14 @@ class Kubelet:
         )
 
     async def run(self) -> None:
-        """Until cancelled.
+        """Until cancelled; with an `election`, in the one process that leads."""
+        if self._election is not None:
+            await self._election.lead(self._run)
+        else:
+            await self._run()
+
+    async def _run(self) -> None:
+        """Become the kubelet of the engine's machines.
 
         1. Know the pods and nodes there are.
         2. Listen, and say where; register the nodes.

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from tools.stage import find_stage, orlop_up
 
-BENCHMARKS = ("pod_start", "burst")
+BENCHMARKS = ("pod_start", "burst", "network")
 ALONE = ("apiserver", "controllers")
 
 

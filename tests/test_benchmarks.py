@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import benchmarks
-from benchmarks import apiserver, burst
+from benchmarks import apiserver, burst, network
 from benchmarks.__main__ import ALONE, BENCHMARKS, main
 from benchmarks.table import Samples, quantile
 
@@ -78,3 +78,16 @@ def test_a_burst_is_told_in_rates_beside_the_arrays():
         ("pods of a Job", "200/s", "5.0/s", "0.50"),
     ]
     assert str(rates).startswith("A burst of 100 jobs")
+
+
+def test_rates_are_parts_of_the_hosts_and_short_round_trips_are_good():
+    host = {name: [2.0, 4.0] for name in network.MEASURES}
+    ours = {name: [1.5] for name in network.MEASURES}
+    (_, first), (way, second) = [
+        (row[0], row[1:]) for row in network.Rates("N", {"host": host, "pod": ours}).rows()
+    ]
+    assert way == "pod"
+    assert all(cell.endswith("(1.00)") for cell in first)
+    parts = dict(zip(network.MEASURES, second, strict=True))
+    assert parts.pop("round trip").endswith("(2.00)")
+    assert all(cell.endswith("(0.50)") for cell in parts.values())

@@ -71,8 +71,9 @@ def test_a_netd_that_is_killed_is_followed_by_another(neighbourhood, server, who
     while len(killed) < 4:
         time.sleep(0.3)
         with contextlib.suppress(ProcessLookupError, ValueError):
-            killed.add(netd_of(victim))
-            os.kill(max(killed), signal.SIGKILL)
+            netd = netd_of(victim)
+            os.kill(netd, signal.SIGKILL)
+            killed.add(netd)
     closed = remote.closed(number, 40)
     assert closed["code"] == 0, remote.text(number + 1)
 

@@ -57,6 +57,6 @@ class Abstract:
             return None
         fd = target.grab(call, call.args[0])
         try:
-            return -sockets.connect_without_waiting(fd, real)
+            return -sockets.connect_without_waiting(fd, real, sockets.is_blocking(fd))
         finally:
             os.close(fd)

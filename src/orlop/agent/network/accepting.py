@@ -74,10 +74,12 @@ class Accepting:
 
     # For one accept
 
-    def take(self, fd: int, flags: int) -> tuple[int, bytes]:
+    def take(self, fd: int, flags: int, blocking: bool) -> tuple[int, bytes]:
         """A connection that is there; raises BlockingIOError."""
+        if not blocking:
+            return sockets.accept(fd, flags, False)
         with self._lock:
-            return sockets.accept(fd, flags)
+            return sockets.accept(fd, flags, True)
 
     def kept(self, fd: int) -> Optional[tuple[int, Address]]:
         """One that was kept, and who it is."""
@@ -162,7 +164,9 @@ class _Taking:
         while True:
             if self._connection < 0:
                 try:
-                    self._connection, self._raw = self._accepting.take(self._fd, self._flags)
+                    self._connection, self._raw = self._accepting.take(
+                        self._fd, self._flags, self._is_blocking
+                    )
                 except BlockingIOError:
                     return self._nothing_there()
                 except OSError as error:

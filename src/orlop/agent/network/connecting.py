@@ -65,7 +65,9 @@ class Connecting:
             protocol = sockets.protocol(fd)
             if not protocol:
                 return None
-            if protocol == "tcp" and sockets.tcp_state(fd) != TCP_CLOSE:
+            own = sockets.own_address(fd)
+            has_name = protocol == "tcp" and own is not None and own.port
+            if has_name and sockets.tcp_state(fd) != TCP_CLOSE:
                 # On its way, connected or listening: the kernel says which, whatever the address.
                 return self._again(fd)
             places = self._routes.find(protocol, to)
@@ -98,12 +100,12 @@ class Connecting:
 
     # For attempts
 
-    def start(self, call: Call, fd: int, to: Address, place: Place) -> int:
+    def start(self, call: Call, fd: int, to: Address, place: Place, blocking: bool) -> int:
         """Set a connection going; 0 or the errno."""
         if to.family == AF_INET6 and len(to.ip) == 16 and len(place.real.ip) == 4:
             sockets.switch_off(fd, IPPROTO_IPV6, IPV6_V6ONLY)
         self._choose_source(fd, to.family, place)
-        code = sockets.connect_without_waiting(fd, place.real.pack())
+        code = sockets.connect_without_waiting(fd, place.real.pack(), blocking)
         if code in sockets.CONNECTING:
             call.cookie = sockets.cookie(fd)
             self._identities.connected(call.cookie, to)
@@ -161,6 +163,7 @@ class _Attempt:
         self._place: Optional[Place] = None
         self._next_place = next(places, None)
         self._error = ECONNREFUSED
+        self._is_blocking = sockets.is_blocking(fd)
 
     def connect_datagrams(self) -> int:
         if self._next_place is None:
@@ -171,7 +174,9 @@ class _Attempt:
         """Try until one is on its way: the answer, None to hand it to the kernel, or LATER."""
         while self._next_place is not None:
             self._place = self._next_place
-            code = self._connecting.start(self._call, self._fd, self._to, self._place)
+            code = self._connecting.start(
+                self._call, self._fd, self._to, self._place, self._is_blocking
+            )
             self._next_place = next(self._places, None)
             if code == 0:
                 return 0
@@ -183,14 +188,15 @@ class _Attempt:
         return -self._error
 
     def _on_its_way(self) -> Optional[int]:
-        return None if sockets.is_blocking(self._fd) else -EINPROGRESS
+        return None if self._is_blocking else -EINPROGRESS
 
     def on_outcome(self, target: Target, is_ready: bool) -> Optional[Wait]:
         """The connection is made or refused, or we have waited long enough."""
         result = self._on_its_way()
         if is_ready and self._place is not None:
             # Asked again, the kernel gives the error and makes the socket fresh.
-            code = sockets.connect_without_waiting(self._fd, self._place.real.pack())
+            packed = self._place.real.pack()
+            code = sockets.connect_without_waiting(self._fd, packed, self._is_blocking)
             if code in UNREACHED:
                 self._error = code
                 result = self.next()

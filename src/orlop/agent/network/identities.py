@@ -35,6 +35,10 @@ class Identities:
     def peer(self, cookie: int) -> Optional[Address]:
         return self._peers.get(cookie)
 
+    def knows(self, cookie: int) -> bool:
+        """Whether it is a connection that we had to do with."""
+        return cookie in self._peers
+
     def accepted(self, cookie: int, own: Address) -> None:
         """A connection of the pod to itself: under which of its names."""
         self._own[cookie] = own

@@ -37,7 +37,8 @@ class Naming:
             if not protocol:
                 return None
             cookie = sockets.cookie(fd)
-            shown = self._identities.own(protocol, cookie, real, _is_connected(fd))
+            is_connected = self._identities.knows(cookie) or _is_connected(fd)
+            shown = self._identities.own(protocol, cookie, real, is_connected)
             target.write_address(call, call.args[1], call.args[2], shown.pack())
             return 0
         finally:

@@ -7,7 +7,6 @@ before its first use. Each raises OSError with the kernel's errno; nothing here 
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 from errno import EINPROGRESS
 
@@ -25,9 +24,11 @@ IP_BIND_ADDRESS_NO_PORT, IPV6_V6ONLY, TCP_INFO = 24, 26, 11
 SOCK_STREAM, SOCK_DGRAM = 1, 2
 TCP_CLOSE, TCP_LISTEN = 7, 10
 MSG_DONTWAIT = 0x40
+_PROTOCOLS = {6: "tcp", 17: "udp"}  # raw sockets of these take no port, and no harm
 LATER = 1 << 30  # not an answer to a call: it will come from elsewhere
 
-_int, _long, _bytes = ctypes.c_int, ctypes.c_long, ctypes.c_char_p
+_int, _uint, _long = ctypes.c_int, ctypes.c_uint, ctypes.c_long
+_bytes, byref = ctypes.c_char_p, ctypes.byref
 libc.connect.argtypes = libc.bind.argtypes = [_int, _bytes, _int]
 libc.sendto.argtypes = [_int, _bytes, _long, _int, _bytes, _int]
 libc.sendto.restype = _long
@@ -39,9 +40,12 @@ def _fail() -> OSError:
     return OSError(code, os.strerror(code))
 
 
+_Name = ctypes.c_char * MAX
+
+
 def option(fd: int, level: int, name: int) -> int:
-    value, length = ctypes.c_int(0), ctypes.c_uint(4)
-    if libc.getsockopt(fd, level, name, ctypes.byref(value), ctypes.byref(length)):
+    value, length = _int(0), _uint(4)
+    if libc.getsockopt(fd, level, name, byref(value), byref(length)):
         raise _fail()
     return value.value
 
@@ -58,18 +62,15 @@ def switch_off(fd: int, level: int, name: int) -> None:
 
 def cookie(fd: int) -> int:
     """A number that no other socket of this machine has or had."""
-    value, length = ctypes.c_uint64(0), ctypes.c_uint(8)
-    if libc.getsockopt(fd, SOL_SOCKET, SO_COOKIE, ctypes.byref(value), ctypes.byref(length)):
+    value, length = _long(0), _uint(8)
+    if libc.getsockopt(fd, SOL_SOCKET, SO_COOKIE, byref(value), byref(length)):
         raise _fail()
     return value.value
 
 
 def protocol(fd: int) -> str:
-    """tcp, udp, or empty for what is none of ours (raw, SCTP, ping)."""
-    kind, number = option(fd, SOL_SOCKET, SO_TYPE), option(fd, SOL_SOCKET, SO_PROTOCOL)
-    if kind == SOCK_STREAM and number == 6:
-        return "tcp"
-    return "udp" if kind == SOCK_DGRAM and number == 17 else ""
+    """tcp, udp, or empty for what is none of ours (unix, SCTP, ping)."""
+    return _PROTOCOLS.get(option(fd, SOL_SOCKET, SO_PROTOCOL), "")
 
 
 def tcp_state(fd: int) -> int:
@@ -86,18 +87,18 @@ def receive_timeout(fd: int) -> float:
 
 
 def own_name(fd: int) -> bytes:
-    return _name(libc.getsockname, fd)
+    return _name_by(libc.getsockname, fd)
 
 
 def peer_name(fd: int) -> bytes:
-    return _name(libc.getpeername, fd)
+    return _name_by(libc.getpeername, fd)
 
 
-def _name(function: ctypes._NamedFuncPointer, fd: int) -> bytes:
-    buffer, length = ctypes.create_string_buffer(MAX), ctypes.c_uint(MAX)
-    if function(fd, buffer, ctypes.byref(length)):
+def _name_by(function: ctypes._NamedFuncPointer, fd: int) -> bytes:
+    name, length = _Name(), _uint(MAX)
+    if function(fd, name, byref(length)):
         raise _fail()
-    return buffer.raw[: length.value]
+    return name.raw[: length.value]
 
 
 def own_address(fd: int) -> Optional[Address]:
@@ -114,40 +115,36 @@ def connect(fd: int, packed: bytes) -> int:
     return ctypes.get_errno() if libc.connect(fd, packed, len(packed)) else 0
 
 
-def connect_without_waiting(fd: int, packed: bytes) -> int:
+def connect_without_waiting(fd: int, packed: bytes, blocking: bool) -> int:
     """As `connect` on a socket that does not block, whatever it is otherwise.
 
     The flag is the caller's own for the length of the call; other threads of it may see it.
     """
-    flags = fcntl.fcntl(fd, fcntl.F_GETFL)
-    if flags & os.O_NONBLOCK:
+    if not blocking:
         return connect(fd, packed)
-    fcntl.fcntl(fd, fcntl.F_SETFL, flags | os.O_NONBLOCK)
+    os.set_blocking(fd, False)
     try:
         return connect(fd, packed)
     finally:
-        fcntl.fcntl(fd, fcntl.F_SETFL, flags)
+        os.set_blocking(fd, True)
 
 
-def is_blocking(fd: int) -> bool:
-    return not fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_NONBLOCK
+is_blocking = os.get_blocking
 
 
-def accept(fd: int, flags: int) -> tuple[int, bytes]:
+def accept(fd: int, flags: int, blocking: bool) -> tuple[int, bytes]:
     """A connection that is there now, and where it came from; raises BlockingIOError."""
-    buffer, length = ctypes.create_string_buffer(MAX), ctypes.c_uint(MAX)
-    blocking = is_blocking(fd)
+    name, length = _Name(), _uint(MAX)
     if blocking:
         os.set_blocking(fd, False)
     try:
-        found = int(libc.accept4(fd, buffer, ctypes.byref(length), flags))
-        error = _fail() if found < 0 else None
+        found = int(libc.accept4(fd, name, byref(length), flags))
+        if found < 0:
+            raise _fail()
+        return found, name.raw[: length.value]
     finally:
         if blocking:
             os.set_blocking(fd, True)
-    if error is not None:
-        raise error
-    return found, buffer.raw[: length.value]
 
 
 def send(fd: int, data: bytes, flags: int, to: bytes) -> int:

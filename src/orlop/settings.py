@@ -106,6 +106,17 @@ class UpstreamSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     flags: list[str] = []  # added to kube-apiserver's command line; the last of two counts
 
 
+class PodSecuritySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Pod security levels where a namespace has no labels, as `level` or `level:version`."""
+
+    enforce: str = "privileged"
+    audit: str = "privileged"
+    warn: str = "privileged"
+    exempt_namespaces: list[str] = []
+    exempt_users: list[str] = []
+    exempt_runtime_classes: list[str] = []
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """config.yaml; everything has a default, so that an empty home works."""
 
@@ -126,6 +137,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     network: NetworkSettings = NetworkSettings()
     storage: StorageSettings = StorageSettings()
     autoscaling: AutoscalingSettings = AutoscalingSettings()
+    pod_security: PodSecuritySettings = PodSecuritySettings()
 
 
 @dataclass(frozen=True, slots=True)

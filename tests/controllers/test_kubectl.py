@@ -208,3 +208,42 @@ async def test_describe_shows_series_of_newer_clients(kubectl: Kubectl, server: 
     assert "(x7 over 2m" in line
     listed = await kubectl("get", "events")
     assert "odd again" in listed
+
+
+async def test_a_namespace_is_given_bounds_and_tells_of_them(kubectl: Kubectl, tmp_path):
+    """Quotas, limits, classes and levels, as an administrator makes them and a user meets them."""
+    await kubectl("create", "namespace", "lab")
+    await kubectl("create", "quota", "q", "-n", "lab", "--hard=pods=2,count/configmaps=9,cpu=4")
+    limits = tmp_path / "limits.yaml"
+    limits.write_text(
+        "apiVersion: v1\nkind: LimitRange\nmetadata: {name: l, namespace: lab}\n"
+        "spec: {limits: [{type: Container, default: {cpu: 1}}]}\n"
+    )
+    await kubectl("apply", "-f", str(limits))
+    await kubectl("create", "priorityclass", "high", "--value=1000")
+    await kubectl("wait", "quota/q", "-n", "lab", "--for=jsonpath={.status.used.pods}=0")
+    for name in ("a", "b"):
+        high = '{"spec": {"priorityClassName": "high"}}'
+        await kubectl("run", name, "-n", "lab", "--image=i", f"--overrides={high}")
+    assert re.search(r"cpu\s+2\s+4", await kubectl("describe", "quota", "q", "-n", "lab"))
+    priority = ("get", "pod", "a", "-n", "lab", "-o", "jsonpath={.spec.priority}")
+    assert await kubectl(*priority) == "1000"
+    with pytest.raises(AssertionError, match="exceeded quota: q, requested: pods=1, used: pods=2"):
+        await kubectl("run", "c", "-n", "lab", "--image=i")
+    label = "pod-security.kubernetes.io/enforce=restricted"
+    told = await kubectl("label", "namespace", "lab", label)
+    assert "namespace/lab labeled" in told
+    await kubectl("delete", "pod", "a", "-n", "lab", "--now")
+    await kubectl("wait", "quota/q", "-n", "lab", "--for=jsonpath={.status.used.pods}=1")
+    with pytest.raises(AssertionError, match='violates PodSecurity "restricted:latest"'):
+        await kubectl("run", "c", "-n", "lab", "--image=i")
+
+
+async def test_a_budget_is_shown_and_kept(kubectl: Kubectl):
+    await kubectl("create", "deployment", "web", "--image=i", "--replicas=2")
+    await kubectl("create", "pdb", "web", "--selector=app=web", "--min-available=1")
+    await kubectl("rollout", "status", "deployment/web", "--timeout=20s")
+    await kubectl("wait", "pdb/web", "--for=jsonpath={.status.disruptionsAllowed}=1")
+    shown = await kubectl("get", "pdb", "web")
+    assert re.search(r"web\s+1\s+N/A\s+1\s", shown)
+    assert "SufficientPods" in await kubectl("get", "pdb", "web", "-o", "yaml")

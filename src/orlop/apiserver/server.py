@@ -22,10 +22,11 @@ from ..listener import Listener
 from ..log import logger
 from ..metrics import PROCESS
 from ..network.ranges import Ranges
-from ..settings import NetworkSettings
+from ..settings import NetworkSettings, PodSecuritySettings
 from ..store import Store
 from . import bootstrap, computed
 from .admission import Means, standard
+from .admission.pod_security import config_of
 from .admission.policies.status import PolicyStatus
 from .audit import Auditor
 from .authentication import user as user_of
@@ -66,6 +67,7 @@ class ApiServer:
         flow: Flow | None = None,
         auditor: Auditor | None = None,
         ranges: Ranges | None = None,
+        pod_security: PodSecuritySettings | None = None,
     ) -> None:
         """`tls` asks for client certificates (CERT_OPTIONAL); None serves nobody over HTTP.
 
@@ -82,7 +84,11 @@ class ApiServer:
         schema = schema or load_schema(store.path)
         means = Means(kinds, schema, self._webhooks, Authorizer(self._rbac))
         admission = standard(
-            store, has_tokens=tokens is not None, addresses=self._ranges.services, means=means
+            store,
+            has_tokens=tokens is not None,
+            addresses=self._ranges.services,
+            means=means,
+            pod_security=config_of(pod_security or PodSecuritySettings()),
         )
         self.registry = Registry(store, kinds, schema, admission, tokens)
         PROCESS.before("apiserver", lambda: look_at_store(self.registry))

@@ -198,6 +198,7 @@ class ControlPlane:
             signing_key=signing_key,
             auditor=self._auditor(stack),
             ranges=self.ranges,
+            pod_security=self.settings.pod_security,
         )
 
     def _gateway(

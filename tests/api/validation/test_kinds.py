@@ -242,7 +242,13 @@ CONFIGURATION: list[tuple[Kind, Obj, list[str]]] = [
     (
         kinds.LIMIT_RANGE,
         change(limits=[{"type": "Container", "max": {"cpu": "1"}, "min": {"cpu": "2"}}]),
-        ['spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than max value 1'],
+        [
+            'spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than max value 1',
+            "spec.limits[0].defaultRequest[cpu]: Invalid value: "
+            '"1": min value 2 is greater than default request value 1',
+            "spec.limits[0].default[cpu]: Invalid value: "
+            '"1": min value 2 is greater than default value 1',
+        ],
     ),
     (kinds.LIMIT_RANGE, change(limits=[{"type": "x"}]), ["spec.limits[0].type: Unsupported value"]),
     (kinds.RESOURCE_QUOTA, change(hard={"pods": "-1"}), ['spec.hard[pods]: Invalid value: "-1"']),

@@ -11,7 +11,8 @@ from orlop.api import kinds
 from orlop.api.objects import Key
 from orlop.api.podsecurity import Policy, Standard
 from orlop.apiserver.admission import Admission
-from orlop.apiserver.admission.pod_security import PodSecurity, PodSecurityConfig
+from orlop.apiserver.admission.pod_security import PodSecurity, PodSecurityConfig, config_of
+from orlop.settings import PodSecuritySettings
 
 P = "pod-security.kubernetes.io/"
 NS = "/api/v1/namespaces/safe"
@@ -109,3 +110,15 @@ async def test_some_are_not_asked(site, local, pod) -> None:
     virtual = pod("b")
     virtual["spec"]["runtimeClassName"] = "vm"
     await local.create(kinds.POD, virtual)
+
+
+def test_the_configuration_says_levels_and_versions() -> None:
+    made = config_of(PodSecuritySettings(enforce="baseline:v1.30", exempt_users=["root"]))
+    assert [str(one) for one in made.defaults] == [
+        "baseline:v1.30",
+        "privileged:latest",
+        "privileged:latest",
+    ]
+    assert made.exempt_users == ("root",)
+    with pytest.raises(errors.ConfigError, match="must be one of privileged"):
+        config_of(PodSecuritySettings(warn="strict"))

@@ -305,21 +305,3 @@ def _no_less_than_there_is(spec: Obj, old: Obj) -> Errors:
     return [
         forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
     ]
-
-
-def limit_range(obj: Obj) -> Errors:
-    errors: Errors = []
-    kinds = ("Container", "PersistentVolumeClaim", "Pod")
-    for index, item in enumerate((obj.get("spec") or {}).get("limits") or ()):
-        at = f"spec.limits[{index}]"
-        errors += one_of(f"{at}.type", item.get("type"), kinds)
-        low, high = item.get("min") or {}, item.get("max") or {}
-        for name in low:
-            if name in high and quantity.parse(low[name]) > quantity.parse(high[name]):
-                detail = f"min value {low[name]} is greater than max value {high[name]}"
-                errors.append(bad_value(f"{at}.min[{name}]", low[name], detail))
-    return errors
-
-
-def resource_quota(obj: Obj) -> Errors:
-    return resources.amounts("spec.hard", (obj.get("spec") or {}).get("hard"))

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 from ...api import kinds
 from ...api.objects import Key, Obj, labels_of, meta
-from ...api.podsecurity import Policy, Standard, policy_of, stricter, violations
+from ...api.podsecurity import PREFIX, Policy, Standard, policy_of, stricter, violations
 from ...api.validation import invalid
+from ...errors import ConfigError
+from ...settings import PodSecuritySettings
 from ...store import Store
 from ..failures import forbidden
 from .chain import Attributes, Plugin
@@ -45,6 +47,24 @@ class PodSecurityConfig:
     exempt_namespaces: tuple[str, ...] = ()
     exempt_users: tuple[str, ...] = ()
     exempt_runtime_classes: tuple[str, ...] = ()
+
+
+def config_of(settings: PodSecuritySettings) -> PodSecurityConfig:
+    """What the administrator has set; ConfigError for a level or version that there is not."""
+    modes = {name: getattr(settings, name) for name in ("enforce", "audit", "warn")}
+    labels: dict[str, str] = {}
+    for mode, text in modes.items():
+        level, _, version = text.partition(":")
+        labels |= {PREFIX + mode: level, f"{PREFIX}{mode}-version": version or "latest"}
+    defaults, errors = policy_of(labels)
+    if errors:
+        raise ConfigError(f"pod_security in the configuration: {errors[0]}")
+    return PodSecurityConfig(
+        defaults,
+        tuple(settings.exempt_namespaces),
+        tuple(settings.exempt_users),
+        tuple(settings.exempt_runtime_classes),
+    )
 
 
 class PodSecurity(Plugin):

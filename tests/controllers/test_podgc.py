@@ -65,3 +65,18 @@ async def test_ended_pods_beyond_the_threshold_go_oldest_first(cluster):
     await cluster.create(NODE, node("n1"))
     async with cluster.running(podgc(cluster, threshold=2)):
         await eventually(lambda: _equal(names(cluster), ["alive", "p4", "p5"]))
+
+
+async def test_a_node_out_of_service_does_not_hold_what_is_to_go(cluster):
+    lost = node("n1")
+    await cluster.create(NODE, lost)
+    for name in ("going", "staying"):
+        await cluster.create(POD, pod(name, nodeName="n1"))
+    async with cluster.running(podgc(cluster)) as informers:
+        await informers.synced()
+        await cluster.api.delete(POD, Key("default", "going"))
+        both = lambda: _equal(names(cluster), ["going", "staying"])  # noqa: E731
+        await stays(both, 0.1)
+        taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
+        await cluster.api.patch(NODE, Key("", "n1"), {"spec": {"taints": [taint]}})
+        await eventually(lambda: _equal(names(cluster), ["staying"]))

@@ -20,6 +20,7 @@ from ..client.workqueue import Backoff
 from ..jwt import SigningKey
 from ..log import logger
 from ..settings import AutoscalingSettings
+from .bootstrap_signer import BootstrapSigner
 from .clusterrole_aggregation import ClusterRoleAggregation
 from .cronjob import CronJobs
 from .csr_approval import CsrApproval
@@ -48,6 +49,7 @@ from .replicaset import ReplicaSets
 from .resourcequota import ResourceQuotas
 from .root_ca import RootCa
 from .serviceaccount import ServiceAccounts
+from .stale_disruption import StaleDisruptions
 from .statefulset import StatefulSets
 from .storage_protection import ClaimProtection, VolumeProtection
 from .taint_eviction import TaintEviction
@@ -115,12 +117,14 @@ class ControllerManager:
                 VolumeProtection,
                 EphemeralVolumes,
                 DisruptionBudgets,
+                StaleDisruptions,
                 NodeLifecycle,
                 TaintEviction,
                 LeaseGc,
                 CsrApproval,
                 CsrCleaner,
                 TokenCleaner,
+                BootstrapSigner,
                 PodGc,
                 EventTtl,
             )

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from .. import errors
 from ..api.kinds import NODE, POD
-from ..api.objects import Key, Obj, is_deleting, is_terminal, key_of, meta, uid_of
+from ..api.objects import Key, Obj, is_deleting, is_ready, is_terminal, key_of, meta, uid_of
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock
 from ..client.informer import Informers
@@ -19,6 +19,7 @@ from ._shape import Loop, Result
 from .status import condition, with_condition
 
 BY_NODE, ENDED = "node", "ended"
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 _ALL_ENDED = Key("", "")  # stands for the number of ended pods
 _QUARANTINE = 40.0  # seconds that a node may be missing before its pods are given up
 
@@ -49,14 +50,18 @@ class PodGc(Loop[Key]):
         if event.type == "DELETED":
             return [key_of(pod) for pod in self._pods.by_index(BY_NODE, name)]
         self._missing_since.pop(name, None)
-        return ()
+        if not _is_out_of_service(event.object):
+            return ()
+        return [key_of(pod) for pod in self._pods.by_index(BY_NODE, name) if is_deleting(pod)]
 
     def _pod_changed(self, event: WatchEvent, previous: Obj | None) -> Iterator[Key]:
         pod = event.object
         if event.type == "DELETED":
             return
-        node = pod["spec"].get("nodeName")
-        if (node and self._nodes.get(Key("", node)) is None) or (not node and is_deleting(pod)):
+        name = pod["spec"].get("nodeName")
+        node = self._nodes.get(Key("", name)) if name else None
+        is_lost = name and (node is None or (is_deleting(pod) and _is_out_of_service(node)))
+        if is_lost or (not name and is_deleting(pod)):
             yield key_of(pod)
         if is_terminal(pod) and self._ended > self._threshold:
             yield _ALL_ENDED
@@ -80,7 +85,10 @@ class PodGc(Loop[Key]):
         return Result.done()
 
     async def _check_node(self, pod: Obj, node: str) -> Result:
-        if self._nodes.get(Key("", node)) is not None:
+        known = self._nodes.get(Key("", node))
+        if known is not None:
+            if is_deleting(pod) and _is_out_of_service(known):
+                await self._delete(pod)
             return Result.done()
         now = self.clock.now()
         left = self._missing_since.setdefault(node, now) + _QUARANTINE - now
@@ -119,3 +127,9 @@ class PodGc(Loop[Key]):
         except (errors.NotFound, errors.Conflict):
             return
         self.log.info("deleted pod", pod=key_of(pod))
+
+
+def _is_out_of_service(node: Obj) -> bool:
+    """Somebody has made sure that nothing runs there any more, and said so by a taint."""
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return not is_ready(node) and any(one["key"] == OUT_OF_SERVICE for one in taints)

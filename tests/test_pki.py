@@ -19,6 +19,8 @@ from orlop import pki, wellknown
 NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 HOST = ("login1", "login1.site.example", "10.1.2.3")
 LEAVES = ("apiserver", "kubelet", "apiserver-kubelet-client", "admin")
+AUTHORITIES = ("ca", "front-proxy-ca")
+FRONT = ("front-proxy-client",)  # signed by an authority of its own
 
 
 def certificate(folder: Path, name: str) -> x509.Certificate:
@@ -39,11 +41,11 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_everything_is_made_and_readable_by_its_owner_alone(tmp_path):
     made = pki.ensure(tmp_path / "pki", HOST)
     files = list(made.folder.iterdir())
-    assert {file.stem for file in files} == {"ca", "token", "sa", *LEAVES}
+    assert {file.stem for file in files} == {"token", "sa", *LEAVES, *AUTHORITIES, *FRONT}
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     assert stat.S_IMODE(made.folder.stat().st_mode) == 0o700
     assert len(made.token_key) == 32
-    assert made.renewed == {"ca", "token", "sa", *LEAVES}
+    assert made.renewed == {"token", "sa", *LEAVES, *AUTHORITIES, *FRONT}
 
 
 def test_a_second_call_changes_nothing(tmp_path):
@@ -88,10 +90,10 @@ def test_a_name_that_is_no_longer_ours_renews_nothing(tmp_path):
     [
         (0, set()),
         (200, set()),
-        (300, set(LEAVES)),
-        (400, set(LEAVES)),
-        (2500, {"ca", *LEAVES}),
-        (4000, {"ca", *LEAVES}),
+        (300, {*LEAVES, *FRONT}),
+        (400, {*LEAVES, *FRONT}),
+        (2500, {*AUTHORITIES, *LEAVES, *FRONT}),
+        (4000, {*AUTHORITIES, *LEAVES, *FRONT}),
     ],
     ids=["new", "good", "soon", "expired", "old authority", "expired authority"],
 )

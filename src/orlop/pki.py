@@ -36,6 +36,7 @@ LEAF_LIFE = dt.timedelta(days=365)
 # Clocks of login and compute nodes differ; a certificate must not be "not yet valid" on one.
 BACKDATE = dt.timedelta(hours=1)
 
+FRONT_PROXY = "front-proxy-client"
 ADMIN_USER = "kubernetes-admin"
 ADMIN_GROUP = "system:masters"
 # What every client may call the API server, beside the names of its host. 10.96.0.1 is the
@@ -89,6 +90,15 @@ class Pki:
     @property
     def ca(self) -> Path:
         return self.pair("ca").crt
+
+    @property
+    def front_proxy_ca(self) -> Path:
+        """The authority by which extension servers recognise the API server, and nobody else."""
+        return self.pair("front-proxy-ca").crt
+
+    @property
+    def front_proxy_client(self) -> Pair:
+        return self.pair(FRONT_PROXY)
 
     @property
     def apiserver(self) -> Pair:
@@ -191,6 +201,13 @@ def ensure(folder: Path, names: Sequence[str], now: dt.datetime | None = None) -
             write_private(pki.pair(name).key, key)
             write_private(pki.pair(name).crt, crt)
             renewed.add(name)
+    front = _ensure_authority(pki.pair("front-proxy-ca"), moment, renewed)
+    leaf = _Leaf(FRONT_PROXY)
+    if not front.has_signed(leaf, pki.front_proxy_client, moment):
+        crt, key = front.sign(leaf, moment)
+        write_private(pki.front_proxy_client.key, key)
+        write_private(pki.front_proxy_client.crt, crt)
+        renewed.add(FRONT_PROXY)
     token = folder / "token.key"
     if not token.exists() or token.stat().st_size != 32:
         write_private(token, secrets.token_bytes(32))
@@ -274,14 +291,18 @@ def _ensure_authority(pair: Pair, now: dt.datetime, renewed: set[str]) -> _Autho
     if authority is None:
         # A new name with each key: clients that cache issuers by name mix up two equal ones.
         name = x509.Name(
-            [x509.NameAttribute(NameOID.COMMON_NAME, f"orlop-ca@{int(now.timestamp())}")]
+            [
+                x509.NameAttribute(
+                    NameOID.COMMON_NAME, f"orlop-{pair.crt.stem}@{int(now.timestamp())}"
+                )
+            ]
         )
         authority = _self_signed(name, ec.generate_private_key(ec.SECP256R1()), now)
         write_private(pair.key, _pem(authority.key))
     else:
         authority = _self_signed(authority.certificate.subject, authority.key, now)
     write_private(pair.crt, authority.certificate.public_bytes(Encoding.PEM))
-    renewed.add("ca")
+    renewed.add(pair.crt.stem)
     return authority
 
 

@@ -16,6 +16,7 @@ from ..client.api import Api
 from ..errors import AlreadyExists, NotFound
 from ..network.ranges import Ranges
 from .admission.priority import SYSTEM_CLASSES
+from .aggregation import FrontProxy
 from .bootstrap_roles import BINDINGS, CLUSTER_ROLES, Role
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -31,7 +32,9 @@ _INGRESS_CLASS: Obj = {
 }
 
 
-async def ensure(api: Api, port: int, ranges: Ranges) -> None:
+async def ensure(
+    api: Api, port: int, ranges: Ranges, front_proxy: FrontProxy | None = None
+) -> None:
     """Make what is missing, in few turns of the disk."""
     await _together(
         _ensure(api, kinds.NAMESPACE, {"metadata": {"name": name}}) for name in NAMESPACES
@@ -48,6 +51,47 @@ async def ensure(api: Api, port: int, ranges: Ranges) -> None:
     await _ensure(api, kinds.SERVICE, _kubernetes(port, ranges.api))
     await _ensure(api, kinds.SERVICE, _dns(ranges.dns))
     await _ensure(api, kinds.INGRESS_CLASS, _INGRESS_CLASS)
+    await _ensure(api, kinds.ROLE, _reader())
+    if front_proxy is not None:
+        await _keep(api, kinds.CONFIG_MAP, _for_extensions(front_proxy))
+
+
+async def _keep(api: Api, kind: Kind, obj: Obj) -> None:
+    """As `_ensure`, and with today's content: certificates are renewed."""
+    await _ensure(api, kind, obj)
+    key = Key(obj["metadata"]["namespace"], obj["metadata"]["name"])
+    if (await api.get(kind, key)).get("data") != obj["data"]:
+        await api.patch(kind, key, {"data": obj["data"]})
+
+
+_FOR_EXTENSIONS = "extension-apiserver-authentication"
+
+
+def _for_extensions(front_proxy: FrontProxy) -> Obj:
+    """How extension servers recognise us and our users; where they look by habit."""
+    data = {
+        "client-ca-file": front_proxy.client_authority.read_text(),
+        "requestheader-client-ca-file": front_proxy.authority.read_text(),
+        "requestheader-allowed-names": '["front-proxy-client"]',
+        "requestheader-username-headers": '["X-Remote-User"]',
+        "requestheader-uid-headers": '["X-Remote-Uid"]',
+        "requestheader-group-headers": '["X-Remote-Group"]',
+        "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+    }
+    return {"metadata": {"name": _FOR_EXTENSIONS, "namespace": "kube-system"}, "data": data}
+
+
+def _reader() -> Obj:
+    """The role that extension servers are bound to, to read that."""
+    rule = {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": [_FOR_EXTENSIONS],
+        "verbs": ["get", "list", "watch"],
+    }
+    name = f"{_FOR_EXTENSIONS}-reader"
+    metadata = {**_bootstrapped(name), "namespace": "kube-system"}
+    return {"metadata": metadata, "rules": [rule]}
 
 
 async def _together(works: Iterable[Coroutine[None, None, None]]) -> None:

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ..api.kinds import Kind, Kinds, Subresource, subresource
+from ..api.kinds import Kind, Kinds, Subresource, subresource, version_priority
 from ..api.objects import Obj
+from .aggregation import Extension, Extensions
+from .aggregation.discovered import aggregated
 from .negotiation import clauses
 
 CONNECT = ("exec", "attach", "portforward")
@@ -48,17 +50,18 @@ def subresources_of(kind: Kind) -> list[Subresource]:
 
 
 class Discovery:
-    def __init__(self, kinds: Kinds) -> None:
+    def __init__(self, kinds: Kinds, extensions: Extensions | None = None) -> None:
         self._kinds = kinds
+        self._extensions = extensions
         self._documents: dict[tuple[str, str], Document] = {}
-        self._made_of: tuple[Kind, ...] = ()
+        self._made_of: tuple[object, ...] = ()
 
     def document(self, path: str, accept: str) -> Document | None:
         """The document at a path, in the form asked for; None if there is none."""
-        kinds = tuple(self._kinds)
-        if kinds != self._made_of:
+        made_of = made_from(self._kinds, self._extensions)
+        if made_of != self._made_of:
             self._documents.clear()
-            self._made_of = kinds
+            self._made_of = made_of
         path = path.rstrip("/")
         version = aggregated_version(accept) if path in ("/api", "/apis") else ""
         document = self._documents.get((path, version))
@@ -74,9 +77,9 @@ class Discovery:
             case ["api"]:
                 return _api_versions()
             case ["apis"]:
-                groups = [self._group(group) for group in self._kinds.groups() if group]
+                groups = [self._group(group) for group in self._groups() if group]
                 return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
-            case ["apis", group] if group in self._kinds.groups():
+            case ["apis", group] if group in self._groups():
                 return {"kind": "APIGroup", "apiVersion": "v1", **self._group(group)}
             case ["api", version]:
                 return self._resources("", version)
@@ -87,9 +90,23 @@ class Discovery:
     def _group(self, group: str) -> Obj:
         versions = [
             {"groupVersion": f"{group}/{version}", "version": version}
-            for version in self._kinds.groups()[group]
+            for version in self._groups()[group]
         ]
         return {"name": group, "versions": versions, "preferredVersion": versions[0]}
+
+    def _groups(self) -> dict[str, list[str]]:
+        """Ours and those of extension servers, each version once."""
+        groups = {group: list(versions) for group, versions in self._kinds.groups().items()}
+        for one in self._extensions.all() if self._extensions is not None else ():
+            versions = groups.setdefault(one.group, [])
+            if one.version not in versions:
+                versions.append(one.version)
+                versions.sort(key=version_priority, reverse=True)
+        return groups
+
+    def _extension(self, group: str, version: str) -> Extension | None:
+        path = f"/apis/{group}/{version}"
+        return self._extensions.of(path) if self._extensions is not None else None
 
     def _resources(self, group: str, version: str) -> Obj | None:
         kinds = self._kinds.of_group_version(group, version)
@@ -104,7 +121,7 @@ class Discovery:
         }
 
     def _aggregated(self, path: str, version: str) -> Obj:
-        groups = self._kinds.groups()
+        groups = self._groups()
         shown = [""] if path == "/api" else [group for group in groups if group]
         items = [
             {
@@ -123,9 +140,20 @@ class Discovery:
         }
 
     def _version(self, group: str, version: str) -> Obj:
+        extension = self._extension(group, version)
+        if extension is not None:
+            freshness = "Current" if extension.is_available else "Stale"
+            resources = aggregated(extension.discovered) if extension.is_available else []
+            return {"version": version, "resources": resources, "freshness": freshness}
         kinds = sorted(self._kinds.of_group_version(group, version), key=lambda kind: kind.plural)
         resources = [_aggregated_entry(kind) for kind in kinds]
         return {"version": version, "resources": resources, "freshness": "Current"}
+
+
+def made_from(kinds: Kinds, extensions: Extensions | None) -> tuple[object, ...]:
+    """All that documents depend on: another value where they have to be made anew."""
+    others = tuple(one.name for one in extensions.all()) if extensions is not None else ()
+    return (*kinds, others, extensions.stamp if extensions is not None else 0)
 
 
 def aggregated_version(accept: str) -> str:

@@ -19,6 +19,7 @@ from ..log import logger
 from ..metrics import MEDIA_TYPE, PROCESS
 from ..wellknown import STATE_PATH
 from . import instruments, requestinfo
+from .aggregation import Extensions
 from .audit import Auditor, Trail
 from .authentication import User, from_certificate
 from .authorization import Authorizer
@@ -54,6 +55,7 @@ class Handler:
         health: Checks,
         flow: Flow | None = None,
         auditor: Auditor | None = None,
+        extensions: Extensions | None = None,
     ) -> None:
         self._registry = registry
         self._authorizer = authorizer
@@ -61,8 +63,9 @@ class Handler:
         self._health = health
         self._flow = flow or Flow()
         self._auditor = auditor
-        self._discovery = Discovery(registry.kinds)
-        self._openapi = OpenApi(registry.kinds, registry.schema)
+        self._extensions = extensions
+        self._discovery = Discovery(registry.kinds, extensions)
+        self._openapi = OpenApi(registry.kinds, registry.schema, extensions)
         self._version = encode(version_info()) + b"\n"
         self.know: Callable[[asyncio.BaseTransport | None], None] = lambda transport: None
 
@@ -146,6 +149,10 @@ class Handler:
     async def _act(
         self, request: web.BaseRequest, info: RequestInfo, kind: Kind | None, user: User
     ) -> web.StreamResponse:
+        extension = self._extensions.of(info.path) if self._extensions is not None else None
+        extension = extension or self._openapi.extension_of(info.path)
+        if extension is not None and self._extensions is not None:
+            return await self._extensions.serve(request, user, extension)
         if not info.is_resource:
             if info.path == "/metrics" and info.verb == "get":
                 return answer(PROCESS.text().encode(), MEDIA_TYPE)

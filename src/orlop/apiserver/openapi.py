@@ -10,10 +10,11 @@ import hashlib
 
 import msgspec
 
-from ..api.kinds import Kind, Kinds
+from ..api.kinds import Kinds
 from ..api.objects import Obj
 from ..api.schema import Schema, gnostic, openapi
-from .discovery import Document
+from .aggregation import Extension, Extensions
+from .discovery import Document, made_from
 from .negotiation import clauses
 
 _JSON = "application/json"
@@ -23,18 +24,19 @@ _PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 class OpenApi:
-    def __init__(self, kinds: Kinds, schema: Schema) -> None:
+    def __init__(self, kinds: Kinds, schema: Schema, extensions: Extensions | None = None) -> None:
         self._kinds = kinds
+        self._extensions = extensions
         self._schema = schema
         self._documents: dict[tuple[str, str], Document] = {}
-        self._made_of: tuple[Kind, ...] = ()
+        self._made_of: tuple[object, ...] = ()
 
     def document(self, path: str, accept: str) -> Document | None:
         """The document at a path, in the form asked for; None if there is none."""
-        kinds = tuple(self._kinds)
-        if kinds != self._made_of:
+        made_of = made_from(self._kinds, self._extensions)
+        if made_of != self._made_of:
             self._documents.clear()
-            self._made_of = kinds
+            self._made_of = made_of
         path = path.strip("/")
         media_type = _PROTOBUF if path == "openapi/v2" and _wants_protobuf(accept) else _JSON
         document = self._documents.get((path, media_type))
@@ -49,14 +51,38 @@ class OpenApi:
     def _made(self, path: str) -> Obj | None:
         match path.split("/"):
             case ["openapi", "v2"]:
-                return openapi.v2_document(self._schema, self._kinds)
+                return self._with_others(openapi.v2_document(self._schema, self._kinds))
             case ["openapi", "v3"]:
-                return openapi.v3_index(self._schema, self._kinds)
+                return self._index()
             case ["openapi", "v3", "api", version]:
                 return self._group_version("", version)
             case ["openapi", "v3", "apis", group, version]:
                 return self._group_version(group, version)
         return None
+
+    def _index(self) -> Obj:
+        index = openapi.v3_index(self._schema, self._kinds)
+        for one in self._extensions.all() if self._extensions is not None else ():
+            path = f"apis/{one.group}/{one.version}"
+            index["paths"].pop(path, None)
+            if one.is_available and one.discovered.openapi_v3:
+                index["paths"][path] = {"serverRelativeURL": one.discovered.openapi_v3}
+        return index
+
+    def _with_others(self, document: Obj) -> Obj:
+        """With what extension servers have; a definition of theirs never replaces one of ours."""
+        for one in self._extensions.all() if self._extensions is not None else ():
+            found = one.discovered.openapi_v2 if one.is_available else {}
+            for part in ("paths", "definitions"):
+                document[part] = {**(found.get(part) or {}), **document[part]}
+        return document
+
+    def extension_of(self, path: str) -> Extension | None:
+        """Whose server has the document at a path of /openapi/v3; None where we have it."""
+        prefix = "/openapi/v3/"
+        if self._extensions is None or not path.startswith(f"{prefix}apis/"):
+            return None
+        return self._extensions.of(path[len(prefix) - 1 :])
 
     def _group_version(self, group: str, version: str) -> Obj | None:
         if not self._kinds.of_group_version(group, version):

@@ -63,7 +63,10 @@ def unreachable(error: BaseException, words: list[str] | None = None) -> Unavail
     return Unavailable(f"error trying to reach service: {why}", details={})
 
 
-def passed_on(request: web.BaseRequest, more: Mapping[str, str]) -> CIMultiDict[str]:
+Headers = Mapping[str, str] | CIMultiDict[str]
+
+
+def passed_on(request: web.BaseRequest, more: Headers) -> CIMultiDict[str]:
     """The headers of a request that are the far side's business."""
     named = {word.strip().lower() for word in request.headers.get("Connection", "").split(",")}
     dropped = _HOP | _OURS | named
@@ -76,7 +79,9 @@ def passed_on(request: web.BaseRequest, more: Mapping[str, str]) -> CIMultiDict[
     former = headers.get("X-Forwarded-For")
     client = request.remote or ""
     headers["X-Forwarded-For"] = f"{former}, {client}" if former else client
-    headers.update(more)
+    for name in set(more):
+        headers.popall(name, None)
+    headers.extend(more)
     return headers
 
 
@@ -86,7 +91,7 @@ async def pass_on(
     session: aiohttp.ClientSession,
     target: str,
     *,
-    headers: Mapping[str, str],
+    headers: Headers,
     prefix: str = "",
 ) -> web.StreamResponse:
     """The far side's answer; `target` is its path and query, still quoted.
@@ -150,7 +155,7 @@ def rewritten(location: str, host: str, prefix: str) -> str:
 
 
 async def pass_upgrade(
-    request: web.BaseRequest, backend: Backend, target: str, headers: Mapping[str, str]
+    request: web.BaseRequest, backend: Backend, target: str, headers: Headers
 ) -> web.StreamResponse:
     """Ask the far side for another protocol and join both connections if it agrees."""
     sent = passed_on(request, headers)

@@ -28,6 +28,8 @@ from . import bootstrap, computed
 from .admission import Means, standard
 from .admission.pod_security import config_of
 from .admission.policies.status import PolicyStatus
+from .aggregation import Extensions, FrontProxy
+from .aggregation.controller import AggregationController
 from .audit import Auditor
 from .authentication import user as user_of
 from .authorization import Authorizer
@@ -68,11 +70,13 @@ class ApiServer:
         auditor: Auditor | None = None,
         ranges: Ranges | None = None,
         pod_security: PodSecuritySettings | None = None,
+        front_proxy: FrontProxy | None = None,
     ) -> None:
         """`tls` asks for client certificates (CERT_OPTIONAL); None serves nobody over HTTP.
 
         Without a `signing_key` no tokens of service accounts are issued, or taken; without an
-        `auditor` no records are kept.
+        `auditor` no records are kept; without a `front_proxy` extension servers cannot tell that
+        it is us who ask.
         """
         self._ranges = ranges or Ranges.of(NetworkSettings())
         tokens = Tokens(store, signing_key) if signing_key is not None else None
@@ -80,6 +84,7 @@ class ApiServer:
         self._kubelet = KubeletClient(kubelet_tls)
         self.reaching = Reaching(store, self._kubelet)
         self._webhooks = WebhookClient(self.reaching)
+        self._extensions = Extensions(store, self.reaching, front_proxy)
         kinds = ServedKinds(store, has_tokens=tokens is not None, webhooks=self._webhooks)
         schema = schema or load_schema(store.path)
         means = Means(kinds, schema, self._webhooks, Authorizer(self._rbac))
@@ -125,13 +130,16 @@ class ApiServer:
     async def prepare(self, port: int = 443) -> None:
         """Make the objects every cluster has, and serve its custom resources; part of `start`."""
         client = self.client("system:apiserver", ["system:masters"])
-        await bootstrap.ensure(client, port, self._ranges)
+        await bootstrap.ensure(client, port, self._ranges, self._extensions.front_proxy)
+        registry = self.registry
+        aggregation = AggregationController(registry, client, self._extensions)
+        await aggregation.keep_own()
         if not self._tasks:
-            registry = self.registry
             statuses = PolicyStatus(registry.store, client, registry.kinds, registry.shapes)
             work = {
                 "custom resource definitions": DefinitionController(registry, client).run(),
                 "admission policies": statuses.run(),
+                "aggregation": aggregation.run(),
             }
             self._tasks = [asyncio.create_task(run, name=name) for name, run in work.items()]
 
@@ -145,7 +153,15 @@ class ApiServer:
             {"ping": lambda: True, "store": lambda: store.is_writable},
             {"shutdown": lambda: not self._is_stopping},
         )
-        return Handler(self.registry, authorizer, dispatcher, health, self._flow, self._auditor)
+        return Handler(
+            self.registry,
+            authorizer,
+            dispatcher,
+            health,
+            self._flow,
+            self._auditor,
+            self._extensions,
+        )
 
     def client(self, user: str, groups: Sequence[str] = ()) -> InProcessApi:
         """The API for our own components; the user's name is that of the manager of its fields."""
@@ -175,6 +191,7 @@ class ApiServer:
             self._server = None
         if self._proxies is not None:
             await self._proxies.close()
+        await self._extensions.close()
         await self._webhooks.close()
         await self.reaching.close()
         await self._kubelet.close()

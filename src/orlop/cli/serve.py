@@ -21,6 +21,7 @@ import click
 from .. import __version__, errors, log, pki
 from ..agent.build import build as build_agent
 from ..apiserver import ApiServer
+from ..apiserver.aggregation import FrontProxy
 from ..apiserver.audit import AuditLog, Auditor, load_policy
 from ..apiserver.memory import settle
 from ..client.api import Api
@@ -199,6 +200,9 @@ class ControlPlane:
             auditor=self._auditor(stack),
             ranges=self.ranges,
             pod_security=self.settings.pod_security,
+            front_proxy=FrontProxy(
+                self.pki.front_proxy_client, self.pki.front_proxy_ca, self.pki.ca
+            ),
         )
 
     def _gateway(

@@ -119,7 +119,10 @@ class Kubelet:
             await socket.send_bytes(b"\x01" + f"error forwarding port {port}: {error}".encode())
             await socket.close()
             return socket
-        await self._join(socket, reader, writer)
+        try:
+            await self._join(socket, reader, writer)
+        finally:
+            writer.close()
         return socket
 
     async def _join(
@@ -138,7 +141,6 @@ class Kubelet:
             async for message in socket:
                 if message.type is WSMsgType.BINARY:
                     writer.write(message.data[1:])
-            writer.close()
             task.cancel()
 
 

@@ -105,6 +105,7 @@ _CHECKS: dict[tuple[str, str], Callable[[Obj], Errors]] = {
     ("coordination.k8s.io", "Lease"): cluster.lease,
     ("node.k8s.io", "RuntimeClass"): cluster.runtime_class,
     ("certificates.k8s.io", "CertificateSigningRequest"): cluster.signing_request,
+    ("apiregistration.k8s.io", "APIService"): cluster.api_service,
     (_ADMISSION, "MutatingWebhookConfiguration"): webhooks.mutating,
     (_ADMISSION, "ValidatingWebhookConfiguration"): webhooks.validating,
     (_ADMISSION, "ValidatingAdmissionPolicy"): policies.validating,

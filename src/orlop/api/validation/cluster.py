@@ -282,3 +282,36 @@ def signing_request(obj: Obj) -> Errors:
     if not spec.get("usages"):
         errors.append(required("spec.usages"))
     return errors + positive("spec.expirationSeconds", spec.get("expirationSeconds"))
+
+
+def api_service(obj: Obj) -> Errors:
+    """As kube-aggregator/pkg/apis/apiregistration/validation."""
+    spec, name = obj.get("spec") or {}, obj["metadata"].get("name") or ""
+    errors: Errors = []
+    wanted = f"{spec.get('version') or ''}.{spec.get('group') or ''}"
+    if name != wanted:
+        why = f'must be `spec.version+"."+spec.group`: {wanted!r}'.replace("'", '"')
+        errors.append(bad_value("metadata.name", name, why))
+    if not spec.get("version"):
+        errors.append(required("spec.version", ""))
+    for field, limit in (("groupPriorityMinimum", 20000), ("versionPriority", 1000)):
+        value = spec.get(field) or 0
+        if not 0 < value <= limit:
+            why = f"must be positive and less than {limit}"
+            errors.append(bad_value(f"spec.{field}", value, why))
+    service = spec.get("service")
+    if service is None:
+        if spec.get("caBundle"):
+            why = "local APIServices may not have a caBundle"
+            errors.append(bad_value("spec.caBundle", "...", why))
+        if spec.get("insecureSkipTLSVerify"):
+            why = "local APIServices may not have insecureSkipTLSVerify"
+            errors.append(bad_value("spec.insecureSkipTLSVerify", True, why))
+        return errors
+    for field in ("namespace", "name"):
+        if not service.get(field):
+            errors.append(required(f"spec.service.{field}", ""))
+    if spec.get("insecureSkipTLSVerify") and spec.get("caBundle"):
+        why = "may not be true if caBundle is present"
+        errors.append(bad_value("spec.insecureSkipTLSVerify", True, why))
+    return errors

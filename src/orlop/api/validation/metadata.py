@@ -30,6 +30,7 @@ _NAME_RULES: dict[tuple[str, str], names.Check] = {
     ("rbac.authorization.k8s.io", "clusterrolebindings"): names.path_segment,
     ("certificates.k8s.io", "certificatesigningrequests"): names.path_segment,
     ("networking.k8s.io", "ipaddresses"): names.path_segment,
+    ("apiregistration.k8s.io", "apiservices"): names.path_segment,
 }
 
 

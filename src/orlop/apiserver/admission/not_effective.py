@@ -9,7 +9,6 @@ from __future__ import annotations
 from .chain import Attributes, Plugin
 
 _WITHOUT_EFFECT = {
-    "apiservices.apiregistration.k8s.io": "requests are not passed on to extension servers yet",
     "networkpolicies.networking.k8s.io": "network policies are not enforced",
 }
 

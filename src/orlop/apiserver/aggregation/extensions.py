@@ -1,0 +1,203 @@
+"""Who serves a group and version: an extension server, where an APIService names a service.
+
+Asked by the handler for every request before our own kinds are: what a user's APIService takes over
+is never ours. The request is passed on with its user in headers, which the extension server
+believes because of our certificate. As kube-aggregator's handler_proxy.go.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+import aiohttp
+from aiohttp import web
+from multidict import CIMultiDict
+
+from ...api import kinds
+from ...api.objects import Key, Obj
+from ...pki import Pair
+from ...store import Store
+from ...upgrade import is_upgrade
+from ..authentication import User
+from ..proxying import Backend, pass_on, pass_upgrade
+from ..reaching import Reaching
+from .discovered import Discovered
+
+_BUCKET = kinds.API_SERVICE.resource
+
+
+@dataclass(frozen=True, slots=True)
+class FrontProxy:
+    """What extension servers know us by."""
+
+    client: Pair
+    authority: Path
+    client_authority: Path
+
+
+@dataclass(slots=True)
+class Extension:
+    """An APIService that names a service, and what is known of its server."""
+
+    name: str
+    group: str
+    version: str
+    service: Key
+    port: int
+    bundle: str
+    is_insecure: bool
+    group_priority: int
+    version_priority: int
+    revision: int
+    is_available: bool = False
+    discovered: Discovered = field(default_factory=Discovered)
+    session: aiohttp.ClientSession | None = None
+
+
+class Extensions:
+    def __init__(
+        self, store: Store, reaching: Reaching, front_proxy: FrontProxy | None = None
+    ) -> None:
+        self._store = store
+        self.reaching = reaching
+        self.front_proxy = front_proxy
+        self._seen = -1
+        self._known: dict[tuple[str, str], Extension] = {}
+        self._left: list[aiohttp.ClientSession] = []  # to be closed
+        self.stamp = 0  # another number whenever discovery has to be made anew
+
+    def all(self) -> list[Extension]:
+        self._refresh()
+        return list(self._known.values())
+
+    def of(self, path: str) -> Extension | None:
+        """Who serves a path such as /apis/metrics.k8s.io/v1beta1/nodes; None where we do."""
+        self._refresh()
+        if not self._known or not path.startswith("/apis/"):
+            return None
+        words = path.split("/", 4)
+        return self._known.get((words[2], words[3])) if len(words) > 3 else None
+
+    def takes(self, group: str, version: str) -> bool:
+        return (group, version) in self._known
+
+    def discovered(self, extension: Extension, found: Discovered, *, is_available: bool) -> None:
+        """Note what an extension's server says of itself."""
+        if (extension.discovered, extension.is_available) != (found, is_available):
+            extension.discovered, extension.is_available = found, is_available
+            self.stamp += 1
+
+    def _refresh(self) -> None:
+        newest = self._store.changed(_BUCKET)
+        if newest == self._seen:
+            return
+        self._seen = newest
+        known: dict[tuple[str, str], Extension] = {}
+        for record in self._store.list(_BUCKET).records:
+            made = _extension(record.decode(), record.revision)
+            if made is not None:
+                former = self._known.get((made.group, made.version))
+                if former is not None:
+                    made.discovered = former.discovered
+                    if _where(former) == _where(made):
+                        made.session, former.session = former.session, None
+                        made.is_available = made.is_available or former.is_available
+                known[made.group, made.version] = made
+        if known.keys() != self._known.keys():
+            self.stamp += 1
+        self._left += [one.session for one in self._known.values() if one.session is not None]
+        self._known = known
+
+    def backend(self, extension: Extension) -> Backend:
+        name = f"{extension.service.name}.{extension.service.namespace}.svc"
+        return Backend(
+            f"{name}:{extension.port}",
+            lambda: self.reaching.service(extension.service, extension.port),
+            self._tls(extension),
+            name,
+        )
+
+    def session(self, extension: Extension) -> aiohttp.ClientSession:
+        if extension.session is None or extension.session.closed:
+            extension.session = self.backend(extension).session()
+        return extension.session
+
+    def _tls(self, extension: Extension) -> ssl.SSLContext:
+        if extension.bundle:
+            try:
+                data = base64.b64decode(extension.bundle).decode()
+                context = ssl.create_default_context(cadata=data)
+            except (binascii.Error, ValueError, ssl.SSLError):
+                context = ssl.create_default_context()
+        else:
+            context = ssl.create_default_context()
+        if extension.is_insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if self.front_proxy is not None:
+            context.load_cert_chain(self.front_proxy.client.crt, self.front_proxy.client.key)
+        return context
+
+    async def serve(
+        self, request: web.BaseRequest, user: User, extension: Extension
+    ) -> web.StreamResponse:
+        """Pass a request on, on behalf of its user."""
+        if not extension.is_available:
+            return web.Response(status=503, text="service unavailable\n")
+        backend, target = self.backend(extension), request.raw_path
+        headers = user_headers(user)
+        if is_upgrade(request):
+            return await pass_upgrade(request, backend, target, headers)
+        session = self.session(extension)
+        return await pass_on(request, backend, session, target, headers=headers)
+
+    async def tidy(self) -> None:
+        """Close connections to servers that nobody names any more."""
+        left, self._left = self._left, []
+        for session in left:
+            await session.close()
+
+    async def close(self) -> None:
+        self._left += [one.session for one in self._known.values() if one.session is not None]
+        await self.tidy()
+
+
+def _extension(obj: Obj, revision: int) -> Extension | None:
+    spec = obj.get("spec") or {}
+    service = spec.get("service")
+    if service is None or not spec.get("group"):
+        return None
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return Extension(
+        obj["metadata"]["name"],
+        spec["group"],
+        spec.get("version", ""),
+        Key(service.get("namespace", ""), service.get("name", "")),
+        service.get("port") or 443,
+        spec.get("caBundle") or "",
+        bool(spec.get("insecureSkipTLSVerify")),
+        spec.get("groupPriorityMinimum") or 1000,
+        spec.get("versionPriority") or 100,
+        revision,
+        any(one["type"] == "Available" and one["status"] == "True" for one in conditions),
+    )
+
+
+def _where(extension: Extension) -> tuple[object, ...]:
+    return extension.service, extension.port, extension.bundle, extension.is_insecure
+
+
+def user_headers(user: User) -> CIMultiDict[str]:
+    """X-Remote-*: a line for each group, as extension servers split none."""
+    headers = CIMultiDict({"X-Remote-User": user.name})
+    if user.uid:
+        headers["X-Remote-Uid"] = user.uid
+    headers.extend([("X-Remote-Group", group) for group in user.groups])
+    for key, values in user.extra.items():
+        headers.extend([(f"X-Remote-Extra-{quote(key, safe='')}", value) for value in values])
+    return headers

@@ -18,7 +18,7 @@ from .private_apt import PrivateApt
 from .steps import Lacking, Step
 
 OLD_RELEASE = "bookworm"
-PYTHON_CLIENTS = ("kubernetes", "kubernetes_asyncio", "kr8s", "lightkube", "kopf")
+PYTHON_CLIENTS = ("kubernetes", "kubernetes_asyncio", "kr8s", "lightkube", "kopf", "schemathesis")
 NODE_CLIENT = "@kubernetes/client-node@1"
 
 

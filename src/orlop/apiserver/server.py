@@ -7,6 +7,7 @@ components the same API without it; `stop` lets every watch end in order and nev
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,6 +56,9 @@ log = logger(__name__)
 
 _DRAIN = 2.0  # seconds that requests have to end once the server stops
 _KEEPALIVE = 90.0
+# The HTTP library tells of every malformed request with a traceback: strangers could fill the disk.
+_UNHEARD = logging.getLogger("orlop.apiserver.unheard")
+_UNHEARD.setLevel(logging.CRITICAL)
 
 
 class ApiServer:
@@ -119,6 +123,7 @@ class ApiServer:
             keepalive_timeout=_KEEPALIVE,
             lingering_time=_DRAIN,
             access_log=None,
+            logger=_UNHEARD,
         )
         self._listener = Listener(self._server, self._tls)
         handler.know = self._listener.know

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,8 +67,17 @@ def test_explain_finds_each_kind_by_its_path_and_schema(kind: Kind, documents) -
     assert len(matching) == 1
     assert "metadata" in matching[0]["properties"]
     paths = [path for path in document["paths"] if path.endswith(f"/{kind.plural}")]
-    operations = [one for path in paths for one in document["paths"][path].values()]
+    items = [one for path in paths for one in document["paths"][path].items()]
+    operations = [one for method, one in items if method != "parameters"]
     assert gvk in [one["x-kubernetes-group-version-kind"] for one in operations]
+
+
+def test_what_a_path_leaves_open_is_a_parameter_of_it(documents, swagger) -> None:
+    for document in (*documents.values(), swagger):
+        for path, item in document["paths"].items():
+            named = {one["name"] for one in item["parameters"]}
+            assert named == set(re.findall(r"{(\w+)}", path)), path
+            assert all(one["required"] and one["in"] == "path" for one in item["parameters"])
 
 
 def test_patch_takes_field_validation_so_that_kubectl_leaves_it_to_the_server(documents) -> None:
@@ -130,7 +140,7 @@ def test_types_that_are_either_of_two(documents, swagger) -> None:
 def test_version_two_has_every_path_and_kind(swagger) -> None:
     assert swagger["swagger"] == "2.0"
     path = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
-    assert set(swagger["paths"][path]) == {"get", "put", "patch", "delete"}
+    assert set(swagger["paths"][path]) == {"get", "put", "patch", "delete", "parameters"}
     assert "/api/v1/namespaces/{namespace}/pods/{name}/exec" in swagger["paths"]
     parameters = [one["name"] for one in swagger["paths"][path]["patch"]["parameters"]]
     assert "fieldValidation" in parameters

@@ -80,8 +80,11 @@ def _schema(obj: Obj) -> bytes:
 
 
 def _path_item(item: Obj) -> bytes:
+    """Its operations; of names in its path, which clients of this format know, nothing."""
     return b"".join(
-        _bytes(_METHODS[method], _operation(operation)) for method, operation in item.items()
+        _bytes(_METHODS[method], _operation(operation))
+        for method, operation in item.items()
+        if method in _METHODS
     )
 
 

@@ -139,7 +139,18 @@ class _Paths:
                 paths[one] = self._item(kind, _ON_OBJECT)
             for name in kind.subresources:
                 paths[f"{one}/{name}"] = self._subresource(kind, name)
+        for path, item in paths.items():
+            item["parameters"] = [
+                self._path_parameter(name)
+                for name in ("name", "namespace")
+                if f"{{{name}}}" in path
+            ]
         return dict(sorted(paths.items()))
+
+    def _path_parameter(self, name: str) -> Obj:
+        text = {"type": "string"}
+        typed = text if self._version == 2 else {"schema": text}
+        return {"name": name, "in": "path", "required": True, **typed}
 
     def _item(self, kind: Kind, verbs: dict[str, tuple[str, str]]) -> Obj:
         gvk = group_version_kind(kind.group, kind.version, kind.kind)

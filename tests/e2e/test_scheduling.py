@@ -63,3 +63,19 @@ def test_a_pod_that_can_never_fit_says_so_at_once(site: Site) -> None:
     assert said.startswith("0/3 nodes are available: ")
     assert "The largest hosts: " in said
     site.kubectl("delete", "pods", "--all")
+
+
+def test_a_feature_that_some_hosts_have_is_found_by_selector_and_by_affinity(site: Site) -> None:
+    label = "feature.slurm.orlop.dev/ib"
+    with_it = set(site.run("sinfo", "-h", "-N", "-p", "main", "-o", "%N %f").stdout.splitlines())
+    hosts = {line.split()[0] for line in with_it if "ib" in line.split()[1].split(",")}
+    assert 0 < len(hosts) < len(with_it)
+    expression = {"key": label, "operator": "In", "values": ["true"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    partition = {"slurm.orlop.dev/partition": "main"}
+    site.apply(pod("selects", "busybox", "true", nodeSelector={label: "true", **partition}))
+    site.apply(pod("asks", "busybox", "true", affinity=affinity, nodeSelector=partition))
+    for name in ("selects", "asks"):
+        ended = site.wait_phase(name, "Succeeded")
+        assert ended["metadata"]["annotations"][NODES] in hosts

@@ -72,6 +72,48 @@ def test_what_cannot_be_told_is_said(spec, words):
     assert lost[-1] == "within partition main Slurm places by its own rules"
 
 
+IB, INTEL = "feature.slurm.orlop.dev/ib", "feature.slurm.orlop.dev/intel"
+
+
+def to_features(*terms):
+    made = [
+        {"matchExpressions": [{"key": key, "operator": "In", "values": ["true"]} for key in keys]}
+        for keys in terms
+    ]
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": made}
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("terms", "own", "constraint"),
+    [
+        ([[IB]], "", "ib"),
+        ([[IB, INTEL]], "", "ib&intel"),
+        ([[IB, INTEL], [IB]], "", "ib"),
+        ([[IB, "feature.slurm.orlop.dev/none"], [INTEL]], "", "intel"),
+        ([[IB]], "big", "big&ib"),
+        ([[IB]], "ib", "ib"),
+    ],
+    ids=["one", "both", "the least will do", "what the node has", "with its own", "the same"],
+)
+def test_features_that_affinity_asks_for_are_a_constraint(terms, own, constraint):
+    notes = {"slurm.orlop.dev/constraint": own} if own else {}
+    node = a_node("main", labels={IB: "true", INTEL: "true"})
+    found = told(waiting(affinity=to_features(*terms), annotations=notes), node=node)
+    assert found.annotations == {"slurm.orlop.dev/constraint": constraint}
+
+
+def test_a_constraint_that_cannot_be_joined_is_said():
+    notes = {"slurm.orlop.dev/constraint": "[rack1|rack2]"}
+    node = a_node("main", labels={IB: "true"})
+    found = told(waiting(affinity=to_features([IB]), annotations=notes), node=node)
+    assert found.annotations == {}
+    assert "cannot be joined with a selection of features (ib)" in found.lost[0]
+
+
 def test_other_nodes_are_scheduled_and_told_nothing():
     other = a_node("n", partition=None)
     assert told(waiting(affinity=away(term())), node=other).annotations == {}

@@ -43,14 +43,16 @@ def test_a_partition_is_the_sum_of_its_hosts():
     assert machine.architecture == "amd64"
 
 
-def test_labels_name_the_partition_its_largest_host_and_what_all_hosts_have():
+def test_labels_name_the_partition_its_largest_host_and_what_any_host_has():
     unlike = line(cpus="64", memory="256000", hosts="big1", features="amd,ib")
     assert one(line() + unlike).labels == {
         "slurm.orlop.dev/partition": "main",
         "slurm.orlop.dev/default": "true",
         "slurm.orlop.dev/max-cpus-per-host": "64",
         "slurm.orlop.dev/max-memory-mib-per-host": "256000",
+        "feature.slurm.orlop.dev/amd": "true",
         "feature.slurm.orlop.dev/ib": "true",
+        "feature.slurm.orlop.dev/intel": "true",
     }
 
 

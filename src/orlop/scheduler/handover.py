@@ -2,7 +2,7 @@
 
 Asked by the scheduler when it binds a pod to a partition, within which Slurm chooses the hosts. The
 result is annotations of the binding, which become sbatch's options, and words for an Event. Pure;
-an option that the pod's own annotations name is never changed.
+what the pod's own annotations say is kept, and only a constraint is ever added to.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ from dataclasses import dataclass, field
 
 from .. import wellknown
 from ..api.objects import Obj, annotations_of, meta
+from ..client.affinity import matches_term
+from ..errors import ConfigError
+from ..slurm.job import joined_constraint, requested
 from .affinity import Affinity
 from .snapshot import HOSTNAME, is_partition
-from .terms import PREFERRED
+from .terms import PREFERRED, REQUIRED
 
+CONSTRAINT = wellknown.SLURM_PREFIX + "constraint"
 EXCLUSIVE = wellknown.SLURM_PREFIX + "exclusive"
 NODELIST = wellknown.SLURM_PREFIX + "nodelist"
 
@@ -44,11 +48,43 @@ def handover(pod: Obj, node: Obj, affinity: Affinity) -> Handover:
     if hosts and NODELIST not in own and not affinity.is_first:
         made.annotations[NODELIST] = hosts[0]
         made.passed.append(f"required pod affinity to a host: --nodelist={hosts[0]}")
+    _add_features(made, pod, node)
     made.lost += _soft(pod)
     made.lost += _spread(pod)
     if made.lost:
         made.lost.append(f"within partition {partition} Slurm places by its own rules")
     return made
+
+
+def _add_features(made: Handover, pod: Obj, node: Obj) -> None:
+    """Required node affinity to features, which only some hosts of a partition may have."""
+    features = _features(pod, node)
+    if not features:
+        return
+    try:
+        constraint = joined_constraint(requested(pod, "constraint"), features)
+    except ConfigError as error:
+        made.lost.append(str(error))
+        return
+    made.annotations[CONSTRAINT] = constraint
+    made.passed.append(f"required node affinity to features: --constraint={constraint}")
+
+
+def _features(pod: Obj, node: Obj) -> list[str]:
+    """Of the terms that the node meets, the one that asks for the fewest: one is enough."""
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or []
+    asked = [_features_in(term) for term in terms if matches_term(term, node)]
+    return min(asked, key=len, default=[])
+
+
+def _features_in(term: Obj) -> list[str]:
+    prefix = wellknown.FEATURE_LABEL_PREFIX
+    return [
+        one["key"].removeprefix(prefix)
+        for one in term.get("matchExpressions") or []
+        if one["key"].startswith(prefix) and one["operator"] in ("In", "Exists")
+    ]
 
 
 def _soft(pod: Obj) -> list[str]:

@@ -159,7 +159,20 @@ def job_spec(
 
 def requested_partition(pod: Obj) -> str:
     """The partition that the pod's own annotations name; empty if it leaves the choice."""
-    return _from_annotations(annotations_of(pod), []).get("partition") or ""
+    return requested(pod, "partition")
+
+
+def requested(pod: Obj, option: str) -> str:
+    """What the pod's own annotations say of an option; empty where they say nothing."""
+    return _from_annotations(annotations_of(pod), []).get(option) or ""
+
+
+def joined_constraint(constraint: str, features: Iterable[str]) -> str:
+    """Both at once; ConfigError where the constraint says more than a list of features."""
+    if constraint and not _AND_ONLY.fullmatch(constraint):
+        message = f"--constraint={constraint} cannot be joined with a selection of features"
+        raise ConfigError(f"{message} ({', '.join(features)}); write them all as one constraint")
+    return "&".join(dict.fromkeys([*filter(None, constraint.split("&")), *features]))
 
 
 def mpi_launcher(pod: Obj) -> tuple[str, ...]:
@@ -256,11 +269,7 @@ def _add_constraint(wanted: Options, pod: Obj) -> None:
         if selector[prefix + feature] != "true":
             message = f'nodeSelector {prefix}{feature}: expected "true", the only value it has'
             raise ConfigError(f"{message}, found {selector[prefix + feature]!r}")
-    constraint = wanted.get("constraint") or ""
-    if constraint and not _AND_ONLY.fullmatch(constraint):
-        message = f"--constraint={constraint} cannot be joined with a nodeSelector on features"
-        raise ConfigError(f"{message} ({', '.join(features)}); write them all as one constraint")
-    wanted["constraint"] = "&".join(filter(None, [constraint, *features]))
+    wanted["constraint"] = joined_constraint(wanted.get("constraint") or "", features)
 
 
 def _add_time(wanted: Options, pod: Obj, site: Site) -> None:

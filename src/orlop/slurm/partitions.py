@@ -156,9 +156,9 @@ def _labels(name: str, rows: list[Row], is_default: bool) -> dict[str, str]:
         labels[wellknown.PARTITION_LABEL] = name
     if is_default:
         labels[DEFAULT_LABEL] = "true"
-    with_hosts = [row.features for row in rows if row.hosts]
-    common = frozenset.intersection(*with_hosts) if with_hosts else frozenset()
-    for feature in sorted(common):
+    # Whoever selects one is given such a host by --constraint: it is enough that there is any.
+    found: frozenset[str] = frozenset().union(*(row.features for row in rows if row.hosts))
+    for feature in sorted(found):
         if _LABEL_VALUE.fullmatch(feature):
             labels[wellknown.FEATURE_LABEL_PREFIX + feature] = "true"
     for kind in sorted({kind for row in rows for kind in gpu_types(row.gres)}):

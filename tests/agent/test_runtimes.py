@@ -186,6 +186,22 @@ def test_root_in_a_container_has_the_same_capabilities_everywhere(run_pod, runti
     assert [line.split()[1] for line in pod.lines()] == [caps, caps, caps, "1"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "caps"),
+    [
+        ({"drop": ["ALL"]}, "0000000000000000"),
+        ({"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}, "0000000000000400"),
+        ({"drop": ["CAP_MKNOD"], "add": ["SYS_PTRACE", "PERFMON"]}, "00000040a00c25fb"),
+    ],
+    ids=["none", "one", "other ones"],
+)
+def test_root_in_a_container_has_the_capabilities_it_asks_for(run_pod, runtime, asked, caps):
+    script = "grep -E '^(CapPrm|CapEff|CapBnd)' /proc/self/status"
+    who = {"uid": 0, "gid": 0, "groups": []}
+    pod = run_pod(container(script=script, user=who, capabilities=asked), runtime=runtime)
+    assert [line.split()[1] for line in pod.lines()] == [caps] * 3
+
+
 def test_others_have_no_capabilities(run_pod, runtime, user):
     who = {"uid": 1234, "gid": 1234, "groups": []}
     script = "grep -E '^(CapPrm|CapEff|CapAmb)' /proc/self/status"

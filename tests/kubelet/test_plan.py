@@ -287,3 +287,9 @@ def test_a_user_asked_for_on_the_nodes_own_root_is_named_as_not_met():
 )
 def test_what_is_shared_is_in_the_plan(spec, expected):
     assert plan(a_pod(**spec))["pod"]["shared"] == expected
+
+
+def test_capabilities_that_are_added_or_dropped_are_in_the_plan():
+    asked = {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}
+    made = container(securityContext={"capabilities": asked})
+    assert made["capabilities"] == asked

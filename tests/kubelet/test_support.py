@@ -104,7 +104,10 @@ def test_harmless_wishes_of_a_pod_are_named(spec, path):
 @pytest.mark.parametrize(
     ("fields", "path"),
     [
-        ({"securityContext": {"capabilities": {"drop": ["ALL"]}}}, "securityContext.capabilities"),
+        (
+            {"securityContext": {"allowPrivilegeEscalation": True}},
+            "securityContext.allowPrivilegeEscalation",
+        ),
         ({"ports": [{"containerPort": 80, "hostPort": 80}]}, "ports[0].hostPort"),
         ({"resources": {"limits": {"ephemeral-storage": "1Gi"}}}, "resources.limits"),
     ],
@@ -162,3 +165,17 @@ def test_the_whole_life_of_a_container_is_as_it_wishes(fields):
 )
 def test_processes_may_be_shared_and_looked_at(spec):
     assert findings(a_pod(**spec)) == {}
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_refused"),
+    [
+        ({"drop": ["ALL"]}, False),
+        ({"add": ["CAP_SYS_PTRACE", "net_raw"]}, False),
+        ({"add": ["SYS_PTRACER"]}, True),
+    ],
+)
+def test_capabilities_are_given_by_names_that_there_are(asked, is_refused):
+    found = findings(a_pod(a_container(securityContext={"capabilities": asked})))
+    path = 'spec.containers["main"].securityContext.capabilities'
+    assert found == ({path: True} if is_refused else {})

@@ -148,7 +148,7 @@ def _take_user(box: Box, namespace: int, terminal: int) -> None:
     """The container's ids: those of its user namespace, or of the sandbox's range."""
     if namespace >= 0:
         syscalls.setns(namespace)
-    for number in capabilities.others():
+    for number in capabilities.others(box.container.capabilities):
         if not syscalls.drop_from_bounding_set(number):
             break
     user = box.container.user

@@ -7,6 +7,7 @@ runtimes/ from what the node has.
 from __future__ import annotations
 
 from ..wellknown import HOST_IP_MARK, HOST_IPS_MARK
+from . import capabilities
 from .addresses import own_addresses
 from .lean import dumps, loads, signal, value
 from .member import Rule, Spec
@@ -47,6 +48,7 @@ class Container:
     cwd: str
     user: User | None  # None: root in an image, oneself on the node's own root
     read_only_root: bool
+    capabilities: list[int]
     mounts: list[Mount]
     memory_limit: int
     cpu_limit: int  # thousandths of a core
@@ -174,6 +176,10 @@ def _pod(raw: dict[str, Any]) -> Pod:
     )
 
 
+def _capabilities(raw: dict[str, Any]) -> list[int]:
+    return capabilities.chosen(raw.get("add") or [], raw.get("drop") or [])
+
+
 def _container(raw: dict[str, Any], init: bool) -> Container:
     return Container(
         name=raw["name"],
@@ -186,6 +192,7 @@ def _container(raw: dict[str, Any], init: bool) -> Container:
         cwd=raw.get("cwd") or "/",
         user=_user(raw.get("user")),
         read_only_root=bool(raw.get("readOnlyRoot")),
+        capabilities=_capabilities(raw.get("capabilities") or {}),
         mounts=[_mount(m) for m in raw.get("mounts") or []],
         memory_limit=int(raw.get("memoryLimit") or 0),
         cpu_limit=int(raw.get("cpuLimit") or 0),

@@ -284,6 +284,7 @@ def _planned(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
         "readOnlyRoot": bool(
             (container.get("securityContext") or {}).get("readOnlyRootFilesystem")
         ),
+        **_capabilities(container),
         "mounts": planned_mounts(container, variables),
         "memoryLimit": to_bytes(limits["memory"]) if "memory" in limits else None,
         "cpuLimit": to_millis(limits["cpu"]) if "cpu" in limits else None,
@@ -295,6 +296,13 @@ def _planned(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
         "stopSignal": (container.get("lifecycle") or {}).get("stopSignal") or image.stop_signal,
         **planned_handlers(container),
     }
+
+
+def _capabilities(container: Obj) -> Obj:
+    """What is added and dropped; which are there by default is known on the node."""
+    asked = (container.get("securityContext") or {}).get("capabilities") or {}
+    lists = {name: list(asked[name]) for name in ("add", "drop") if asked.get(name)}
+    return {"capabilities": lists} if lists else {}
 
 
 def variables_of(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> dict[str, str]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..agent.capabilities import ALL, NAMES, plain
 from ..api.objects import Obj
 
 
@@ -60,19 +61,25 @@ def _is_other_than(*values: object) -> Callable[[Any], bool]:
     return lambda value: value not in values
 
 
+def _has_unknown_capability(asked: Obj) -> bool:
+    names = [*(asked.get("add") or []), *(asked.get("drop") or [])]
+    return any(plain(name) not in (*NAMES, ALL) for name in names)
+
+
 def _all_met(*names: str) -> dict[str, Rule | Nested]:
     return dict.fromkeys(names, MET)
 
 
 _NO_ROOT = "a Slurm job has no privileges on its node to give away"
 _NO_VOLUME = "this kind of volume is not supported yet; hostPath reaches what the nodes mount"
-_IN_USER_NAMESPACE = "not applied; containers run in a user namespace without privileges outside it"
 
 _SECURITY: Table = {
     **_all_met("runAsUser", "runAsGroup", "runAsNonRoot", "readOnlyRootFilesystem"),
     "privileged": _refuse(f"privileged containers cannot be had: {_NO_ROOT}"),
-    "allowPrivilegeEscalation": _warn(_IN_USER_NAMESPACE, lambda value: value is False),
-    "capabilities": _warn(_IN_USER_NAMESPACE),
+    "allowPrivilegeEscalation": _warn("programs never gain privileges here", _is_other_than(False)),
+    "capabilities": _refuse(
+        f"expected names of Linux capabilities, such as {NAMES[0]}", _has_unknown_capability
+    ),
     "seccompProfile": _warn("not applied", lambda p: p.get("type") == "Localhost"),
     "appArmorProfile": _warn("not applied", lambda p: p.get("type") == "Localhost"),
     "seLinuxOptions": _warn("not applied"),

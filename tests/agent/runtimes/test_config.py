@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from orlop.agent import capabilities
 from orlop.agent.plan import Container, User
 from orlop.agent.runtimes import Box, Kit, find
 from orlop.agent.runtimes.apptainer import _mount, candidates
@@ -19,7 +20,8 @@ NO_PIDS = Sandbox(1000, 1000, True, False, False)
 def box(sandbox=RANGE, user=None, binds=(), env=(), **changes):
     container = Container.__new__(Container)
     values = {"name": "c", "argv": ["a", "b"], "cwd": "/w", "user": user, "read_only_root": False}
-    container.__dict__.update({**values, "tty": False, **changes})
+    values |= {"tty": False, "capabilities": capabilities.chosen([], [])}
+    container.__dict__.update({**values, **changes})
     return Box(container, 3, "/run/c-3", "/run/c-3/root", list(binds), list(env), sandbox)
 
 

@@ -147,7 +147,7 @@ def stub(box: Box, machine: str) -> Program:
         made.call("ioctl", 0, TIOCSCTTY, 0)
     if box.sandbox.is_isolated:
         _tidy(made)
-        _limit_capabilities(made)
+        _limit_capabilities(made, box.container.capabilities)
         _become_user(made, box.container.user or User(0, 0, []), box.sandbox.has_id_range)
     made.call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     made.call("chdir", made.string(box.container.cwd), step=CWD)
@@ -171,14 +171,14 @@ def _tidy(made: Program) -> None:
     made.call("unlinkat", AT_FDCWD, made.string(HIDDEN), AT_REMOVEDIR)
 
 
-def _limit_capabilities(made: Program) -> None:
-    for number in capabilities.others():
+def _limit_capabilities(made: Program, numbers: list[int]) -> None:
+    for number in capabilities.others(numbers):
         made.call("prctl", PR_CAPBSET_DROP, number, 0, 0, 0)
     made.call("prctl", PR_CAP_AMBIENT, CLEAR_ALL, 0, 0, 0)
     header = made.data(struct.pack("<II", CAPABILITY_VERSION, 0))
-    allowed = capabilities.mask(list(capabilities.DEFAULT.values()))
-    low = (allowed, allowed, 0)  # effective, permitted, inheritable; all are below 32
-    made.call("capset", header, made.data(struct.pack("<6I", *low, 0, 0, 0)))
+    high, low = divmod(capabilities.mask(numbers), 1 << 32)
+    # Effective, permitted, inheritable; of the first 32, then of the rest.
+    made.call("capset", header, made.data(struct.pack("<6I", low, low, 0, high, high, 0)))
 
 
 def _become_user(made: Program, user: User, has_range: bool) -> None:

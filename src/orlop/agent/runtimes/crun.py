@@ -85,7 +85,7 @@ def config(box: Box) -> dict[str, Any]:
         "args": container.argv,
         "env": [f"{name}={text}" for name, text in box.env],
         "cwd": container.cwd,
-        "capabilities": _capabilities(user),
+        "capabilities": _capabilities(user, container.capabilities),
         "noNewPrivileges": True,
     }
     return {
@@ -106,8 +106,8 @@ def _user(user: User, box: Box) -> dict[str, Any]:
     return found
 
 
-def _capabilities(user: User) -> dict[str, list[str]]:
-    names = list(capabilities.DEFAULT)
+def _capabilities(user: User, numbers: list[int]) -> dict[str, list[str]]:
+    names = capabilities.named(numbers)
     own = names if user.uid == 0 else []
     return {"bounding": names, "effective": own, "permitted": own}
 

@@ -110,7 +110,7 @@ def _become(box: Box) -> None:
         take_terminal(0)
     if box.sandbox.is_isolated:
         _enter_root(box)
-        _limit_capabilities()
+        _limit_capabilities(box)
         become_user(box)
     syscalls.no_new_privileges()
     os.umask(0o022)
@@ -165,8 +165,8 @@ def take_terminal(fd: int) -> None:
     fcntl.ioctl(fd, termios.TIOCSCTTY, 0)
 
 
-def _limit_capabilities() -> None:
-    for number in capabilities.others():
+def _limit_capabilities(box: Box) -> None:
+    for number in capabilities.others(box.container.capabilities):
         if not syscalls.drop_from_bounding_set(number):
             break
 

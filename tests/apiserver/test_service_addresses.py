@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import random
 from ipaddress import ip_address
 
 import pytest
@@ -10,7 +12,13 @@ import pytest
 from orlop import errors
 from orlop.api import kinds
 from orlop.api.objects import Key
-from orlop.apiserver.admission.service_addresses import ADDRESSES, NODE_PORTS
+from orlop.apiserver.admission import Admission, Attributes, Plugin
+from orlop.apiserver.admission.service_addresses import (
+    ADDRESSES,
+    NODE_PORTS,
+    ServiceAddresses,
+    ServiceAddressesConfirmed,
+)
 
 A = Key("default", "a")
 
@@ -91,3 +99,53 @@ async def test_an_address_is_free_again_when_its_service_is_gone(api) -> None:
     await api.delete(kinds.SERVICE, A)
     again = await api.create(kinds.SERVICE, service("b", clusterIP=made["spec"]["clusterIP"]))
     assert again["spec"]["clusterIP"] == made["spec"]["clusterIP"]
+
+
+class Slow(Plugin):
+    """As a webhook, or the charge of a quota: it waits between the choice and the store."""
+
+    async def validate(self, attributes: Attributes) -> None:
+        await asyncio.sleep(0.01)
+
+
+class Narrow(random.Random):
+    """Chooses the same again and again."""
+
+    def randrange(self, *_: int) -> int:
+        return 7
+
+    def choice(self, options):
+        return options[7]
+
+
+async def test_what_two_get_while_both_wait_is_given_once(site, local) -> None:
+    given = ServiceAddresses(site.store, rng=Narrow())
+    site.server.registry.admission = Admission([given, Slow(), ServiceAddressesConfirmed(given)])
+    spec = {"type": "NodePort", "ports": [{"port": 80}]}
+    made = await asyncio.gather(
+        *(
+            local.create(kinds.SERVICE, {"metadata": {"name": f"s{n}", "namespace": "default"},
+                                         "spec": json.loads(json.dumps(spec))})
+            for n in range(5)
+        )
+    )  # fmt: skip
+    assert len({one["spec"]["clusterIP"] for one in made}) == 5
+    assert all(one["spec"]["clusterIPs"] == [one["spec"]["clusterIP"]] for one in made)
+    assert len({one["spec"]["ports"][0]["nodePort"] for one in made}) == 5
+
+
+async def test_what_two_ask_for_while_both_wait_is_had_by_one(site, local) -> None:
+    given = ServiceAddresses(site.store)
+    site.server.registry.admission = Admission([given, Slow(), ServiceAddressesConfirmed(given)])
+    asked = {"clusterIP": "10.96.3.3", "ports": [{"port": 80}]}
+    answers = await asyncio.gather(
+        *(
+            local.create(kinds.SERVICE, {"metadata": {"name": f"s{n}", "namespace": "default"},
+                                         "spec": json.loads(json.dumps(asked))})
+            for n in range(3)
+        ),
+        return_exceptions=True,
+    )  # fmt: skip
+    assert sum(isinstance(one, dict) for one in answers) == 1
+    refused = [one for one in answers if not isinstance(one, dict)]
+    assert all("provided IP is already allocated" in str(one) for one in refused)

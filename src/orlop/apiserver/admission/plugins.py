@@ -28,7 +28,7 @@ from .rbac_escalation import RbacEscalation
 from .resource_quota import ResourceQuota
 from .runtime_class import RuntimeClass
 from .service_account import ServiceAccount
-from .service_addresses import ADDRESSES, ServiceAddresses
+from .service_addresses import ADDRESSES, ServiceAddresses, ServiceAddressesConfirmed
 from .storage import (
     DefaultStorageClass,
     PersistentVolumeClaimResize,
@@ -58,6 +58,7 @@ def standard(
     pod_security: PodSecurityConfig | None = None,
 ) -> Admission:
     """`has_tokens`: this server signs tokens, so pods may have them; `addresses`: of services."""
+    given = ServiceAddresses(store, addresses)
     plugins = [
         NamespaceLifecycle(store),
         LimitRanger(store),
@@ -67,7 +68,7 @@ def standard(
         Priority(store),
         DefaultTolerations(),
         RuntimeClass(store),
-        ServiceAddresses(store, addresses),
+        given,
         DefaultStorageClass(store),
         StorageObjectInUseProtection(),
         PersistentVolumeClaimResize(store),
@@ -75,7 +76,8 @@ def standard(
         RbacEscalation(store),
         Certificates(store),
         *(_programs(store, means) if means is not None else ()),
-        ResourceQuota(store),  # the last: what it charges is made
+        ResourceQuota(store),  # what it charges is made
+        ServiceAddressesConfirmed(given),  # the last: nothing waits from here to the store
     ]
     return Admission(plugins)
 

@@ -1,18 +1,20 @@
 """Gives each service its cluster IP and, where it asks for them, its node ports.
 
-An admission plugin, always on and the last of the mutating ones, so that nothing waits between it
-and the store. What is taken is read from the services themselves, those on their way to the disk
-included: there is no second list to repair. As registry/core/service/storage/alloc.go.
+Two admission plugins, always on. The first gives, early enough for users' programs to see what;
+the second looks once more, after everything that may wait and right before the store. What is taken
+is read from the services themselves, those on their way to the disk included: there is no second
+list to repair. As registry/core/service/storage/alloc.go.
 """
 
 from __future__ import annotations
 
 import random
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
 from ipaddress import IPv4Network, ip_address
 
 from ...api import kinds
-from ...api.objects import Obj
+from ...api.objects import Key, Obj
 from ...api.validation import FieldError, invalid
 from ...api.validation.errors import bad_value
 from ...errors import InternalError
@@ -22,6 +24,7 @@ from .chain import Attributes, Plugin
 
 ADDRESSES = IPv4Network(NetworkSettings().service_range)
 NODE_PORTS = range(30000, 32768)
+_REMEMBERED = 1024  # services on their way; those that were refused are forgotten by and by
 _TRIES = 64  # random picks before all of the range is looked through
 
 
@@ -35,6 +38,42 @@ class ServiceAddresses(Plugin):
         self._store = store
         self._addresses = addresses
         self._rng = rng or random.SystemRandom()
+        # What was chosen for services that are not kept yet; the services, so that ids stay theirs.
+        self._chosen: OrderedDict[int, tuple[Obj, set[Hashable]]] = OrderedDict()
+
+    def confirm(self, attributes: Attributes, service: Obj) -> None:
+        """Nobody else has got the same meanwhile: what we chose is chosen again, the rest refused.
+
+        From here to the store nothing waits.
+        """
+        spec = service.get("spec") or {}
+        _, chosen = self._chosen.pop(id(service), (service, set()))
+        own = Key(attributes.namespace, attributes.name)
+        address = spec.get("clusterIP")
+        if address and address != "None":
+            taken = self._taken(_address_of, own)
+            if address in taken and address in chosen:
+                address = self._free_address(taken)
+                spec["clusterIP"], spec["clusterIPs"] = address, [address]
+            elif (problem := _refused(address, taken, self._addresses)) and address in taken:
+                raise invalid(kinds.SERVICE, attributes.name, [problem])
+        taken = self._taken(_ports_of, own)
+        for index, port in enumerate(spec.get("ports") or ()):
+            number = port.get("nodePort")
+            if number in taken and number in chosen:
+                port["nodePort"] = self._free_port(taken)
+                taken.add(port["nodePort"])
+            elif number in taken and number:
+                problem = bad_value(
+                    f"spec.ports[{index}].nodePort", number, "provided port is already allocated"
+                )
+                raise invalid(kinds.SERVICE, attributes.name, [problem])
+
+    def _remember(self, service: Obj, value: Hashable) -> None:
+        _, chosen = self._chosen.setdefault(id(service), (service, set()))
+        chosen.add(value)
+        while len(self._chosen) > _REMEMBERED:
+            self._chosen.popitem(last=False)
 
     async def admit(self, attributes: Attributes) -> None:
         service = attributes.obj
@@ -52,9 +91,10 @@ class ServiceAddresses(Plugin):
         asked, had = spec.get("clusterIP"), old.get("clusterIP")
         if had and asked in (None, "", had):
             return  # it stays what it is
-        taken = self._taken(lambda other: [other.get("clusterIP")])
+        taken = self._taken(_address_of)
         if not asked:
             asked = self._free_address(taken)
+            self._remember(attributes.obj or {}, asked)
         else:
             problem = _refused(asked, taken, self._addresses)
             if problem is not None:
@@ -67,9 +107,7 @@ class ServiceAddresses(Plugin):
         kept = {port.get("nodePort") for port in old.get("ports") or ()}
         known = {(port.get("protocol"), port.get("port")) for port in old.get("ports") or ()
                  if port.get("nodePort")}  # fmt: skip
-        taken = self._taken(
-            lambda other: [port.get("nodePort") for port in other.get("ports") or ()]
-        )
+        taken = self._taken(_ports_of)
         for index, port in enumerate(spec.get("ports") or ()):
             asked = port.get("nodePort")
             if asked:
@@ -80,11 +118,12 @@ class ServiceAddresses(Plugin):
                 continue  # the former number is put back by the kind's own rules
             else:
                 asked = port["nodePort"] = self._free_port(taken)
+                self._remember(attributes.obj or {}, asked)
             taken.add(asked)
 
-    def _taken(self, of: Callable[[Obj], list[Hashable]]) -> set[Hashable]:
+    def _taken(self, of: Callable[[Obj], list[Hashable]], own: Key | None = None) -> set[Hashable]:
         newest = self._store.list_newest(kinds.SERVICE.resource)
-        specs = [record.decode().get("spec") or {} for record in newest]
+        specs = [record.decode().get("spec") or {} for record in newest if record.key != own]
         return {value for spec in specs for value in of(spec)}
 
     def _free_address(self, taken: Collection[Hashable]) -> str:
@@ -108,6 +147,26 @@ class ServiceAddresses(Plugin):
         if found is None:
             raise InternalError("failed to allocate a nodePort: range is full")
         return found
+
+
+class ServiceAddressesConfirmed(Plugin):
+    """The second look, and the last plugin of all."""
+
+    def __init__(self, addresses: ServiceAddresses) -> None:
+        self._addresses = addresses
+
+    async def validate(self, attributes: Attributes) -> None:
+        is_service = attributes.kind.resource == kinds.SERVICE.resource
+        if is_service and attributes.obj is not None and not attributes.subresource:
+            self._addresses.confirm(attributes, attributes.obj)
+
+
+def _address_of(spec: Obj) -> list[Hashable]:
+    return [spec.get("clusterIP")]
+
+
+def _ports_of(spec: Obj) -> list[Hashable]:
+    return [port.get("nodePort") for port in spec.get("ports") or () if port.get("nodePort")]
 
 
 def _refused(asked: str, taken: Collection[Hashable], addresses: IPv4Network) -> FieldError | None:

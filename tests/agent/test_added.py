@@ -128,3 +128,17 @@ def test_the_nodes_ipc_is_shared_where_that_is_asked_for(make_pod, runtime):
     own = os.readlink("/proc/self/ns/ipc")
     assert shares.lines() == [own]
     assert alone.lines() != [own]
+
+
+LOOKS = "cd /proc/$p; ls root/etc; readlink fd/* ns/*; cat environ mem maps fd/[0-9]*"
+
+
+def test_shared_processes_do_not_lay_the_agent_open(make_pod, runtime, user):
+    """Same user, same namespace, and yet: the agent holds the pod's token, and more rights."""
+    agents = "$(grep -l agent[.]pyz /proc/[0-9]*/cmdline | cut -d/ -f3)"
+    script = f"for p in {agents}; do {LOOKS}; done"
+    pod = make_pod(
+        container(script=f"({script}) 2>/dev/null; echo done"),
+        runtime=runtime, user=user, spec={"shared": ["pids"]},
+    ).run()  # fmt: skip
+    assert pod.lines() == ["done"]

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from .pods import container
-from .test_sessions import WAITING, kubelet, remote_to  # noqa: F401
+from .test_sessions import WAITING
 
 ECHO = "echo ready; while read line; do echo got $line; echo oops >&2; done; echo end; exit 4"
 
@@ -41,7 +41,7 @@ def echo_port(request):
     listener.close()
 
 
-def test_bytes_go_both_ways_and_each_way_ends_alone(remote_to, echo_port):  # noqa: F811
+def test_bytes_go_both_ways_and_each_way_ends_alone(remote_to, echo_port):
     remote = remote_to(container(script=WAITING))
     data = bytes(range(256)) * 4096
     number = remote.open("forward", port=echo_port)
@@ -53,7 +53,7 @@ def test_bytes_go_both_ways_and_each_way_ends_alone(remote_to, echo_port):  # no
     assert hashlib.sha256(got).digest() == hashlib.sha256(data + b" and bye").digest()
 
 
-def test_many_connections_at_once_are_apart(remote_to, echo_port):  # noqa: F811
+def test_many_connections_at_once_are_apart(remote_to, echo_port):
     remote = remote_to(container(script=WAITING))
     numbers = [remote.open("forward", port=echo_port) for _ in range(30)]
     for number in numbers:
@@ -66,14 +66,14 @@ def test_many_connections_at_once_are_apart(remote_to, echo_port):  # noqa: F811
 
 
 @pytest.mark.parametrize(("port", "words"), [(1, "connection refused"), (0, ""), (99999, "")])
-def test_a_port_that_nobody_listens_to_is_refused(remote_to, port, words):  # noqa: F811
+def test_a_port_that_nobody_listens_to_is_refused(remote_to, port, words):
     remote = remote_to(container(script=WAITING))
     closed = remote.closed(remote.open("forward", port=port))
     assert closed["error"]
     assert words in closed["error"]
 
 
-def test_attach_is_live_and_the_log_goes_on(remote_to, runtime):  # noqa: F811
+def test_attach_is_live_and_the_log_goes_on(remote_to, runtime):
     remote = remote_to(container(script=ECHO, stdin=True, stdinOnce=True), runtime=runtime)
     number = remote.open("attach", container="c", stdin=True)
     remote.hear("opened", number)
@@ -89,7 +89,7 @@ def test_attach_is_live_and_the_log_goes_on(remote_to, runtime):  # noqa: F811
     assert remote.pod.lines() == ["ready", "got one", "oops", "end"]
 
 
-def test_input_that_is_for_many_stays_open(remote_to):  # noqa: F811
+def test_input_that_is_for_many_stays_open(remote_to):
     remote = remote_to(container(script=ECHO, stdin=True))
     for word in ("one", "two"):
         number = remote.open("attach", container="c", stdin=True)
@@ -100,7 +100,7 @@ def test_input_that_is_for_many_stays_open(remote_to):  # noqa: F811
     assert remote.pod.status()["state"] == "running"
 
 
-def test_two_who_are_attached_see_the_same(remote_to):  # noqa: F811
+def test_two_who_are_attached_see_the_same(remote_to):
     remote = remote_to(container(script=ECHO, stdin=True))
     numbers = [remote.open("attach", container="c", stdin=True) for _ in range(2)]
     for number in numbers:
@@ -110,7 +110,7 @@ def test_two_who_are_attached_see_the_same(remote_to):  # noqa: F811
         remote.wait_for(number, "got both\n")
 
 
-def test_one_who_is_too_slow_is_let_go_and_the_container_never_waits(remote_to):  # noqa: F811
+def test_one_who_is_too_slow_is_let_go_and_the_container_never_waits(remote_to):
     script = "echo ready; read x; head -c 4000000 /dev/zero | tr '\\0' x; echo; echo over; sleep 9"
     remote = remote_to(container(script=script, stdin=True))
     number = remote.open("attach", container="c", stdin=True)
@@ -119,13 +119,13 @@ def test_one_who_is_too_slow_is_let_go_and_the_container_never_waits(remote_to):
     remote.pod.wait_for_line("over")
 
 
-def test_a_container_that_is_not_there_cannot_be_attached_to(remote_to):  # noqa: F811
+def test_a_container_that_is_not_there_cannot_be_attached_to(remote_to):
     remote = remote_to(container(script=WAITING))
     closed = remote.closed(remote.open("attach", container="x", stdin=False))
     assert closed["error"] == 'container not found ("x")'
 
 
-def test_the_terminal_of_a_container_is_attached_to_with_a_size(remote_to, runtime):  # noqa: F811
+def test_the_terminal_of_a_container_is_attached_to_with_a_size(remote_to, runtime):
     shell = container("c", "/bin/sh", "-c", "echo ready; exec sh -i", stdin=True, tty=True)
     remote = remote_to(shell, runtime=runtime)
     number = remote.open("attach", container="c", stdin=True)

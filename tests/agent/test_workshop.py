@@ -33,7 +33,7 @@ def compose(tmp_path, image, monkeypatch):
     for name in ("SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
 
-    def compose(pod=(), plan=(), **container):
+    def compose(pod=(), plan=(), network=None, **container):
         raw = {
             "version": 1,
             "pod": {"namespace": "d", "name": "p", "uid": "u", "hostname": "host-1", **dict(pod)},
@@ -43,7 +43,7 @@ def compose(tmp_path, image, monkeypatch):
         }
         (tmp_path / "plan.json").write_text(json.dumps(raw))
         the_plan = plans.read(str(tmp_path / "plan.json"))
-        shop = Workshop(the_plan, OUTSIDE, make_places(the_plan, OUTSIDE), Cgroups())
+        shop = Workshop(the_plan, OUTSIDE, make_places(the_plan, OUTSIDE), Cgroups(), network)
         return shop.box(the_plan.containers[0], 2)
 
     return compose
@@ -119,9 +119,8 @@ RESOLVER = {
 OWN = {"network": NETWORK, "resolver": RESOLVER, "hostEnv": {"API": ["10.96.0.1", "192.0.2.1"]}}
 
 
-def test_a_pod_with_a_network_of_its_own_finds_names_there(compose, monkeypatch):
-    monkeypatch.setattr(Workshop, "network", object())
-    box = compose(plan=OWN, env=[["API", "10.96.0.1"]])
+def test_a_pod_with_a_network_of_its_own_finds_names_there(compose):
+    box = compose(plan=OWN, env=[["API", "10.96.0.1"]], network=object())
     assert "10.244.0.7\thost-1" in text(box, "/etc/hosts").splitlines()
     assert "nameserver 10.96.0.10" in text(box, "/etc/resolv.conf").splitlines()
     assert dict(box.env)["API"] == "10.96.0.1"

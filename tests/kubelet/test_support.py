@@ -13,6 +13,7 @@ STRUCTS = {
     "": "PodSpec",
     "containers": "Container",
     "initContainers": "Container",
+    "ephemeralContainers": "EphemeralContainer",
     "containers.env": "EnvVar",
     "containers.env.valueFrom": "EnvVarSource",
     "containers.lifecycle": "Lifecycle",

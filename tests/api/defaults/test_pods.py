@@ -130,6 +130,27 @@ def test_pod_level_requests_count_the_largest_init_container() -> None:
     assert defaulted(without_limits)["resources"] == {"requests": {"cpu": "1"}}
 
 
+@pytest.mark.parametrize(
+    ("inits", "expected"),
+    [
+        ([("side", "1", "Always")], "2"),
+        ([("side", "1", "Always"), ("init", "3", None)], "4"),
+        ([("init", "3", None), ("side", "1", "Always")], "3"),
+    ],
+)
+def test_pod_level_requests_count_sidecars_beside_what_follows_them(inits, expected) -> None:
+    spec = defaulted({
+        "initContainers": [
+            {"name": name, "resources": {"requests": {"cpu": cpu}}}
+            | ({"restartPolicy": policy} if policy else {})
+            for name, cpu, policy in inits
+        ],
+        "containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}],
+        "resources": {"limits": {"cpu": "8"}},
+    })  # fmt: skip
+    assert spec["resources"]["requests"]["cpu"] == expected
+
+
 def test_amounts_finer_than_a_thousandth_are_rounded_up() -> None:
     container = one({"resources": {"requests": {"cpu": "100u"}}})
     assert container["resources"]["requests"]["cpu"] == "1m"

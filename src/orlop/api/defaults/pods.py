@@ -147,19 +147,27 @@ def _pod_requests(spec: Obj) -> None:
 
 
 def _container_requests(spec: Obj, name: str) -> quantity.Quantity | None:
-    """What all containers together ask for; None where none does."""
+    """What all containers together ask for, sidecars among them; None where none does."""
     total: quantity.Quantity | None = None
-    for container in spec.get("containers") or ():
-        amount = ((container.get("resources") or {}).get("requests") or {}).get(name)
-        if amount is not None:
-            parsed = quantity.parse(amount)
-            total = parsed if total is None else total + parsed
+    staying = peak = None
     for container in spec.get("initContainers") or ():
-        amount = ((container.get("resources") or {}).get("requests") or {}).get(name)
+        amount = _request(container, name)
         if amount is not None:
-            parsed = quantity.parse(amount)
-            total = parsed if total is None or parsed > total else total
-    return total
+            at_once = amount if staying is None else staying + amount
+            peak = at_once if peak is None or at_once > peak else peak
+            if container.get("restartPolicy") == "Always":
+                staying = at_once
+    total = staying
+    for container in spec.get("containers") or ():
+        amount = _request(container, name)
+        if amount is not None:
+            total = amount if total is None else total + amount
+    return peak if total is None or (peak is not None and peak > total) else total
+
+
+def _request(container: Obj, name: str) -> quantity.Quantity | None:
+    amount = ((container.get("resources") or {}).get("requests") or {}).get(name)
+    return None if amount is None else quantity.parse(amount)
 
 
 def _volume(volume: Obj) -> None:

@@ -1,4 +1,4 @@
-"""JSON Web Tokens of the one form that service accounts use: RS256, signed by this cluster.
+"""JSON Web Tokens: those of service accounts, signed by this cluster, and those of other issuers.
 
 Called by the API server, which issues and checks tokens, and by the controller that fills token
 Secrets. It knows the signature and the wire form, never what the claims mean. Forty lines over
@@ -10,11 +10,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -84,6 +86,58 @@ class SigningKey:
             "n": _integer(numbers.n),
             "e": _integer(numbers.e),
         }
+
+
+def claims_of(token: str) -> Claims:
+    """What a token claims, whoever signed it: to find out whom to ask, and for nothing else."""
+    parts = token.split(".")
+    if len(token) > _MAX_TOKEN or len(parts) != 3:
+        raise BadToken("not a JSON Web Token")
+    try:
+        claims = msgspec.json.decode(_decoded(parts[1]))
+    except ValueError as error:
+        raise BadToken("its claims are no JSON") from error
+    if not isinstance(claims, dict):
+        raise BadToken("claims must be an object")
+    return claims
+
+
+def verify_with(keys: Mapping[str, Mapping[str, Any]], token: str) -> Claims:
+    """The claims of a token that one of these JSON Web Keys, by their ids, has signed."""
+    claims = claims_of(token)
+    content, _, signature = token.rpartition(".")
+    try:
+        header = msgspec.json.decode(_decoded(content.partition(".")[0]))
+        key, algorithm = keys.get(header.get("kid", "")), header.get("alg")
+        if key is None:
+            raise BadToken("it is signed by a key that the issuer has not published")
+        _check(key, algorithm, content.encode(), _decoded(signature))
+    except (InvalidSignature, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadToken(f"the signature does not fit: {error}") from error
+    return claims
+
+
+def _check(key: Mapping[str, Any], algorithm: str, content: bytes, signature: bytes) -> None:
+    """RS256 or ES256, as the key's own type has it: never what only the token says."""
+    if key.get("kty") == "RSA" and algorithm == ALGORITHM:
+        exponent, modulus = _number(key["e"]), _number(key["n"])
+        public = rsa.RSAPublicNumbers(exponent, modulus).public_key()
+        public.verify(signature, content, padding.PKCS1v15(), SHA256())
+    elif key.get("kty") == "EC" and key.get("crv") == "P-256" and algorithm == "ES256":
+        numbers = ec.EllipticCurvePublicNumbers(
+            _number(key["x"]), _number(key["y"]), ec.SECP256R1()
+        )
+        half = len(signature) // 2
+        pair = encode_dss_signature(
+            int.from_bytes(signature[:half], "big"), int.from_bytes(signature[half:], "big")
+        )
+        numbers.public_key().verify(pair, content, ec.ECDSA(SHA256()))
+    else:
+        raise BadToken(f"{algorithm} with a key of type {key.get('kty')} is not taken")
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(_decoded(text), "big")
 
 
 def _encoded(data: bytes) -> str:

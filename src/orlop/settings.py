@@ -98,6 +98,19 @@ class AutoscalingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     metric_resolution: float = 10.0  # agents are asked at most so often what containers use
 
 
+class OidcSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An OpenID Connect issuer whose people may come in; kube-apiserver's --oidc-* flags."""
+
+    issuer_url: str = ""  # https://…; empty: none
+    client_id: str = ""  # the audience that tokens must be for
+    username_claim: str = "sub"
+    username_prefix: str = ""  # empty: the issuer's URL and #, but none before an email; -: none
+    groups_claim: str = ""  # empty: no groups
+    groups_prefix: str = ""
+    required_claims: dict[str, str] = {}
+    ca_file: str = ""  # authorities that the issuer's certificate is checked by; empty: the host's
+
+
 class UpstreamSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The original control plane, where it takes the place of our API server."""
 
@@ -131,6 +144,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_format: str = "text"
     audit_policy: str = ""  # file with a Policy of audit.k8s.io/v1; empty: no audit log
     upstream: UpstreamSettings = UpstreamSettings()
+    oidc: OidcSettings = OidcSettings()
     slurm: SlurmSettings = SlurmSettings()
     agent: AgentSettings = AgentSettings()
     images: ImageSettings = ImageSettings()

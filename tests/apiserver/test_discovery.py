@@ -29,7 +29,6 @@ async def test_the_resources_of_a_version_have_names_verbs_and_subresources(http
     assert resources["pods/eviction"]["group"] == "policy"
     assert resources["pods/log"]["verbs"] == ["get"]
     assert resources["pods/exec"]["verbs"] == ["create", "get"]
-    assert "pods/resize" not in resources, "what is not served is not shown"
 
 
 async def test_the_core_group_has_its_own_root(http) -> None:

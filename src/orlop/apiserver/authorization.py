@@ -1,4 +1,4 @@
-"""May they: system:masters may do everything, all others what RBAC says.
+"""May they: system:masters may do everything, kubelets what is their node's, all what RBAC says.
 
 Called for every HTTP request after authentication. Its refusals are worded as upstream's, because
 people search for them; it never looks at an object's content.
@@ -10,16 +10,20 @@ from ..api.kinds import Kind
 from ..errors import ApiError, Forbidden
 from .authentication import User
 from .failures import forbidden
+from .node_authorizer import NodeAuthorizer
 from .rbac import Attributes, Rbac
 from .requestinfo import RequestInfo
 
 
 class Authorizer:
-    def __init__(self, rbac: Rbac) -> None:
+    def __init__(self, rbac: Rbac, nodes: NodeAuthorizer | None = None) -> None:
         self._rbac = rbac
+        self._nodes = nodes
 
     def allows(self, user: User, wanted: Attributes) -> bool:
-        return user.is_master or self._rbac.allows(user, wanted)
+        if user.is_master or (self._nodes is not None and self._nodes.allows(user, wanted)):
+            return True
+        return self._rbac.allows(user, wanted)
 
     def check(self, user: User, info: RequestInfo, kind: Kind | None) -> None:
         """Forbidden unless the user may do what the request asks."""

@@ -15,6 +15,7 @@ from ..api.objects import Key, Obj, annotations_of
 from ..client.api import Api
 from ..errors import AlreadyExists, NotFound
 from ..network.ranges import Ranges
+from . import bootstrap_flows
 from .admission.priority import SYSTEM_CLASSES
 from .aggregation import FrontProxy
 from .bootstrap_roles import BINDINGS, CLUSTER_ROLES, Role
@@ -52,6 +53,7 @@ async def ensure(
     await _ensure(api, kinds.SERVICE, _dns(ranges.dns))
     await _ensure(api, kinds.INGRESS_CLASS, _INGRESS_CLASS)
     await _ensure(api, kinds.ROLE, _reader())
+    await _together(_ensure(api, kind, obj) for kind, obj in bootstrap_flows.objects())
     if front_proxy is not None:
         await _keep(api, kinds.CONFIG_MAP, _for_extensions(front_proxy))
 

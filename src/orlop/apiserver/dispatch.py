@@ -265,7 +265,7 @@ class Dispatcher:
         return await answer_pieces(request, await renderer.page(page), renderer.form.media_type)
 
     async def _review(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
-        review = self._reviews.answer(call, await read_object(request))
+        review = await self._reviews.answer(call, await read_object(request))
         return self._plain(request, review, code=201)
 
     # Subresources

@@ -24,6 +24,7 @@ from .audit import Auditor, Trail
 from .authentication import User, from_certificate
 from .authorization import Authorizer
 from .backup import send_state
+from .bearer import BearerTokens, token_of
 from .discovery import Discovery
 from .dispatch import Dispatcher
 from .failures import no_such_path
@@ -56,6 +57,7 @@ class Handler:
         flow: Flow | None = None,
         auditor: Auditor | None = None,
         extensions: Extensions | None = None,
+        bearer: BearerTokens | None = None,
     ) -> None:
         self._registry = registry
         self._authorizer = authorizer
@@ -64,6 +66,7 @@ class Handler:
         self._flow = flow or Flow()
         self._auditor = auditor
         self._extensions = extensions
+        self._bearer = bearer or BearerTokens(registry.store, registry.tokens)
         self._discovery = Discovery(registry.kinds, extensions)
         self._openapi = OpenApi(registry.kinds, registry.schema, extensions)
         self._version = encode(version_info()) + b"\n"
@@ -107,7 +110,7 @@ class Handler:
         open_answer = self._open(request)  # 1
         if open_answer is not None:
             return open_answer
-        caller = self._caller(request, info)  # 2
+        caller = await self._caller(request, info)  # 2
         user = effective_user(caller, request.headers, self._authorizer)
         if _TRAIL in request and user is not caller:
             request[_TRAIL].impersonates(user)
@@ -123,11 +126,11 @@ class Handler:
             async with in_time(request, REQUEST_TIMEOUT):  # 5
                 return await self._act(request, info, kind, user)
 
-    def _caller(self, request: web.BaseRequest, info: RequestInfo) -> User:
+    async def _caller(self, request: web.BaseRequest, info: RequestInfo) -> User:
         """Who calls; from here on there is a record, of strangers too."""
         caller = NOBODY
         try:
-            caller = authenticate(request, self._registry.tokens)
+            caller = await authenticate(request, self._bearer)
             self.know(request.transport)
             return caller
         finally:
@@ -205,15 +208,15 @@ async def _end_trail(request: web.BaseRequest, response: web.StreamResponse | No
     await trail.end(response)
 
 
-def authenticate(request: web.BaseRequest, tokens: Tokens | None) -> User:
+async def authenticate(request: web.BaseRequest, bearer: BearerTokens) -> User:
     """By the certificate, else by the token; which of both was wrong is told to nobody."""
     transport = request.transport
     certificate = transport.get_extra_info("peercert") if transport is not None else None
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    if certificate or tokens is None or scheme.lower() != "bearer":
+    token = "" if certificate else token_of(request)
+    if not token:
         return from_certificate(certificate)
     try:
-        return tokens.authenticate(token.strip()).user
+        return (await bearer.authenticate(token)).user
     except Unauthorized as error:
         log.debug("token refused", error=error)
         raise Unauthorized("Unauthorized") from error

@@ -119,7 +119,7 @@ class InProcessApi:
         place = namespace or (obj.get("metadata") or {}).get("namespace") or ""
         call = self._call(kind, Key(place, ""))
         if self._reviews is not None and kind.group in _REVIEW_GROUPS:
-            return self._reviews.answer(call, _copy(obj))
+            return await self._reviews.answer(call, _copy(obj))
         return await _shown(call, await create(self._registry, call, _copy(obj)))
 
     async def update(self, kind: Kind, obj: Obj, *, subresource: str = "") -> Obj:

@@ -20,6 +20,7 @@ from yarl import URL
 
 from ..errors import ApiError, Unavailable
 from ..upgrade import Taken, take_over
+from .bearer import without_token
 from .joining import join
 from .reaching import Connector, Dial
 from .webhook_client import reason
@@ -76,6 +77,8 @@ def passed_on(request: web.BaseRequest, more: Headers) -> CIMultiDict[str]:
         if name.lower() not in dropped and not name.lower().startswith("impersonate-extra-")
         and not name.lower().startswith("x-remote-extra-")
     )  # fmt: skip
+    if "Sec-WebSocket-Protocol" in headers:
+        headers["Sec-WebSocket-Protocol"] = without_token(headers["Sec-WebSocket-Protocol"])
     former = headers.get("X-Forwarded-For")
     client = request.remote or ""
     headers["X-Forwarded-For"] = f"{former}, {client}" if former else client

@@ -57,7 +57,7 @@ class Rbac:
         self._cache: _Bindings | None = None
 
     def allows(self, user: User, wanted: Attributes) -> bool:
-        return any(_covers(rule, wanted) for rule in self.rules(user, wanted.namespace))
+        return any(covers(rule, wanted) for rule in self.rules(user, wanted.namespace))
 
     def rules(self, user: User, namespace: str) -> Iterator[Obj]:
         """All rules that bind the user in a namespace (cluster-wide ones alone if it is empty)."""
@@ -110,15 +110,15 @@ def _is(subject: Obj, user: User, namespace: str) -> bool:
     return kind == "ServiceAccount" and user.name == f"system:serviceaccount:{home}:{name}"
 
 
-def _covers(rule: Obj, wanted: Attributes) -> bool:
+def covers(rule: Obj, wanted: Attributes) -> bool:
     if not _has(rule.get("verbs"), wanted.verb):
         return False
     if wanted.path:
-        return any(_path_covers(path, wanted.path) for path in rule.get("nonResourceURLs") or ())
+        return any(_pathcovers(path, wanted.path) for path in rule.get("nonResourceURLs") or ())
     names = rule.get("resourceNames") or ()
     return (
         _has(rule.get("apiGroups"), wanted.group)
-        and _resource_covers(rule.get("resources") or (), wanted)
+        and _resourcecovers(rule.get("resources") or (), wanted)
         and (not names or (bool(wanted.name) and wanted.name in names))
     )
 
@@ -127,13 +127,13 @@ def _has(listed: list[str] | None, value: str) -> bool:
     return bool(listed) and (value in (listed or ()) or "*" in (listed or ()))
 
 
-def _resource_covers(resources: list[str] | tuple[()], wanted: Attributes) -> bool:
+def _resourcecovers(resources: list[str] | tuple[()], wanted: Attributes) -> bool:
     if "*" in resources or wanted.full_resource in resources:
         return True
     return bool(wanted.subresource) and f"*/{wanted.subresource}" in resources
 
 
-def _path_covers(pattern: str, path: str) -> bool:
+def _pathcovers(pattern: str, path: str) -> bool:
     if pattern.endswith("*"):
         return path.startswith(pattern.removesuffix("*"))
     return pattern == path

@@ -12,26 +12,28 @@ from ..api.objects import Obj
 from ..errors import Unauthorized
 from .authentication import User, user
 from .authorization import Authorizer
+from .bearer import BearerTokens
 from .failures import bad_request
 from .rbac import Attributes, Rbac
 from .registry import Call
-from .tokens import Tokens
 
 
 class Reviews:
-    def __init__(self, authorizer: Authorizer, rbac: Rbac, tokens: Tokens | None = None) -> None:
+    def __init__(
+        self, authorizer: Authorizer, rbac: Rbac, tokens: BearerTokens | None = None
+    ) -> None:
         self._authorizer = authorizer
         self._rbac = rbac
         self._tokens = tokens
 
-    def answer(self, call: Call, body: Any) -> Obj:
+    async def answer(self, call: Call, body: Any) -> Obj:
         """The review with its status filled in."""
         if not isinstance(body, dict):
             raise bad_request("the body of the request must be a review")
         spec = body.get("spec") or {}
         if not isinstance(spec, dict):
             raise bad_request(f"spec: expected the object of a {call.kind.kind}, found {spec!r}")
-        status = self._status(call, spec)
+        status = await self._status(call, spec)
         return {
             "kind": call.kind.kind,
             "apiVersion": call.kind.api_version,
@@ -40,7 +42,7 @@ class Reviews:
             "status": status,
         }
 
-    def _status(self, call: Call, spec: Obj) -> Obj:
+    async def _status(self, call: Call, spec: Obj) -> Obj:
         match call.kind.kind:
             case "SelfSubjectReview":
                 return {"userInfo": _user_info(call.user)}
@@ -51,15 +53,15 @@ class Reviews:
             case "SelfSubjectRulesReview":
                 return self._rules(call.user, spec)
             case "TokenReview":
-                return self._token(spec)
+                return await self._token(spec)
         raise bad_request(f"{call.kind.kind} cannot be answered here")
 
-    def _token(self, spec: Obj) -> Obj:
+    async def _token(self, spec: Obj) -> Obj:
         token, audiences = spec.get("token"), spec.get("audiences") or ()
         if self._tokens is None or not isinstance(token, str) or not token:
             raise bad_request("token is required for TokenReview in authentication")
         try:
-            who, meant = self._tokens.authenticate(token, audiences)
+            who, meant = await self._tokens.authenticate(token, audiences)
         except Unauthorized as error:
             return {"user": {}, "error": str(error)}
         return {"authenticated": True, "user": _user_info(who), "audiences": list(meant)}

@@ -23,7 +23,7 @@ from ..listener import Listener
 from ..log import logger
 from ..metrics import PROCESS
 from ..network.ranges import Ranges
-from ..settings import NetworkSettings, PodSecuritySettings
+from ..settings import NetworkSettings, OidcSettings, PodSecuritySettings
 from ..store import Store
 from . import bootstrap, computed
 from .admission import Means, standard
@@ -34,6 +34,7 @@ from .aggregation.controller import AggregationController
 from .audit import Auditor
 from .authentication import user as user_of
 from .authorization import Authorizer
+from .bearer import BearerTokens
 from .customresources.controller import DefinitionController
 from .customresources.served import ServedKinds
 from .dispatch import Dispatcher
@@ -44,6 +45,8 @@ from .http import MAX_BODY
 from .inprocess import InProcessApi
 from .instruments import look_at_store
 from .kubelet import KubeletClient
+from .node_authorizer import NodeAuthorizer
+from .oidc import OidcAuthenticator
 from .rbac import Rbac
 from .reaching import Reaching
 from .registry import Registry
@@ -75,6 +78,7 @@ class ApiServer:
         ranges: Ranges | None = None,
         pod_security: PodSecuritySettings | None = None,
         front_proxy: FrontProxy | None = None,
+        oidc: OidcSettings | None = None,
     ) -> None:
         """`tls` asks for client certificates (CERT_OPTIONAL); None serves nobody over HTTP.
 
@@ -84,6 +88,8 @@ class ApiServer:
         """
         self._ranges = ranges or Ranges.of(NetworkSettings())
         tokens = Tokens(store, signing_key) if signing_key is not None else None
+        issuer = OidcAuthenticator(oidc) if oidc is not None and oidc.issuer_url else None
+        self._bearer = BearerTokens(store, tokens, issuer)
         self._rbac = Rbac(store)
         self._kubelet = KubeletClient(kubelet_tls)
         self.reaching = Reaching(store, self._kubelet)
@@ -91,7 +97,8 @@ class ApiServer:
         self._extensions = Extensions(store, self.reaching, front_proxy)
         kinds = ServedKinds(store, has_tokens=tokens is not None, webhooks=self._webhooks)
         schema = schema or load_schema(store.path)
-        means = Means(kinds, schema, self._webhooks, Authorizer(self._rbac))
+        self._authorizer = Authorizer(self._rbac, NodeAuthorizer(store))
+        means = Means(kinds, schema, self._webhooks, self._authorizer)
         admission = standard(
             store,
             has_tokens=tokens is not None,
@@ -149,8 +156,8 @@ class ApiServer:
             self._tasks = [asyncio.create_task(run, name=name) for name, run in work.items()]
 
     def _handler(self) -> Handler:
-        authorizer = Authorizer(self._rbac)
-        reviews = Reviews(authorizer, self._rbac, self.registry.tokens)
+        authorizer = self._authorizer
+        reviews = Reviews(authorizer, self._rbac, self._bearer)
         self._proxies = Proxies(self.registry, self.reaching, self._kubelet)
         dispatcher = Dispatcher(self.registry, authorizer, reviews, self._kubelet, self._proxies)
         store = self.registry.store
@@ -166,11 +173,12 @@ class ApiServer:
             self._flow,
             self._auditor,
             self._extensions,
+            self._bearer,
         )
 
     def client(self, user: str, groups: Sequence[str] = ()) -> InProcessApi:
         """The API for our own components; the user's name is that of the manager of its fields."""
-        reviews = Reviews(Authorizer(self._rbac), self._rbac, self.registry.tokens)
+        reviews = Reviews(self._authorizer, self._rbac, self._bearer)
         return InProcessApi(self.registry, user_of(user, groups), reviews)
 
     def serve_computed(self, source: computed.Source) -> None:

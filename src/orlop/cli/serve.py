@@ -200,6 +200,7 @@ class ControlPlane:
             auditor=self._auditor(stack),
             ranges=self.ranges,
             pod_security=self.settings.pod_security,
+            oidc=self.settings.oidc,
             front_proxy=FrontProxy(
                 self.pki.front_proxy_client, self.pki.front_proxy_ca, self.pki.ca
             ),

@@ -18,6 +18,7 @@ from .chain import Admission, Plugin
 from .default_tolerations import DefaultTolerations
 from .limit_ranger import LimitRanger
 from .namespace_lifecycle import NamespaceLifecycle
+from .node_restriction import NodeRestriction
 from .not_effective import NotEffective
 from .pod_security import PodSecurity, PodSecurityConfig
 from .policies import MutatingPolicies, ValidatingPolicies
@@ -73,6 +74,7 @@ def standard(
         StorageObjectInUseProtection(),
         PersistentVolumeClaimResize(store),
         NotEffective(),
+        NodeRestriction(store),
         RbacEscalation(store),
         Certificates(store),
         *(_programs(store, means) if means is not None else ()),

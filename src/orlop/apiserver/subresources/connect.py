@@ -15,6 +15,7 @@ from yarl import URL
 
 from ...api.objects import Obj
 from ...upgrade import Taken, is_upgrade, take_over
+from ..bearer import without_token
 from ..failures import bad_request
 from ..http import answer
 from ..joining import join
@@ -94,6 +95,7 @@ def location(pod: Obj, call: Call, query: MultiMapping[str]) -> URL:
 def passed(request: web.BaseRequest) -> Mapping[str, str]:
     """The headers of the upgrade; several of one name are one, with commas."""
     found = {name: ", ".join(request.headers.getall(name, [])) for name in _PASSED}
+    found["Sec-WebSocket-Protocol"] = without_token(found["Sec-WebSocket-Protocol"])
     return {name: text for name, text in found.items() if text} | {"Content-Length": "0"}
 
 

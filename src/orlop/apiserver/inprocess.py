@@ -67,6 +67,8 @@ class InProcessApi:
     async def get(self, kind: Kind, key: Key) -> Obj:
         call = self._call(kind, key)
         source = computed.source_of(self._registry, call.kind)
+        if source is not None and self._is_taken(kind):
+            return await self.get_raw(f"{_path(call)}/{call.name}")
         if source is not None:
             return (await computed.get(source, call)).decode()
         return await _shown(call, get(self._registry, call))
@@ -90,12 +92,20 @@ class InProcessApi:
         call = self._call(kind, Key(namespace, ""))
         options = ListOptions(selection=select(call.kind, labels, fields))
         source = computed.source_of(self._registry, call.kind)
+        if source is not None and self._is_taken(kind):
+            query = {"labelSelector": labels, "fieldSelector": fields}
+            asked = {name: text for name, text in query.items() if text}
+            return ObjList((await self.get_raw(_path(call), asked)).get("items") or [], "")
         if source is not None:
             page = await computed.list_(source, call, options)
         else:
             page = list_(self._registry, call, options)
         await ready(call.kind, page.records)
         return ObjList([decode(call.kind, record) for record in page.records], str(page.revision))
+
+    def _is_taken(self, kind: Kind) -> bool:
+        """Whether the server of an APIService answers for the kind, and not we."""
+        return self._registry.is_taken(kind.group, kind.version)
 
     async def watch(
         self,
@@ -176,6 +186,12 @@ _patch = patch  # the method of that name hides the verb
 async def _shown(call: Call, record: Record) -> Obj:
     await ready(call.kind, [record])
     return decode(call.kind, record)
+
+
+def _path(call: Call) -> str:
+    """Where others serve the kind of a call."""
+    scope = f"/namespaces/{call.namespace}" if call.namespace else ""
+    return f"/apis/{call.kind.group}/{call.kind.version}{scope}/{call.kind.plural}"
 
 
 def _copy(obj: Obj) -> Obj:

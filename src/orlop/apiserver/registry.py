@@ -118,8 +118,10 @@ class Registry:
     watches: set[Watch] = field(default_factory=set)  # those that clients read now
     # By group, version and plural: who makes the objects of kinds that are not kept.
     sources: dict[tuple[str, str, str], Source] = field(default_factory=dict)
-    # Asks the servers of other groups for a document on behalf of a user, where there are any.
+    # Asks the servers of other groups for a document on behalf of a user, where there are any;
+    # and whether one of them has taken a group and version over, which then is not ours.
     aggregated: Callable[[User, str, Mapping[str, str]], Awaitable[Obj]] | None = None
+    is_taken: Callable[[str, str], bool] = lambda group, version: False
     shapes: Shapes = field(init=False)  # what merges, and how, of each kind
 
     def __post_init__(self) -> None:

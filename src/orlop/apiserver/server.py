@@ -107,6 +107,8 @@ class ApiServer:
             pod_security=config_of(pod_security or PodSecuritySettings()),
         )
         self.registry = Registry(store, kinds, schema, admission, tokens)
+        self.registry.aggregated = self._extensions.fetch
+        self.registry.is_taken = self._extensions.takes
         PROCESS.before("apiserver", lambda: look_at_store(self.registry))
         self._flow = flow or Flow()
         self._auditor = auditor

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from orlop import pki
+from orlop import errors, pki
 from orlop.api import kinds
 from orlop.api.objects import Key
 from orlop.api.schema import Schema
@@ -305,3 +305,54 @@ async def test_what_is_no_api_service_is_refused(http: Http, change, field) -> N
     reply = await http("POST", SERVICES, body)
     assert reply.code == 422, reply.text
     assert field in [cause["field"] for cause in reply.json["details"]["causes"]]
+
+
+async def test_our_own_components_ask_extensions_as_themselves(
+    http: Http, site: Site, extension: Extension
+) -> None:
+    await available(http, "v1.ext.example.com")
+    api = site.server.client("system:autoscaler", ["system:masters"])
+    answer = await api.get_raw(f"{BASE}/namespaces/default/fruits", {"labelSelector": "a=b"})
+    assert answer["path"] == f"{BASE}/namespaces/default/fruits?labelSelector=a%3Db"
+    (seen,) = [one for one in extension.seen if one["path"] == answer["path"]]
+    assert seen["headers"]["X-Remote-User"] == ["system:autoscaler"]
+    extension.is_down = True
+    with pytest.raises(errors.ApiError):
+        await api.get_raw(f"{BASE}/namespaces/default/fruits")
+
+
+class Measured:
+    kinds = kinds.COMPUTED
+
+    async def objects(self, kind: kinds.Kind, namespace: str) -> list[Obj]:
+        return [{"metadata": {"name": "ours", "namespace": "default"}}]
+
+
+async def test_an_installed_metrics_server_takes_over_from_us(
+    http: Http, site: Site, extension: Extension, tmp_path: Path
+) -> None:
+    site.server.serve_computed(Measured())
+    api = site.server.client("system:autoscaler", ["system:masters"])
+    metrics = "/apis/metrics.k8s.io/v1beta1"
+    assert len((await api.list(kinds.POD_METRICS, "default")).items) == 1
+    bundle = base64.b64encode((tmp_path / "ext" / "ca.crt").read_bytes()).decode()
+    theirs = api_service(bundle, group="metrics.k8s.io", version="v1beta1")
+    name = theirs["metadata"]["name"]
+    reply = await http("POST", SERVICES, theirs)
+    if reply.code == 409:  # ours is listed already, and theirs takes its place as apply has it
+        patch = {"spec": theirs["spec"]}
+        reply = await http(
+            "PATCH", f"{SERVICES}/{name}", patch, Content_Type="application/merge-patch+json"
+        )
+    assert reply.code in (200, 201)
+    await available(http, name)
+    for _ in range(200):
+        try:
+            found = await api.list(kinds.POD_METRICS, "default")
+            break
+        except errors.Unavailable:  # told, and not yet known everywhere
+            await asyncio.sleep(0.05)
+    assert found.items == []
+    assert f"{metrics}/namespaces/default/pods" in [one["path"] for one in extension.seen]
+    answer = await http("GET", f"{metrics}/namespaces/default/pods")
+    assert answer.json["kind"] == "FruitList"

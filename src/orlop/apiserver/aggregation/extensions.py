@@ -7,28 +7,34 @@ believes because of our certificate. As kube-aggregator's handler_proxy.go.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
 import aiohttp
+import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
 from ...api import kinds
 from ...api.objects import Key, Obj
+from ...errors import Unavailable, from_status
 from ...pki import Pair
 from ...store import Store
 from ...upgrade import is_upgrade
 from ..authentication import User
-from ..proxying import Backend, pass_on, pass_upgrade
+from ..failures import no_such_path
+from ..proxying import Backend, pass_on, pass_upgrade, unreachable
 from ..reaching import Reaching
 from .discovered import Discovered
 
 _BUCKET = kinds.API_SERVICE.resource
+_FETCH_TIME = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,7 @@ class Extensions:
         return self._known.get((words[2], words[3])) if len(words) > 3 else None
 
     def takes(self, group: str, version: str) -> bool:
+        self._refresh()
         return (group, version) in self._known
 
     def discovered(self, extension: Extension, found: Discovered, *, is_available: bool) -> None:
@@ -123,8 +130,13 @@ class Extensions:
         )
 
     def session(self, extension: Extension) -> aiohttp.ClientSession:
+        current = self._known.get((extension.group, extension.version))
+        if current is not None and _where(current) == _where(extension):
+            extension = current  # looked at anew since the caller did: one session for both
         if extension.session is None or extension.session.closed:
             extension.session = self.backend(extension).session()
+            if extension is not current:
+                self._left.append(extension.session)
         return extension.session
 
     def _tls(self, extension: Extension) -> ssl.SSLContext:
@@ -155,6 +167,29 @@ class Extensions:
             return await pass_upgrade(request, backend, target, headers)
         session = self.session(extension)
         return await pass_on(request, backend, session, target, headers=headers)
+
+    async def fetch(self, user: User, path: str, query: Mapping[str, str]) -> Obj:
+        """What an extension's server answers to a GET of one of our own components."""
+        extension = self.of(path)
+        if extension is None:
+            raise no_such_path()
+        where = f"{extension.group}/{extension.version}"
+        if not extension.is_available:
+            raise Unavailable(f"the server of {where} ({extension.service}) is not available")
+        headers = user_headers(user)
+        headers.update({"Accept": "application/json", "Accept-Encoding": "identity"})
+        url = f"https://{self.backend(extension).host}{path}"
+        try:
+            async with asyncio.timeout(_FETCH_TIME):
+                session = self.session(extension)
+                async with session.get(url, params=query, headers=headers) as reply:
+                    data = await reply.read()
+            answer = msgspec.json.decode(data)
+        except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as error:
+            raise unreachable(error) from error
+        if reply.status >= 400:
+            raise from_status(answer if isinstance(answer, dict) else {"code": reply.status})
+        return answer if isinstance(answer, dict) else {}
 
     async def tidy(self) -> None:
         """Close connections to servers that nobody names any more."""

@@ -8,6 +8,7 @@ import json
 import ssl
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from orlop import errors
@@ -52,6 +53,28 @@ async def test_what_was_acknowledged_is_there_after_a_restart(site, tmp_path, co
     await events.aclose()  # type: ignore[attr-defined]
     await server.stop()
     await store.close()
+
+
+async def test_a_server_that_stops_ends_every_write_it_has_acknowledged(site, config_map) -> None:
+    """Some are refused while it stops; but each that was answered with 201 is there afterwards."""
+
+    async def write(http, name: str) -> str:
+        path = "/api/v1/namespaces/default/configmaps"
+        try:
+            reply = await http("POST", path, config_map(name))
+        except aiohttp.ClientError:
+            return ""
+        return name if reply.code == 201 else ""
+
+    async with site.http() as http:
+        await http("GET", "/readyz")
+        writing = [asyncio.create_task(write(http, f"n{number}")) for number in range(200)]
+        await asyncio.wait(writing, return_when=asyncio.FIRST_COMPLETED)
+        await site.server.stop()
+        acknowledged = {name for name in await asyncio.gather(*writing) if name}
+    assert acknowledged
+    kept = {record.key.name for record in site.store.list("configmaps", "default").records}
+    assert acknowledged <= kept
 
 
 async def test_writes_after_the_end_are_refused(site, config_map) -> None:

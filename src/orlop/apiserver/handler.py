@@ -30,7 +30,7 @@ from .dispatch import Dispatcher
 from .failures import no_such_path
 from .flow import Flow
 from .health import ENDPOINTS, Checks
-from .http import answer, failure, in_time
+from .http import InTime, answer, failure
 from .impersonation import effective_user
 from .openapi import OpenApi
 from .registry import Registry
@@ -123,7 +123,7 @@ class Handler:
             return await self._act(request, info, kind, user)
         async with seat:
             self._authorize(request, info, kind, user)  # 4
-            async with in_time(request, REQUEST_TIMEOUT):  # 5
+            async with InTime(request, REQUEST_TIMEOUT):  # 5
                 return await self._act(request, info, kind, user)
 
     async def _caller(self, request: web.BaseRequest, info: RequestInfo) -> User:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
+from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -25,20 +25,33 @@ _AT_ONCE = 256 << 10
 MAX_BODY = 3 << 20  # as upstream: what a single object may weigh on the wire
 
 
-@asynccontextmanager
-async def in_time(request: web.BaseRequest, longest: float) -> AsyncIterator[None]:
-    """Timeout where the work takes too long, or longer than the client's own `timeout`."""
-    limit = asyncio.timeout(min(longest, seconds(request.query.get("timeout", "")) or longest))
-    try:
-        async with limit:
-            yield
-    except TimeoutError as error:
-        if not limit.expired():
-            raise
-        if request.writer.output_size and request.transport is not None:
-            request.transport.abort()  # too late for another answer
-        words = "Timeout: request did not complete within the allotted timeout"
-        raise Timeout(words, details={}) from error
+class InTime:
+    """Timeout where the work within takes too long, or longer than the client's own limit."""
+
+    __slots__ = ("_limit", "_request")
+
+    def __init__(self, request: web.BaseRequest, longest: float) -> None:
+        self._request = request
+        asked = request.query.get("timeout")
+        self._limit = asyncio.timeout(min(longest, seconds(asked) or longest) if asked else longest)
+
+    async def __aenter__(self) -> None:
+        await self._limit.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            await self._limit.__aexit__(kind, error, traceback)
+        except TimeoutError as over:
+            request = self._request
+            if request.writer.output_size and request.transport is not None:
+                request.transport.abort()  # too late for another answer
+            words = "Timeout: request did not complete within the allotted timeout"
+            raise Timeout(words, details={}) from over
 
 
 def seconds(text: str) -> float:
@@ -101,8 +114,10 @@ async def answer_pieces(
 
 
 def _quotable(text: str) -> str:
-    """A header's quoted string: one line, quotes and backslashes escaped."""
+    """A header's quoted string: one line of printable text, quotes and backslashes escaped."""
     flat = " ".join(text.split())
+    if not flat.isprintable():  # a field may have any name, a header may not end a connection
+        flat = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in flat)
     return flat.replace("\\", "\\\\").replace('"', '\\"')
 
 

@@ -131,6 +131,13 @@ async def test_unknown_fields_are_warned_of_by_default_and_dropped(http, pod) ->
     assert "colour" not in reply.json["spec"]
 
 
+@pytest.mark.parametrize("name", ["a\x01b", "x\r\ny: z", "\x00", "\x7f", "\u0085", "é🙂", '"\\'])
+async def test_a_warning_of_a_field_of_any_name_is_still_a_header(http, pod, name) -> None:
+    reply = await http("POST", PODS, {**pod("a"), name: 1})
+    assert (reply.code, "Warning" in reply.headers) == (201, True)
+    assert reply.headers["Warning"].startswith("299 - ")
+
+
 async def test_strict_names_every_unknown_and_duplicate_field_at_once(http, pod) -> None:
     text = (
         '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","name":"a"},'

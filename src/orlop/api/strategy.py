@@ -198,7 +198,7 @@ def _create_job(obj: Obj) -> None:
     labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
     for prefix in ("", "batch.kubernetes.io/"):
         labels.setdefault(f"{prefix}controller-uid", metadata["uid"])
-        labels.setdefault(f"{prefix}job-name", metadata["name"])
+        labels.setdefault(f"{prefix}job-name", metadata.get("name", ""))
     selector = spec.setdefault("selector", {}).setdefault("matchLabels", {})
     selector.setdefault("batch.kubernetes.io/controller-uid", metadata["uid"])
 

@@ -10,6 +10,7 @@ import pytest
 
 from orlop import errors
 from orlop.api import kinds
+from orlop.api.kinds import BUILT_IN
 from orlop.api.objects import Key
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -186,3 +187,15 @@ async def test_of_many_creators_of_one_name_one_wins(api, config_map) -> None:
 async def test_what_is_not_served_says_so(http, method, path, code) -> None:
     reply = await http(method, path, {} if method == "POST" else None)
     assert (reply.code, reply.json["kind"]) == (code, "Status")
+
+
+async def test_nothing_at_all_is_refused_in_words_whatever_it_should_be(http) -> None:
+    """Of every kind that can be created: no empty body is an error of ours."""
+    for kind in BUILT_IN:
+        if "create" not in kind.verbs:
+            continue
+        place = "namespaces/default/" if kind.namespaced else ""
+        base = f"apis/{kind.group}/{kind.version}" if kind.group else f"api/{kind.version}"
+        for body in ({}, {"spec": {}}, {"metadata": {"generateName": "x-"}}):
+            reply = await http("POST", f"/{base}/{place}{kind.plural}", body)
+            assert reply.code < 500, f"{kind.plural}: {reply.text}"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 
 from orlop.cli import record
 from orlop.cli.record import Record
-from orlop.cli.tenancy import LEASE, Tenancy, resident, silence
+from orlop.cli.tenancy import DOUBT, LEASE, Tenancy, resident, silence
 from orlop.errors import HomeInUse
 from orlop.settings import Paths
 
@@ -53,6 +54,36 @@ def test_one_on_another_host_lives_as_long_as_its_heart_beats(paths, age, lives)
     record.write(paths, other)
     beat_ago(paths, age)
     assert resident(paths) == (other if lives else None)
+
+
+def test_who_was_stopped_for_long_looks_again_before_it_writes(paths):
+    now = 0.0
+    with Tenancy(paths, clock=lambda: now) as tenancy:
+        tenancy.declare(record.mine())
+        now = DOUBT - 1
+        paths.pid.unlink()
+        tenancy.fence()  # all is well: nothing is read
+        tenancy.declare(record.mine())
+        now += DOUBT + 1
+        tenancy.fence()  # nobody came: this was a heartbeat
+        now += DOUBT + 1
+        record.write(paths, Record("another-host", 1, "boot/1"))
+        with pytest.raises(HomeInUse, match="another-host"):
+            tenancy.fence()
+
+
+def test_a_file_system_without_locks_is_lived_with(paths, monkeypatch):
+    """As Lustre answers, where it is mounted without them; no such file system is at hand."""
+
+    def no_locks(descriptor: int, how: int) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    with Tenancy(paths) as tenancy:
+        assert not tenancy.has_locks
+        tenancy.declare(record.mine(port=7))
+        with pytest.raises(HomeInUse), Tenancy(paths):
+            pass
 
 
 def test_one_on_another_host_keeps_us_out_with_its_name_and_a_remedy(paths):

@@ -25,7 +25,7 @@ from tools.devroot import PROJECT, dev_root
 PROGRAM = dev_root().clients / "bin" / "schemathesis"
 # The groups that most programs use; the soak takes all of them, and longer.
 DOCUMENTS = ["api/v1", "apis/apps/v1", "apis/apiextensions.k8s.io/v1"]
-SECONDS = 12
+SECONDS = 6
 CONNECTS = ("exec", "attach", "portforward", "proxy", "log")
 
 

@@ -25,6 +25,7 @@ from tools.wheel import refresh
 from .conftest import HERE
 
 pytestmark = pytest.mark.slurm  # needs what the test cluster needs: root, and its two users
+SECONDS = 3
 GET = request("GET", "/api/v1/namespaces/default")
 
 
@@ -106,7 +107,7 @@ def rate(client: Client, count: int = 100, tries: int = 8) -> float:
 def test_a_stranger_slows_nobody_down_much(server: Server, way: str) -> None:
     client = server.client(4)
     quiet = rate(client)
-    flooding = stranger("flood", way, server.port, 6)
+    flooding = stranger("flood", way, server.port, SECONDS)
     assert flooding.stdout is not None
     assert flooding.stdout.readline() == "begun\n"
     try:
@@ -117,8 +118,9 @@ def test_a_stranger_slows_nobody_down_much(server: Server, way: str) -> None:
     finally:
         out, _ = flooding.communicate(timeout=100)
     client.close()
-    print(f"{way}: {quiet:.0f}/s alone, {busy:.0f}/s beside {int(out) / 6:.0f} tries a second")
-    assert int(out) > 20, "there was no flood"
+    tries = int(out) / SECONDS
+    print(f"{way}: {quiet:.0f}/s alone, {busy:.0f}/s beside {tries:.0f} tries a second")
+    assert int(out) > 5, "there was no flood"
     # Server, client and flood share the cores of the machine: a third would be fair.
     assert busy > quiet / 30
 

@@ -257,3 +257,34 @@ async def test_a_closed_store_refuses_writes(tmp_path: Path) -> None:
     await store.close()
     with pytest.raises(Unavailable, match="shutting down"):
         await create(store, "a")
+
+
+async def test_a_write_behind_a_fence_fails_and_the_next_one_before_it_does_not(tmp_path) -> None:
+    is_ours = True
+
+    def fence() -> None:
+        if not is_ours:
+            raise HomeInUse("another control plane has moved in")
+
+    store = await Store.open(tmp_path / "state.db", fence=fence)
+    key = Key("default", "a")
+    await store.create("things", key, {"metadata": {"name": "a"}})
+    is_ours = False
+    with pytest.raises(Unavailable, match="another control plane has moved in"):
+        await store.create("things", Key("default", "b"), {"metadata": {"name": "b"}})
+    is_ours = True
+    await store.create("things", Key("default", "c"), {"metadata": {"name": "c"}})
+    await store.close()
+    again = await Store.open(tmp_path / "state.db")
+    assert [one.key.name for one in again.list("things").records] == ["a", "c"]
+    await again.close()
+
+
+async def test_a_store_needs_no_locks_where_there_are_none(tmp_path) -> None:
+    store = await Store.open(tmp_path / "state.db", options="vfs=unix-none")
+    assert store.journal == "wal"
+    await store.create("things", Key("default", "a"), {"metadata": {"name": "a"}})
+    await store.close()
+    again = await Store.open(tmp_path / "state.db", options="vfs=unix-none")
+    assert again.count("things") == 1
+    await again.close()

@@ -190,7 +190,9 @@ class ControlPlane:
                 advertise=self._host(),
                 services=str(self.ranges.services),
             )
-        store = await Store.open(self.paths.state)
+        # Where there are no locks, SQLite must not ask for them; the tenancy keeps others out.
+        options = "" if self.tenancy.has_locks else "vfs=unix-none"
+        store = await Store.open(self.paths.state, options=options, fence=self.tenancy.fence)
         stack.push_async_callback(store.close)
         return ApiServer(
             store,

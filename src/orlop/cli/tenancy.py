@@ -7,9 +7,12 @@ host), the process itself (where it is on this host), and a heartbeat on the rec
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,6 +24,9 @@ from .record import Record
 
 BEAT = 10.0  # seconds between two heartbeats of a living control plane
 LEASE = 45.0  # without one for so long, a control plane on another host is taken for dead
+# After so long a silence of our own we look again before we write: we may have been taken for dead.
+DOUBT = 25.0
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 
 
 def resident(paths: Paths) -> Record | None:
@@ -48,10 +54,14 @@ def silence(paths: Paths) -> float:
 class Tenancy:
     """This process as the one control plane of a home, from `with` to the end of its block."""
 
-    def __init__(self, paths: Paths) -> None:
+    def __init__(self, paths: Paths, clock: Callable[[], float] | None = None) -> None:
+        """`clock` must go on while the process is stopped or the machine sleeps."""
         self._paths = paths
+        self._clock = clock or (lambda: time.clock_gettime(time.CLOCK_BOOTTIME))
         self._lock = -1
         self._mine: Record | None = None
+        self._beaten = self._clock()
+        self.has_locks = True  # whether the file system knows what a lock is
 
     def __enter__(self) -> Self:
         other = resident(self._paths)
@@ -63,11 +73,17 @@ class Tenancy:
         except BlockingIOError:
             os.close(self._lock)
             raise in_use(self._paths.home, record.read(self._paths)) from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                os.close(self._lock)
+                raise
+            self.has_locks = False  # the other two signs must do
         return self
 
     def declare(self, mine: Record) -> None:
         self._mine = mine
         record.write(self._paths, mine)
+        self._beaten = self._clock()
 
     def beat(self) -> None:
         """Raises HomeInUse if another one took us for dead and moved in: then we are the guest."""
@@ -75,6 +91,16 @@ class Tenancy:
         if known is not None and known != self._mine:
             raise in_use(self._paths.home, known)
         os.utime(self._paths.pid)
+        self._beaten = self._clock()
+
+    def fence(self) -> None:
+        """Called before every write to the state: HomeInUse if it may no longer be ours.
+
+        A process that was stopped for a minute goes on where it was, and that may be just before a
+        write. The clock tells it to look first; while all is well it costs no more than that.
+        """
+        if self._mine is not None and self._clock() - self._beaten > DOUBT:
+            self.beat()
 
     def __exit__(
         self,

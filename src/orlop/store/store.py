@@ -65,12 +65,23 @@ class Store:
         self._has_failed = False
 
     @classmethod
-    async def open(cls, path: Path, *, limits: Limits | None = None, options: str = "") -> Store:
-        """Recover the state kept at `path`, or begin a new one; HomeInUse if another has it."""
+    async def open(
+        cls,
+        path: Path,
+        *,
+        limits: Limits | None = None,
+        options: str = "",
+        fence: Callable[[], None] = lambda: None,
+    ) -> Store:
+        """Recover the state kept at `path`, or begin a new one; HomeInUse if another has it.
+
+        `fence` is called before each commit, in the writer's thread, and raises an Error where
+        the state is no longer ours to write.
+        """
         database = await asyncio.to_thread(Database, path, options=options)
         store = cls(database, limits or Limits())
         await asyncio.to_thread(store._recover)
-        store._writer = Writer(database, store._committed)
+        store._writer = Writer(database, store._committed, fence)
         return store
 
     async def close(self) -> None:

@@ -47,8 +47,11 @@ _Item = _Work | None
 class Writer:
     """Group commit; `outcome` is called in the event loop for each batch."""
 
-    def __init__(self, database: Database, outcome: Outcome) -> None:
+    def __init__(
+        self, database: Database, outcome: Outcome, fence: Callable[[], None] = lambda: None
+    ) -> None:
         self._database = database
+        self._fence = fence
         self._outcome = outcome
         self._queue: SimpleQueue[_Item] = SimpleQueue()
         self._failed_generation = -1
@@ -98,6 +101,7 @@ class Writer:
         if not fresh and not compactions:
             return
         try:
+            self._check_fence()
             self._database.commit([_row(write) for write in fresh], compactions)
         except sqlite3.Error as error:
             generations = [write.generation for write in fresh]
@@ -105,6 +109,12 @@ class Writer:
             self._report(fresh, error)
         else:
             self._report(fresh, None)
+
+    def _check_fence(self) -> None:
+        try:
+            self._fence()
+        except (Error, OSError) as error:
+            raise sqlite3.OperationalError(str(error)) from error
 
     def _copy(self, copy: Copy) -> None:
         try:

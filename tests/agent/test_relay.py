@@ -128,3 +128,18 @@ def test_a_network_process_that_does_not_read_is_given_up():
         relay.send(b"x" * MAX_BACKLOG)
     its.close()
     relay.close()
+
+
+def test_a_new_network_process_is_told_what_the_last_one_knew(pair, kubelet):
+    first, agent = pair(), welcomed(kubelet)
+    assert heard(first) == [{"type": "net-connected"}]
+    for key in ("pod/10.244.0.7", "pod/10.244.0.8"):
+        agent.tell(type="net-tell", key=key, value={"address": key})
+        heard(first)
+    first.send({"type": "net-forget", "keys": ["pod/10.244.0.8"]})
+    agent.hear("net-forget")
+    kubelet.stop()
+    agent.close()
+    assert heard(first) == [{"type": "net-disconnected"}]
+    second = pair()
+    assert [message["key"] for message in heard(second)] == ["pod/10.244.0.7"]

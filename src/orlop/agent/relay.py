@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 
 from .frames import Broken, Frames, frame
-from .lean import dumps
+from .lean import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CHUNK = 65536
+_FORGET = b'{"type":"net-forget"'
 MAX_BACKLOG = 16 << 20  # bytes that a network process does not read: it is stuck
 
 
@@ -73,6 +74,27 @@ class Relay:
 
     def close(self) -> None:
         self._sock.close()
+
+
+class Memory:
+    """What a network process was told, for the one that takes its place while nobody can tell."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, bytes] = {}
+
+    def heard(self, message: dict[str, Any], payload: bytes) -> None:
+        """Of the kubelet."""
+        if message.get("type") == "net-tell":
+            self._told[str(message.get("key"))] = payload
+
+    def said(self, payload: bytes) -> None:
+        """By the network process: what it forgets is forgotten here."""
+        if payload.startswith(_FORGET):
+            for key in loads(payload)["keys"]:
+                self._told.pop(key, None)
+
+    def all(self) -> list[bytes]:
+        return list(self._told.values())
 
 
 class Line:

@@ -20,7 +20,7 @@ from .journal import Journal
 from .lean import dumps, loads, value
 from .logs import LogReader
 from .plan import Plan
-from .relay import Relay
+from .relay import Memory, Relay
 from .sessions import Sessions
 from .updates import KINDS, Updates
 
@@ -69,6 +69,7 @@ class Uplink:
         self._sessions = sessions
         sessions.wake = self._wake
         self._relay: Relay | None = None
+        self._memory = Memory()
         self._offered: Relay | None = None  # the next one, taken over by the thread
         self._told = self._acked = 0
         self._complaints: set[str] = set()
@@ -150,6 +151,7 @@ class Uplink:
         while not self._is_ending and (left := until - time.monotonic()) > 0:
             select.select([self._wake_read], [], [], left)
             self._drain_wakeups()
+            self._adopt()
 
     def _serve(self, link: Link) -> None:
         """Speak until the line breaks."""
@@ -217,6 +219,7 @@ class Uplink:
     def _on_payload(self, link: Link, payload: bytes) -> None:
         message = loads(payload)
         if str(message.get("type")).startswith("net-"):
+            self._memory.heard(message, payload)
             self._pass_on(payload)
         else:
             self._on_message(link, message)
@@ -262,19 +265,27 @@ class Uplink:
         except Broken:
             self._drop(relay)
 
+    def _adopt(self) -> None:
+        """Take over a new network process, and let it know what the last one knew."""
+        if self._offered is None:
+            return
+        self._drop(self._relay)
+        self._relay, self._offered = self._offered, None
+        for payload in self._memory.all():
+            self._pass_on(payload)
+        if self._is_welcome:
+            self._tell_network(CONNECTED)
+
     def _relay_to(self, link: Link) -> None:
         """What the network process has to say, and what it has not read yet."""
-        if self._offered is not None:
-            self._drop(self._relay)
-            self._relay, self._offered = self._offered, None
-            if self._is_welcome:
-                self._tell_network(CONNECTED)
+        self._adopt()
         relay = self._relay
         if relay is None:
             return
         try:
             relay.flush()
             for payload in relay.receive():
+                self._memory.said(payload)
                 link.send(0, payload)
         except Broken:
             self._drop(relay)

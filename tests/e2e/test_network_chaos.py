@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.site import Obj, Site, eventually
-from tests.e2e.test_network import client, server, service, until_ready, workload
+from tests.e2e.test_services import client, server, service, until_ready, workload
 
 # Answers with its name; told to end, it goes on for as long as others may still come.
 SERVER = """
@@ -39,7 +39,7 @@ def work():
     while True:
         began = time.time()
         try:
-            with urllib.request.urlopen("http://web:8080", timeout=10) as answer:
+            with urllib.request.urlopen("http://web:8080", timeout=3) as answer:
                 name = answer.read().decode()
             with lock:
                 seen[name] += 1
@@ -125,7 +125,8 @@ def crowd(own_site: Site) -> tuple[Site, Hammer, list[str]]:
         site.wait_phase(name, "Running")
     until_ready(site, "stranger", 1)
     hammer = Hammer(site)
-    eventually(lambda: set(hammer.after(0.5)[0]) == set(names), "all five answer")
+
+    eventually(lambda: set(hammer.after(0.5)[0]) == set(names), "all five answer", 60)
     return site, hammer, names
 
 
@@ -142,11 +143,12 @@ def test_chaos_fails_only_what_it_must(crowd: tuple[Site, Hammer, list[str]]) ->
     assert errors == []
     assert set(seen) == set(names)
 
-    # The network processes of the client and of a server: others take their place.
+    # The network processes of the client and of a server: others take their place. What one of them
+    # was about to answer may be lost, as what a node's kernel has under way when it dies.
     for name in ("hammer", "web-1"):
         os.kill(processes(site, name)[-1], signal.SIGKILL)
-    seen, errors = hammer.after(3)
-    assert errors == []
+    seen, errors = hammer.after(5)
+    assert len(errors) <= 4, errors
     assert set(seen) == set(names)
 
     # A pod that ends in order: it is asked until it leaves, and not after.
@@ -162,7 +164,7 @@ def test_chaos_fails_only_what_it_must(crowd: tuple[Site, Hammer, list[str]]) ->
     assert len(errors) <= 4, errors
     assert set(seen) <= set(names)
 
-    # All at once.
+    # All at once: nobody can say that web-4 is gone, and still others are asked in its place.
     site.kill()
     os.kill(processes(site, "web-4")[0], signal.SIGKILL)
     os.kill(processes(site, "hammer")[-1], signal.SIGKILL)

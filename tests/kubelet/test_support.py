@@ -73,7 +73,9 @@ def test_an_ordinary_pod_has_no_unmet_wishes():
             terminationMessagePath="/dev/termination-log",
             terminationMessagePolicy="File",
         ),
-        dnsPolicy="ClusterFirst",
+        dnsPolicy="None",
+        dnsConfig={"nameservers": ["1.1.1.1"]},
+        subdomain="sub",
         schedulerName="default-scheduler",
         securityContext={"fsGroup": 5, "seccompProfile": {"type": "RuntimeDefault"}},
         serviceAccountName="default",
@@ -91,9 +93,7 @@ def test_an_ordinary_pod_has_no_unmet_wishes():
 @pytest.mark.parametrize(
     ("spec", "path"),
     [
-        ({"dnsConfig": {"nameservers": ["1.1.1.1"]}}, "spec.dnsConfig"),
-        ({"dnsPolicy": "None"}, "spec.dnsPolicy"),
-        ({"subdomain": "sub"}, "spec.subdomain"),
+        ({"dnsPolicy": "ClusterFirstWithHostNet"}, "spec.dnsPolicy"),
         ({"runtimeClassName": "gvisor"}, "spec.runtimeClassName"),
         ({"inventedIn2030": 1}, "spec.inventedIn2030"),
     ],

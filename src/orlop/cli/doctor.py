@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import click
 
 from ..settings import Paths, Settings, home_from_env, load
-from . import checks_host, checks_site
+from . import checks_host, checks_network, checks_site
 from .findings import Finding
 from .tenancy import resident
 
@@ -42,6 +42,7 @@ def examine(paths: Paths, settings: Settings) -> list[Finding]:
         *checks_site.runtimes(settings),
         *checks_host.namespaces(),
         *checks_host.pod_network(),
+        *checks_network.ranges(settings),
         checks_host.kubectl(),
         checks_host.ports(paths, settings),
         *checks_host.proxy(os.environ, running.url if running else ""),

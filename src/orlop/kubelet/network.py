@@ -102,12 +102,14 @@ class Network:
                     self._by_token.setdefault(token, set()).add(key)
             entry.askers.add(state.uid)
             self._asked.setdefault(state.uid, set()).add(key)
+            if entry.told and self._dirty.isdisjoint(entry.tokens):
+                self._send(state.uid, entry.told)  # as it is now
+                continue
             payload = self._payload(entry)
-            if payload:
-                if payload != entry.told:
-                    self._pass_on(entry, payload)
-                else:
-                    self._send(state.uid, payload)
+            if payload and payload != entry.told:
+                self._pass_on(entry, payload)
+            elif payload:
+                self._send(state.uid, payload)
 
     def _forget(self, uid: str, keys: Iterable[str]) -> None:
         asked = self._asked.get(uid, set())

@@ -141,7 +141,7 @@ _CONTAINER: Table = {
     "ports": Nested(
         {
             **_all_met("name", "containerPort", "protocol"),
-            "hostPort": _warn("containers share their node's network: they listen on it directly"),
+            "hostPort": _warn("not opened at the node; use a Service, or hostNetwork"),
             "hostIP": _warn("not applied"),
         }
     ),
@@ -204,16 +204,16 @@ _SPEC: Table = {
     "volumes": Nested(_VOLUME),
     "securityContext": Nested(_POD_SECURITY),
     "dnsPolicy": _warn(
-        "names are resolved as on the node", _is_other_than("", "ClusterFirst", "Default", None)
+        "a pod on its node's network resolves names as the node does",
+        lambda policy: policy == "ClusterFirstWithHostNet",
     ),
-    "dnsConfig": _warn("names are resolved as on the node"),
+    **_all_met("dnsConfig", "subdomain"),
     **_all_met("hostPID", "hostIPC", "shareProcessNamespace"),
     "os": _refuse("nodes are Linux", lambda os: os.get("name") != "linux"),
     "resourceClaims": _RESOURCES["claims"],
     "resources": _warn("limits of a pod as a whole are not enforced; those of containers are"),
     "runtimeClassName": _warn("not applied; orlop.dev/runtime chooses the runtime"),
     "schedulingGroup": _warn("pods are not started as a group yet"),
-    "subdomain": _warn("names of pods are not resolved yet"),
 }
 
 

@@ -275,3 +275,16 @@ def test_answers_from_memory_are_quick(served):
     bare.close()
     echo.close()
     assert times["dns"] < 3 * times["echo"]
+
+
+def test_the_next_server_of_a_pod_is_where_the_last_one_was():
+    ports = []
+    for _ in range(2):
+        server, _ = a_server()
+        ports.append(server.serve("127.244.0.7"))
+        server.close()
+    assert ports[0] == ports[1]
+    first, second = a_server()[0], a_server()[0]
+    assert first.serve("127.244.0.7") != second.serve("127.244.0.7")
+    first.close()
+    second.close()

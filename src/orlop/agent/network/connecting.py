@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from .pending import Wait
 
 # For the answer of one endpoint, when there is another to go to.
-WAIT = (int(select.EPOLLOUT), 0.005)
+WAIT = (int(select.EPOLLOUT), 0.02)
+PATIENT_WAIT = (int(select.EPOLLOUT), 0.25)  # of a caller who waits in any case
 MAX_UNHEARD = 64
 UNREACHED = (ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT)
 
@@ -78,7 +79,7 @@ class Connecting:
                 return attempt.connect_datagrams()
             result = attempt.next()
             if result == LATER:
-                self._pending.add(call, fd, WAIT, attempt.on_outcome)
+                self._pending.add(call, fd, attempt.wait, attempt.on_outcome)
                 fd = -1
             return result
         finally:
@@ -164,6 +165,7 @@ class _Attempt:
         self._next_place = next(places, None)
         self._error = ECONNREFUSED
         self._is_blocking = sockets.is_blocking(fd)
+        self.wait = PATIENT_WAIT if self._is_blocking else WAIT
 
     def connect_datagrams(self) -> int:
         if self._next_place is None:
@@ -203,7 +205,7 @@ class _Attempt:
             elif code == 0 and result is None:
                 result = 0
         if result == LATER:
-            return WAIT
+            return self.wait
         if result is None:
             self._call.go_on()
         elif not self._call.answer(result):

@@ -27,6 +27,8 @@ WORKERS = 64  # questions that wait for somebody else at the same time
 IDLE = 10.0  # seconds that a TCP connection may be silent
 MAX_CHASE = 8  # names that lead to names
 REMEMBERED = 2048
+# The same for each network process of a pod: who asked the last one asks the next one again.
+PREFERRED = 64511
 
 
 class DnsServer:
@@ -138,20 +140,18 @@ class DnsServer:
 
     def serve(self, address: str, port: int = 0) -> int:
         """Answer what arrives there over UDP and TCP from now on; the port."""
-        for _ in range(50):
+        for wanted in [port] if port else [PREFERRED, *([0] * 50)]:
             listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             try:
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                listener.bind((address, port))
+                listener.bind((address, wanted))
                 datagrams.bind((address, listener.getsockname()[1]))
                 listener.listen(64)
                 break
             except OSError:
                 listener.close()
                 datagrams.close()
-                if port:
-                    raise
         else:
             raise OSError(f"no port of {address} is free for TCP and UDP")
         self._sockets += [datagrams, listener]

@@ -193,10 +193,13 @@ def test_the_api_is_where_every_client_looks_for_it(site: Site) -> None:
     client(site)
     script = (
         "import ssl, urllib.request as u\n"
-        "ca = '/var/run/secrets/kubernetes.io/serviceaccount/ca.crt'\n"
-        "c = ssl.create_default_context(cafile=ca)\n"
-        "print(u.urlopen('https://kubernetes.default.svc/version', context=c, timeout=5).status)"
+        "folder = '/var/run/secrets/kubernetes.io/serviceaccount/'\n"
+        "c = ssl.create_default_context(cafile=folder + 'ca.crt')\n"
+        "who = {'Authorization': 'Bearer ' + open(folder + 'token').read()}\n"
+        "r = u.Request('https://kubernetes.default.svc/version', headers=who)\n"
+        "print(u.urlopen(r, context=c, timeout=5).status)"
     )
-    assert ask(site, script) == "200"
+    said = ask(site, script)
+    assert said == "200", said[-900:]
     names = "import os; print(os.environ['KUBERNETES_SERVICE_HOST'])"
     assert ask(site, names) == "10.96.0.1"

@@ -203,3 +203,46 @@ def test_the_api_is_where_every_client_looks_for_it(site: Site) -> None:
     assert said == "200", said[-900:]
     names = "import os; print(os.environ['KUBERNETES_SERVICE_HOST'])"
     assert ask(site, names) == "10.96.0.1"
+
+
+def test_a_service_is_reached_from_outside(site: Site) -> None:
+    site.apply(workload("Deployment", "web", 2))
+    balanced = service("web", type="LoadBalancer")
+    balanced["spec"]["ports"][0]["port"] = 8123
+    site.apply(balanced)
+    backend = {"service": {"name": "web", "port": {"number": 8123}}}
+    paths = [{"path": "/", "pathType": "Prefix", "backend": backend}]
+    rules = [{"host": "web.example", "http": {"paths": paths}}]
+    site.apply(
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "Ingress",
+            "metadata": {"name": "web"},
+            "spec": {"rules": rules},
+        }
+    )
+    pods = {one["metadata"]["name"] for one in until_ready(site, "web", 2)}
+    found = eventually(lambda: _balanced(site), "the load balancer has an address")
+    host, node_port = found["status"]["loadBalancer"]["ingress"][0]["ip"], _node_port(found)
+
+    def curl(*args: str) -> str:
+        return site.run("curl", "-s", "-m", "5", *args, check=False).stdout
+
+    for url in (f"{host}:8123", f"{host}:{node_port}"):
+        eventually(lambda url=url: curl(url), f"{url} answers")
+        answers = [curl(url).split() for _ in range(12)]
+        assert {name for name, _ in answers} == pods
+        # Pods see who asks, and not who passed it on.
+        assert {client for _, client in answers} == {host}
+    assert curl("-H", "Host: web.example", f"{host}:8080/any").split()[0] in pods
+    assert "no Ingress has a rule" in curl("-H", "Host: other.example", f"{host}:8080/")
+    assert site.get("ingress", "web")["status"]["loadBalancer"]["ingress"] == [{"ip": host}]
+
+
+def _balanced(site: Site) -> Obj | None:
+    found = site.get("service", "web")
+    return found if found["status"]["loadBalancer"].get("ingress") else None
+
+
+def _node_port(found: Obj) -> int:
+    return int(found["spec"]["ports"][0]["nodePort"])

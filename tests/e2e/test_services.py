@@ -246,3 +246,36 @@ def _balanced(site: Site) -> Obj | None:
 
 def _node_port(found: Obj) -> int:
     return int(found["spec"]["ports"][0]["nodePort"])
+
+
+def test_names_of_every_kind_are_answered(site: Site) -> None:
+    site.apply(service("db", clusterIP="None"))
+    site.apply(workload("StatefulSet", "db", 1, serviceName="db"))
+    site.apply(service("plain", selector={"app": "db"}))
+    alias = {"type": "ExternalName", "externalName": f"plain.{site.namespace}.svc.cluster.local"}
+    site.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "ext"}, "spec": alias})
+    aliases = [{"ip": "192.0.2.9", "hostnames": ["mirror"]}]
+    script = "exec sleep 600"
+    site.apply(
+        pod("asker", "busybox", script, hostAliases=aliases, terminationGracePeriodSeconds=0)
+    )
+    (member,) = until_ready(site, "db", 1)
+    site.wait_phase("asker", "Running")
+    ip, plain = member["status"]["podIP"], site.get("service", "plain")["spec"]["clusterIP"]
+    zone = f"{site.namespace}.svc.cluster.local"
+
+    def lookup(*args: str) -> str:
+        argv = ("kubectl", "-n", site.namespace, "exec", "asker", "--", "nslookup", *args)
+        return site.run(*argv, check=False).stdout
+
+    assert ip in lookup(f"db-0.db.{zone}")
+    assert f"_http._tcp.db.{zone}" in (srv := lookup("-type=srv", f"_http._tcp.db.{zone}"))
+    assert f"80 db-0.db.{zone}" in srv
+    assert f"plain.{zone}" in lookup(plain)
+    assert f"db-0.db.{zone}" in lookup(ip)
+    assert plain in lookup("-type=a", f"ext.{zone}")
+    assert ip in lookup("-type=a", f"{ip.replace('.', '-')}.{site.namespace}.pod.cluster.local")
+    assert "NXDOMAIN" in lookup("-type=a", f"nobody.{zone}")
+    hosts = site.kubectl("exec", "asker", "--", "cat", "/etc/hosts")
+    assert f"{site.pod('asker')['status']['podIP']}\tasker" in hosts
+    assert "192.0.2.9\tmirror" in hosts

@@ -127,6 +127,15 @@ def test_a_kubelet_that_is_back_is_told_and_asked_everything_again():
     assert kubelet.of("net-ask") == [{"type": "net-ask", "keys": ["policy", "pod/10.244.0.9"]}]
 
 
+def test_what_a_network_process_before_us_knew_is_asked_for_again():
+    heard = []
+    directory = Directory(NETWORK, heard.append, patience=0.05)
+    tell(directory, "svc/10.96.0.3", service(("10.244.0.9", 8080, "")))
+    assert directory.backend("tcp", "10.96.0.3", 80) == [("10.244.0.9", 8080)]
+    directory.on_message({"type": "net-connected"})
+    assert heard == [{"type": "net-ask", "keys": ["policy", "svc/10.96.0.3"]}]
+
+
 def test_listeners_are_told_as_they_come_and_go():
     directory, kubelet = connected()
     directory.located("10.77.0.2", 5000)

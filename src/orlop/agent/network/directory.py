@@ -231,6 +231,8 @@ class Directory:
         elif key == "policy":
             told = Policy(told) if told is not None else None
         with self._changed:
+            # What a network process before us asked for is ours to ask for again.
+            self._used.setdefault(key, time.monotonic())
             self._known[key] = told
             self._version[key] = self._version.get(key, 0) + 1
             self._changed.notify_all()

@@ -46,6 +46,10 @@ _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_BENEATH = 0x08
 
 _libc = ctypes.CDLL(None, use_errno=True)
+# Looked up here and now: in a fork of an agent with threads the loader's lock may be held for ever.
+for _name in ("unshare", "setns", "sethostname", "mount", "umount2", "pivot_root", "prctl"):
+    getattr(_libc, _name)
+_libc.syscall  # noqa: B018
 
 
 def _check(result: int, path: str = "") -> int:

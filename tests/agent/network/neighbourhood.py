@@ -57,6 +57,7 @@ class Neighbourhood:
         self.pods: dict[str, Neighbour] = {}
         self.services: dict[str, Any] = {}
         self.policies: dict[str, Any] = {}
+        self.names: dict[str, Any] = {}
         self._asked: dict[str, set[str]] = {}  # key -> names of pods
         self._count = 0
         self._lock = threading.Lock()
@@ -141,6 +142,8 @@ class Neighbourhood:
             return {**found.state, "ready": True} if found is not None else None
         if kind == "svc":
             return self.services.get(rest)
+        if kind == "name":
+            return self.names.get(rest)
         return self.policies.get(asker) if kind == "policy" else None
 
 

@@ -94,9 +94,7 @@ class Accepting:
         """The peer as its pod, _NOBODY, or _NOT_YET while a notice may be on its way."""
         sibling = self._notices.known("tcp", peer, port)
         if sibling is not None and sibling.own is not None:
-            cookie = sockets.cookie(connection)
-            self._identities.accepted(cookie, sibling.own)
-            self._identities.connected(cookie, sibling.peer)
+            self._identities.accepted(sockets.cookie(connection), sibling.peer, sibling.own)
             return Address(peer.family, sibling.peer.ip, sibling.peer.port)
         found = self._named(peer, sibling) or self._identify(connection, peer, port)
         if isinstance(found, Address):

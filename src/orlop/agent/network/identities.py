@@ -1,15 +1,14 @@
 """Who is who: the names that a pod's programs know their sockets and peers by.
 
-Filled by whoever answers connect and accept, and read for getsockname and getpeername. A socket
-is known by its cookie, which no other ever has; so nothing must be undone when it is closed, and
-the oldest are forgotten.
+Filled by whoever answers connect and accept, and asked for getsockname and getpeername. What is
+known of single connections is in the register; what can be told by an address alone is told here.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
+from . import sockets
 from .bindings import Bindings
+from .register import Register
 from .sockaddr import LOOPBACK4, LOOPBACK6, Address
 from .world import World
 
@@ -17,44 +16,34 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Optional
 
-MAX_PEERS = 65536
-
 
 class Identities:
-    def __init__(self, world: World, bindings: Bindings) -> None:
-        self._world, self._bindings = world, bindings
-        self._peers: OrderedDict[int, Address] = OrderedDict()
-        self._own: OrderedDict[int, Address] = OrderedDict()
+    def __init__(self, world: World, bindings: Bindings, register: Register) -> None:
+        self._world, self._bindings, self._register = world, bindings, register
 
     def connected(self, cookie: int, peer: Address) -> None:
         """The socket's peer is, to its program, the one it asked for."""
-        self._peers[cookie] = peer
-        if len(self._peers) > MAX_PEERS:
-            self._peers.popitem(last=False)
+        self._register.put(cookie, peer)
 
-    def peer(self, cookie: int) -> Optional[Address]:
-        return self._peers.get(cookie)
-
-    def knows(self, cookie: int) -> bool:
-        """Whether it is a connection that we had to do with."""
-        return cookie in self._peers
-
-    def accepted(self, cookie: int, own: Address) -> None:
+    def accepted(self, cookie: int, peer: Address, own: Address) -> None:
         """A connection of the pod to itself: under which of its names."""
-        self._own[cookie] = own
-        if len(self._own) > MAX_PEERS:
-            self._own.popitem(last=False)
+        self._register.put(cookie, peer, own)
 
-    def own(self, protocol: str, cookie: int, real: Address, is_connected: bool) -> Address:
+    def peer(self, cookie: int, real: Address) -> Optional[Address]:
+        """Whom a program knows the other end as; None: by its real name."""
+        found = self._register.find(cookie, real.family)
+        return found[0] if found is not None else self.neighbour(real)
+
+    def own(self, protocol: str, fd: int, real: Address) -> Address:
         """The name of a socket, as its program should see it."""
-        shown = self.shown(protocol, real, is_connected)
-        if not is_connected:
-            return shown
-        given = self._own.get(cookie)
+        found = self._register.find(sockets.cookie(fd), real.family)
+        if found is None:
+            return self.shown(protocol, real, _is_connected(fd))
+        peer, given = found
+        shown = self.shown(protocol, real)
         if given is not None:
             return Address(real.family, given.ip, shown.port)
-        peer = self._peers.get(cookie)
-        return self.towards(peer, shown) if peer is not None else shown
+        return self.towards(peer, shown)
 
     def towards(self, peer: Address, shown: Address) -> Address:
         """Who speaks to itself by its loopback has that name there, too."""
@@ -78,3 +67,11 @@ class Identities:
             return self._world.shown(real)
         pod = self._world.pod_of(real.ip)
         return Address(real.family, pod, real.port) if pod else None
+
+
+def _is_connected(fd: int) -> bool:
+    try:
+        sockets.peer_name(fd)
+        return True
+    except OSError:
+        return False

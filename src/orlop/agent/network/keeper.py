@@ -7,6 +7,7 @@ and hands them to netd. A netd that dies is forked again with all of it. It answ
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
 import time
@@ -15,6 +16,7 @@ from .. import syscalls
 from ..addresses import own_addresses
 from ..lean import loads, signal, value
 from . import bpf, notify
+from .register import SIZE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ FAILED = b"!"
 class Heirloom:
     """What one netd leaves to the next, and the first has from the agent."""
 
+    names: mmap.mmap  # of connections
     porch: socket.socket  # where new listeners arrive
     control: socket.socket
     line: socket.socket
@@ -64,6 +67,7 @@ class Keeper:
         for end in (self._door, self._porch):
             end.setblocking(False)
         self._control: Optional[socket.socket] = None
+        self._names = mmap.mmap(-1, SIZE)  # shared with every netd
         self._listeners: dict[bytes, int] = {}  # by a number that each is given
         self._bindings: dict[tuple[str, str, int], tuple[dict[str, Any], int]] = {}
         self._watch: Watch = lambda fd, read, events: None
@@ -206,6 +210,7 @@ class Keeper:
 
         address = own_addresses(self._plan.kubelet.get("endpointFile", ""))[0]
         heirloom = Heirloom(
+            self._names,
             self._porch,
             control,
             line,

@@ -36,9 +36,7 @@ class Naming:
             protocol = sockets.protocol(fd)
             if not protocol:
                 return None
-            cookie = sockets.cookie(fd)
-            is_connected = self._identities.knows(cookie) or _is_connected(fd)
-            shown = self._identities.own(protocol, cookie, real, is_connected)
+            shown = self._identities.own(protocol, fd, real)
             target.write_address(call, call.args[1], call.args[2], shown.pack())
             return 0
         finally:
@@ -52,11 +50,9 @@ class Naming:
             real = parse(raw)
             if real is None:
                 return self._unix(call, target, raw)
-            peer = self._identities.peer(sockets.cookie(fd))
-            peer = peer or self._identities.neighbour(real)
+            peer = self._identities.peer(sockets.cookie(fd), real)
             if peer is None:
                 return None
-            peer.family = real.family
             target.write_address(call, call.args[1], call.args[2], peer.pack())
             return 0
         finally:
@@ -68,11 +64,3 @@ class Naming:
             return None
         target.write_address(call, call.args[1], call.args[2], name)
         return 0
-
-
-def _is_connected(fd: int) -> bool:
-    try:
-        sockets.peer_name(fd)
-        return True
-    except OSError:
-        return False

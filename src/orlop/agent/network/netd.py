@@ -31,6 +31,7 @@ from .notify import Call, Listener
 from .numbers import calls
 from .owners import Owners
 from .pending import Pending
+from .register import Register
 from .routes import Routes
 from .sockaddr import Address
 from .sockets import LATER
@@ -63,7 +64,7 @@ class Netd:
         self._directory.before_waiting = self._step_aside
         self._bindings = Bindings(world, self._tell)
         self._notices = Notices(world)
-        identities = Identities(world, self._bindings)
+        identities = Identities(world, self._bindings, Register(heirloom.names))
         routes = Routes(world, self._bindings, self._directory)
         owners = Owners(heirloom.diagnostics, heirloom.uids)
         self._abstract = Abstract(world.pod)

@@ -35,6 +35,10 @@ _ID = struct.Struct("<Q")
 _EMPTY = bytes(_NOTICE.size)
 
 
+# Looked up here and now: in a fork of an agent with threads the loader's lock may be held for ever.
+_syscall = ctypes.CDLL(None, use_errno=True).syscall
+
+
 class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
 
@@ -44,11 +48,10 @@ def install(filter: bytes) -> int:
 
     Raises OSError. The process must have no_new_privs, or rights over its user namespace.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
     program = _Program(len(filter) // 8, filter)
     flags = _NEW_LISTENER | _SPEC_ALLOW
     number = calls()["seccomp"]
-    found = int(libc.syscall(number, _SET_MODE_FILTER, flags, ctypes.byref(program)))
+    found = int(_syscall(number, _SET_MODE_FILTER, flags, ctypes.byref(program)))
     if found < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"seccomp user notification: {os.strerror(code)}")

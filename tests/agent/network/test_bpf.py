@@ -1,0 +1,95 @@
+"""The filter, run by a small machine of its own kind: what passes, is asked about, is refused."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from orlop.agent.network.bpf import ALLOW, ENOSYS, ERRNO, NOTIFY, TAGGED, build
+from orlop.agent.network.numbers import AUDIT, X32, calls
+
+MACHINES = ("x86_64", "aarch64")
+POINTER = 0x7F00_0000_0000  # its lower half is zero
+UDP, TCP = (2, 2, 0), (2, 1, 0)
+
+
+def run(filter: bytes, number: int, args: tuple[int, ...] = (), arch: int = 0) -> int:
+    """What the kernel would do with a call; as kernel/bpf's classic machine."""
+    padded = [*args, 0, 0, 0, 0, 0, 0][:6]
+    data = struct.pack("<IIQ6Q", number, arch, 0, *padded)
+    at, accumulator = 0, 0
+    while True:
+        code, then, otherwise, value = struct.unpack_from("<HBBI", filter, 8 * at)
+        at += 1
+        if code == 0x20:
+            accumulator = struct.unpack_from("<I", data, value)[0]
+        elif code == 0x54:
+            accumulator &= value
+        elif code == 0x06:
+            return value
+        else:
+            is_true = accumulator == value if code == 0x15 else accumulator >= value
+            at += then if is_true else otherwise
+
+
+CASES = {
+    "connect to an address": ("connect", (3, POINTER, 16), NOTIFY),
+    "bind to a short unix name": ("bind", (3, POINTER, 9), NOTIFY),
+    "connect to a unix path, as C does": ("connect", (3, POINTER, 110), ALLOW),
+    "no name at all": ("bind", (3, POINTER, 2), ALLOW),
+    "listen": ("listen", (3, 5), NOTIFY),
+    "accept without wanting the address": ("accept4", (3, 0, 0, 0), NOTIFY),
+    "send": ("sendto", (3, POINTER, 9, 0, 0, 0), ALLOW),
+    "sendto": ("sendto", (3, POINTER, 9, 0, POINTER, 16), NOTIFY),
+    "recv": ("recvfrom", (3, POINTER, 9, 0, 0, 0), ALLOW),
+    "recvfrom": ("recvfrom", (3, POINTER, 9, 0, 0x1000, 8), NOTIFY),
+    "sendmsg on a connection": ("sendmsg", (7, POINTER, 0), ALLOW),
+    "sendmsg on a UDP socket": ("sendmsg", (TAGGED.start, POINTER, 0), NOTIFY),
+    "recvmmsg on the last UDP socket": ("recvmmsg", (TAGGED.stop - 1, POINTER, 9), NOTIFY),
+    "sendmsg beyond": ("sendmsg", (TAGGED.stop, POINTER, 0), ALLOW),
+    "a TCP socket": ("socket", TCP, ALLOW),
+    "a UDP socket": ("socket", UDP, NOTIFY),
+    "a UDP socket that does not block": ("socket", (10, 2 | 0o4000 | 0o2000000, 17), NOTIFY),
+    "a unix socket": ("socket", (1, 2, 0), ALLOW),
+    "a routing socket": ("socket", (16, 3, 0), NOTIFY),
+    "another netlink socket": ("socket", (16, 3, 9), ALLOW),
+    "the list of interfaces": ("ioctl", (3, 0x8912, POINTER), NOTIFY),
+    "a terminal's size": ("ioctl", (0, 0x5413, POINTER), ALLOW),
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("name", "args", "wanted"), CASES.values(), ids=CASES)
+def test_only_what_names_an_address_is_asked_about(machine, name, args, wanted):
+    assert run(build(machine), calls(machine)[name], args, AUDIT[machine]) == wanted
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("number", [0, 1, 3, 56, 59, 202, 231, 232, 281, 435, 449])
+def test_everything_else_passes(machine, number):
+    known = calls(machine).values()
+    wanted = NOTIFY if number in known else ALLOW
+    args = (TAGGED.start, POINTER, 16, 0, POINTER)
+    assert run(build(machine), number, args, AUDIT[machine]) == wanted
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("number", [425, 426, 427])
+def test_io_uring_is_refused(machine, number):
+    assert run(build(machine), number, (), AUDIT[machine]) == ERRNO | ENOSYS
+
+
+def test_the_calls_of_programs_with_short_pointers_are_refused():
+    x86 = build("x86_64")
+    assert run(x86, X32 | 42, (3, POINTER, 16), AUDIT["x86_64"]) == ERRNO | ENOSYS
+    i386, arm = 0x40000003, 0x40000028
+    for number, wanted in ((102, ERRNO | ENOSYS), (362, ERRNO | ENOSYS), (5, ALLOW), (400, ALLOW)):
+        assert run(x86, number, (), i386) == wanted
+    for number, wanted in ((283, ERRNO | ENOSYS), (366, ERRNO | ENOSYS), (5, ALLOW), (300, ALLOW)):
+        assert run(build("aarch64"), number, (), arm) == wanted
+
+
+def test_other_machines_are_told_that_they_are_not_known():
+    with pytest.raises(OSError, match=r"x86_64, aarch64.*riscv64"):
+        calls("riscv64")

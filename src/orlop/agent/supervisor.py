@@ -148,7 +148,7 @@ class Supervisor:
         for start in starts:
             self._act(start)
         if self._network is not None:  # while the runtimes are at work
-            self._network.start(self.watch, self.unwatch)
+            self._network.start(self.watch, self.unwatch, self.now)
         self.record(started())
         for action in actions:
             if action not in starts:
@@ -179,7 +179,7 @@ class Supervisor:
             self._observe(self._inbox.pop(0))
         while self._calls:
             self._calls.pop(0)()
-        for each in (self.execs, self._checks, self._prober):
+        for each in (self.execs, self._checks, self._prober, self._network):
             if each is not None:
                 each.tick(self.now())
         while self._inbox:  # what checks have just found
@@ -201,7 +201,7 @@ class Supervisor:
     def _timeout(self) -> int | None:
         """Milliseconds until something is due."""
         times = [run.drain_until for run in self._runs.values()]
-        timed = (self.execs, self._checks, self._prober)
+        timed = (self.execs, self._checks, self._prober, self._network)
         times += [each.next_deadline() for each in timed if each is not None]
         due = [when for when in (*times, self._life.next_deadline()) if when is not None]
         if self._journal.is_behind:

@@ -313,6 +313,21 @@ def datagrams():
     assert error_of(client.recv, 99, socket.MSG_DONTWAIT) == "EAGAIN"
 
 
+def a_server_connects_to_whom_it_heard():
+    """As iperf3 and many others do: the client's port is nobody's but the client's."""
+    server, client = udp(), udp()
+    server.bind(("", 58))
+    client.connect((ME, 58))
+    client.send(b"hello")
+    _, source = server.recvfrom(99)
+    server.connect(source)
+    assert server.getpeername() == source
+    server.send(b"you")
+    assert client.recv(99) == b"you"
+    client.send(b"me")
+    assert server.recv(99) == b"me"
+
+
 def datagrams_by_message():
     server, client = udp(), udp()
     server.bind(("", 54))

@@ -32,6 +32,7 @@ else:
     import _socket as socket  # without the enums of `socket`, which are slow to import
 
 HIGH = 64512  # where ports below 1024 of a loopback address are, if free
+MAX_HELD = 256  # each costs two descriptors
 MAX_FLEETING = 1024  # ports that programs left to us to choose, kept in mind
 
 
@@ -49,6 +50,7 @@ class Bindings:
     def __init__(self, world: World, tell: Tell) -> None:
         self._world, self._tell = world, tell
         self._lock = threading.Lock()
+        self._held = 0
         self._by_port: dict[Key, Binding] = {}
         self._by_real: dict[tuple[str, bytes, int], Binding] = {}
         self.before_conflict: Callable[[], None] = lambda: None
@@ -134,8 +136,9 @@ class Bindings:
             binding = Binding(
                 Address(wanted.family, wanted.ip, port), Address(wanted.family, real.ip, bound.port)
             )
-            if wanted.port and protocol == "tcp":
+            if wanted.port and protocol == "tcp" and self._held < MAX_HELD:
                 binding.holder = _hold(binding.real)
+                self._held += 1
             self._add((protocol, key[1], port), binding)
             self._tell_agent((protocol, key[1], port), binding)
 

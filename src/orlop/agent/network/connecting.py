@@ -71,6 +71,9 @@ class Connecting:
             if has_name and sockets.tcp_state(fd) != TCP_CLOSE:
                 # On its way, connected or listening: the kernel says which, whatever the address.
                 return self._again(fd)
+            back = self._datagrams.way_back(fd, to) if protocol == "udp" else None
+            if back is not None:
+                return self.connect_datagrams(fd, to, Place(back))
             places = self._routes.find(protocol, to)
             if places is None:
                 return None

@@ -177,10 +177,10 @@ class Datagrams:
         """Where a datagram really goes; None: to where it says."""
         if sockets.protocol(fd) != "udp":
             return None
-        flow = self._flows.of(sockets.cookie(fd))
-        back = flow.back.get((to.ip, to.port))
+        back = self.way_back(fd, to)
         if back is not None:
-            return Address(to.family, back.ip, back.port)
+            return back
+        flow = self._flows.of(sockets.cookie(fd))
         places = self._routes.find("udp", to)
         if places is None:
             flow.goes_outside(to)
@@ -193,6 +193,12 @@ class Datagrams:
         flow.names(place.real, to)
         self.announce(fd, flow, to, place)
         return place.real
+
+    def way_back(self, fd: int, to: Address) -> Optional[Address]:
+        """Where one really is who wrote to this socket, published or not."""
+        flow = self._flows.find(sockets.cookie(fd))
+        back = flow.back.get((to.ip, to.port)) if flow is not None else None
+        return Address(to.family, back.ip, back.port) if back is not None else None
 
     def announce(self, fd: int, flow: Flow, to: Address, place: Place) -> None:
         """Tell whoever is written to who writes, now and then."""

@@ -37,6 +37,7 @@ NETLINK_SOCK_DIAG = 4
 PACKETS = socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC
 POLLIN, POLLHUP = 1, 16
 MAX_MESSAGE = 4096
+START_TIME = 20.0  # for a new netd to say that it is ready, on the slowest of nodes
 PAUSE = 0.2  # before the next netd, if the last one ended at once
 FAILED = b"!"
 
@@ -74,6 +75,8 @@ class Keeper:
         self._unwatch: Callable[[int], None] = lambda fd: None
         self.pid = 0
         self._started = 0.0
+        self._now: Callable[[], float] = time.monotonic
+        self._ready_by: Optional[float] = None
         self.on_problem: Callable[[str], None] = lambda words: None  # a container is without
         self._relay: Optional[Relay] = None
         self._carry: Optional[Callable[[Relay], None]] = None
@@ -127,6 +130,9 @@ class Keeper:
             if not words:
                 return
             message = loads(words)
+            if message["type"] == "ready":
+                self._ready_by = None
+                continue
             key = (message["protocol"], message["key"], message["port"])
             _, holder = self._bindings.get(key, ({}, -1))
             if fds:
@@ -158,9 +164,9 @@ class Keeper:
 
     # The life of netd
 
-    def start(self, watch: Watch, unwatch: Callable[[int], None]) -> None:
+    def start(self, watch: Watch, unwatch: Callable[[int], None], now: Callable[[], float]) -> None:
         """Fork the first netd; `watch` is how the supervisor waits for descriptors."""
-        self._watch, self._unwatch = watch, unwatch
+        self._watch, self._unwatch, self._now = watch, unwatch, now
         watch(self._door.fileno(), self._on_door, POLLIN)
         self._fork()
 
@@ -171,6 +177,7 @@ class Keeper:
         )
         control, their_control = socket.socketpair(socket.AF_UNIX, PACKETS)
         self._started = time.monotonic()
+        self._ready_by = self._now() + START_TIME
         self.pid = os.fork()
         if self.pid == 0:
             try:
@@ -247,6 +254,15 @@ class Keeper:
 
         ask_again(os.getpid(), self.pid)
         return True
+
+    def next_deadline(self) -> Optional[float]:
+        return self._ready_by
+
+    def tick(self, now: float) -> None:
+        """A netd that has not come up, because it was forked at a bad moment, is ended."""
+        if self._ready_by is not None and now >= self._ready_by:
+            self._ready_by = None
+            self.stop()
 
     def stop(self) -> None:
         if self.pid:

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 from errno import EFAULT, ENOSYS
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
 from ..frames import Broken
 from ..lean import dumps, loads
@@ -138,11 +139,14 @@ class Netd:
 
     def run(self, listeners: dict[bytes, int]) -> None:
         """Until the agent is gone."""
+        _, most = getrlimit(RLIMIT_NOFILE)  # calls that wait have a descriptor here, too
+        setrlimit(RLIMIT_NOFILE, (most, most))
         threading.Thread(target=self._hear, name="line", daemon=True).start()
         self._serials = set(listeners)
         for fd in listeners.values():
             self._start(Listener(fd))
         self._pending.watch(self._porch.fileno(), self._on_porch)
+        send(self._control, dumps({"type": "ready"}).encode(), [])
         while True:
             self._pending.turn(IDLE)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 from tests.e2e.site import Obj, Site, eventually, pod
 
@@ -78,7 +79,8 @@ done
 """
 
 
-def test_an_autoscaler_goes_from_one_to_four_and_back_on_real_load(site: Site) -> None:
+def autoscaled(site: Site) -> Path:
+    """A Deployment `web` of one to four, which is busy while the file that is returned exists."""
     flag = site.cluster.home / f"flag-{site.namespace}"
     site.run("mkdir", str(flag))
     site.run("touch", str(flag / "load"))
@@ -102,15 +104,20 @@ def test_an_autoscaler_goes_from_one_to_four_and_back_on_real_load(site: Site) -
     at_once = {"stabilizationWindowSeconds": 0}
     change = json.dumps({"spec": {"behavior": {"scaleDown": at_once}}})
     site.kubectl("patch", "hpa", "web", "--type=merge", "-p", change)
+    return flag / "load"
 
-    def jobs() -> int:
-        return len(site.squeue("%i", "-t", "running"))
 
-    eventually(lambda: jobs() == 4, "four jobs carry the load", 60)
+def jobs(site: Site) -> int:
+    return len(site.squeue("%i", "-t", "running"))
+
+
+def test_an_autoscaler_goes_from_one_to_four_and_back_on_real_load(site: Site) -> None:
+    load = autoscaled(site)
+    eventually(lambda: jobs(site) == 4, "four jobs carry the load", 60)
     row = site.kubectl("get", "hpa", "web", "--no-headers").split()
     assert row[1] == "Deployment/web"
-    site.run("rm", str(flag / "load"))
-    eventually(lambda: jobs() == 1, "one job is enough", 60)
+    site.run("rm", str(load))
+    eventually(lambda: jobs(site) == 1, "one job is enough", 60)
     said = site.kubectl("describe", "hpa", "web")
     assert "New size: 4; reason: cpu resource utilization" in said
     assert "New size: 1; reason: All metrics below target" in said

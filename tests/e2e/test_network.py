@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.e2e.site import Obj, Site, pod, terminated
+from tests.e2e.site import Obj, Site, container, pod, terminated
 
 NGINX = """
 daemon off; pid /tmp/nginx/pid; error_log stderr;
@@ -29,6 +29,19 @@ SERVERS = {
     "redis": "exec redis-server --port 6379 --save '' --protected-mode no",
     "iperf": "exec iperf3 -s -p 5201",
 }
+# Two containers of one pod: who serves the world asks the other one at their localhost.
+BEHIND = (
+    "mkdir /tmp/in; echo behind > /tmp/in/x; exec busybox httpd -f -p 127.0.0.1:9000 -h /tmp/in"
+)
+FRONT = """exec python3 -c '
+import http.server, urllib.request
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(urllib.request.urlopen("http://localhost:9000/x").read())
+http.server.HTTPServer(("", 80), Handler).serve_forever()'
+"""
 PORTS = {"redis": 6379, "iperf": 5201}
 CLIENT = """
 for name in python busybox nginx node; do
@@ -36,6 +49,8 @@ for name in python busybox nginx node; do
   echo $name: $(cat /tmp/answer)
 done
 echo wget: $(busybox wget -qO- http://nginx.$NAMESPACE.svc.cluster.local/)
+echo front: $(curl -s -m 5 --retry 20 --retry-connrefused http://front/)
+iperf3 -c iperf -p 5201 -t 1 -u -b 50M -J | grep -c '"jitter_ms"'
 redis-cli -h redis set colour blue
 redis-cli -h redis get colour
 redis-cli -h redis client info | grep -o ' addr=[0-9.]*'
@@ -54,8 +69,16 @@ def server(name: str, node: str) -> Obj:
     return pod(name, "host", SERVERS[name], metadata=metadata)
 
 
+def two_in_one() -> Obj:
+    metadata = {**on_node("n3"), "labels": {"app": "front"}}
+    found = pod("front", "host", FRONT, metadata=metadata)
+    found["spec"]["containers"].append({**container("host", BEHIND), "name": "behind"})
+    return found
+
+
 def service(name: str, port: int) -> Obj:
-    spec = {"selector": {"app": name}, "ports": [{"port": port}]}
+    ports = [{"name": word.lower(), "port": port, "protocol": word} for word in ("TCP", "UDP")]
+    spec = {"selector": {"app": name}, "ports": ports}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
 
 
@@ -63,7 +86,9 @@ def test_programs_find_and_reach_each_other_across_nodes(site: Site) -> None:
     for name in SERVERS:
         site.apply(service(name, PORTS.get(name, 80)))
         site.apply(server(name, "n1"))
-    for name in SERVERS:
+    site.apply(service("front", 80))
+    site.apply(two_in_one())
+    for name in (*SERVERS, "front"):
         site.wait_phase(name, "Running")
     env = [{"name": "NAMESPACE", "value": site.namespace}]
     site.apply(pod("client", "host", CLIENT, metadata=on_node("n2"), container={"env": env}))
@@ -77,6 +102,8 @@ def test_programs_find_and_reach_each_other_across_nodes(site: Site) -> None:
         f"nginx: nginx for {client}",
         f"node: node ::ffff:{client}",
         f"wget: nginx for {client}",
+        "front: behind",
+        "4",  # UDP: once for each second, and in the sums
         "OK",
         "blue",
         f" addr={client}",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from errno import ECONNREFUSED, EHOSTUNREACH, EINPROGRESS, ENETUNREACH, ETIMEDOUT
 
 from . import sockets
@@ -33,7 +34,7 @@ from .world import World
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Optional
 
     from .pending import Wait
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 WAIT = (int(select.EPOLLOUT), 0.02)
 PATIENT_WAIT = (int(select.EPOLLOUT), 0.25)  # of a caller who waits in any case
 MAX_UNHEARD = 64
+UDP_PATIENCE = 1.0  # seconds for a port to be bound
 UNREACHED = (ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT)
 
 
@@ -58,6 +60,7 @@ class Connecting:
         self._world, self._routes, self._notices = world, routes, notices
         self._identities, self._pending, self._datagrams = identities, pending, datagrams
         self._unheard: list[int] = []  # cookies
+        self.step_aside: Callable[[], None] = lambda: None  # before a call takes long
 
     def connect(self, call: Call, target: Target, to: Address) -> Optional[int]:
         """The answer; None: the kernel may go on with it."""
@@ -74,12 +77,12 @@ class Connecting:
             back = self._datagrams.way_back(fd, to) if protocol == "udp" else None
             if back is not None:
                 return self.connect_datagrams(fd, to, Place(back))
+            if protocol == "udp":
+                return self._connect_udp(fd, to)
             places = self._routes.find(protocol, to)
             if places is None:
                 return None
             attempt = _Attempt(self, fd, to, places, call)
-            if protocol == "udp":
-                return attempt.connect_datagrams()
             result = attempt.next()
             if result == LATER:
                 self._pending.add(call, fd, attempt.wait, attempt.on_outcome)
@@ -88,6 +91,26 @@ class Connecting:
         finally:
             if fd >= 0:
                 os.close(fd)
+
+    def _connect_udp(self, fd: int, to: Address) -> Optional[int]:
+        """UDP knows no refusal: a server may bind its port a moment after it is connected to."""
+        until = time.monotonic() + UDP_PATIENCE
+        while True:
+            try:
+                places = self._routes.find("udp", to)
+                place = next(places, None) if places is not None else None
+            except OSError as error:
+                if error.errno != ECONNREFUSED or self._world.is_own(to):
+                    raise
+                places, place = iter(()), None
+            if places is None:
+                return None
+            if place is not None:
+                return self.connect_datagrams(fd, to, place)
+            if time.monotonic() > until:
+                return -ECONNREFUSED
+            self.step_aside()
+            time.sleep(0.05)
 
     def _again(self, fd: int) -> Optional[int]:
         if self._unheard and not sockets.is_blocking(fd):
@@ -169,11 +192,6 @@ class _Attempt:
         self._error = ECONNREFUSED
         self._is_blocking = sockets.is_blocking(fd)
         self.wait = PATIENT_WAIT if self._is_blocking else WAIT
-
-    def connect_datagrams(self) -> int:
-        if self._next_place is None:
-            return -ECONNREFUSED
-        return self._connecting.connect_datagrams(self._fd, self._to, self._next_place)
 
     def next(self) -> Optional[int]:
         """Try until one is on its way: the answer, None to hand it to the kernel, or LATER."""

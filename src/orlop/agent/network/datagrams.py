@@ -42,7 +42,7 @@ from .world import World
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any, Optional
 
     from .pending import Wait
@@ -57,7 +57,12 @@ MSG_PEEK, MSG_TRUNC, MSG_ERRQUEUE, MSG_FASTOPEN = 0x2, 0x20, 0x2000, 0x20000000
 MSG_WAITFORONE = 0x10000
 UDP = 17
 MAX_MANY = 1024
+ABSENT = 0.5  # seconds
 ANNOUNCE_EVERY = 5.0  # seconds; a netd that was replaced hears of us again
+
+
+class _Lost(Exception):
+    """Nobody is there to receive it: as on any network, its sender is not told."""
 
 
 class Datagrams:
@@ -79,6 +84,7 @@ class Datagrams:
         self.ioctl = self._interfaces.ioctl
         self._flows = Flows()
         self._sources: dict[bytes, bytes] = {}
+        self._absent: dict[tuple[bytes, int], float] = {}  # until when nobody is looked for there
 
     # socket
 
@@ -112,11 +118,14 @@ class Datagrams:
             if sockets.protocol(copy) == "tcp":
                 is_fast = flags & MSG_FASTOPEN and self._world.is_virtual(to.ip)
                 return -EOPNOTSUPP if is_fast else None
-            real = self._destination(copy, to)
-            if real is None:
-                return None
             if length > MAX_DATA:
                 return -EMSGSIZE
+            try:
+                real = self._destination(copy, to)
+            except _Lost:
+                return length
+            if real is None:
+                return None
             data = target.read(call, at, length)
             return sockets.send(copy, data, flags & 0xFFFFFFFF | MSG_DONTWAIT, real.pack())
         finally:
@@ -163,7 +172,10 @@ class Datagrams:
         if not message.name:
             return None
         to = sockaddr.parse(target.read_address(call, message.name, message.name_length))
-        real = self._destination(fd, to) if to is not None else None
+        try:
+            real = self._destination(fd, to) if to is not None else None
+        except _Lost:
+            return len(message.data())
         if real is None:
             return None
         control = unpack_control(message.control(), self._world)
@@ -181,18 +193,31 @@ class Datagrams:
         if back is not None:
             return back
         flow = self._flows.of(sockets.cookie(fd))
-        places = self._routes.find("udp", to)
+        places = self._places(to)
         if places is None:
             flow.goes_outside(to)
             return None
         place = next(places, None)
         if place is None:
-            raise OSError(EAGAIN, "no endpoint that is ready")
+            self._absent[(to.ip, to.port)] = time.monotonic() + ABSENT
+            raise _Lost
         if place.pod is None:
             flow.goes_outside(place.real)
         flow.names(place.real, to)
         self.announce(fd, flow, to, place)
         return place.real
+
+    def _places(self, to: Address) -> Optional[Iterator[Place]]:
+        """As Routes.find, but who is not there is not looked for again at once."""
+        if self._absent.get((to.ip, to.port), 0.0) > time.monotonic():
+            raise _Lost
+        try:
+            return self._routes.find("udp", to)
+        except OSError:
+            if len(self._absent) > MAX_MANY:
+                self._absent.clear()
+            self._absent[(to.ip, to.port)] = time.monotonic() + ABSENT
+            raise _Lost from None
 
     def way_back(self, fd: int, to: Address) -> Optional[Address]:
         """Where one really is who wrote to this socket, published or not."""

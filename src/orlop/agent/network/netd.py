@@ -86,6 +86,7 @@ class Netd:
         self._accepting = Accepting(
             world, self._directory, self._notices, owners, identities, self._pending
         )
+        self._connecting.step_aside = self._step_aside
         self._bindings.before_conflict = self._pending.sweep
         self._handlers = self._by_number()
         self._naming_lock = threading.Lock()

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from orlop.api import kinds
+from orlop.api.objects import Key
 from orlop.apiserver import ApiServer
 from orlop.apiserver.audit import AuditLog, Auditor, load_policy
 from orlop.apiserver.audit.policy import Level
 from orlop.apiserver.authentication import user
 from orlop.apiserver.requestinfo import parse
-from orlop.errors import ConfigError
+from orlop.errors import ConfigError, NotFound
 from orlop.store import Store
 from tests.apiserver.conftest import Site
 
@@ -141,6 +143,7 @@ async def audited(tmp_path: Path, authority, schema, policy):
     port = await server.start("127.0.0.1", 0)
     site = Site(server, store, port, authority, tmp_path)
     site.records = records  # type: ignore[attr-defined]
+    records.clear()  # what the server did to get ready
     yield site
     await server.stop()
     await store.close()
@@ -212,3 +215,49 @@ async def test_a_body_that_cannot_be_read_does_no_harm(audited) -> None:
     [event] = audited.records
     assert "requestObject" not in event
     assert event["responseStatus"]["reason"] == "BadRequest"
+
+
+async def test_our_own_components_are_told_too(audited, config_map) -> None:
+    scheduler = audited.server.client("system:kube-scheduler")
+    await scheduler.create(kinds.CONFIG_MAP, config_map("inside"))
+    await scheduler.patch(kinds.CONFIG_MAP, Key("default", "inside"), {"data": {"k": "w"}})
+    with pytest.raises(NotFound):
+        await scheduler.delete(kinds.CONFIG_MAP, Key("default", "none"))
+    told = [one for one in audited.records if one["user"]["username"] == "system:kube-scheduler"]
+    made, changed, refused = told
+    assert (made["verb"], made["requestURI"], made["responseStatus"]["code"]) == (
+        "create",
+        MAPS,
+        201,
+    )
+    assert made["requestObject"]["metadata"]["name"] == "inside"
+    assert "managedFields" not in made["responseObject"]["metadata"]
+    assert (changed["verb"], changed["objectRef"]["name"]) == ("patch", "inside")
+    assert refused["responseStatus"]["reason"] == "NotFound"
+    assert {one["userAgent"] for one in told} == {"orlop/in-process"}
+
+
+async def test_what_the_policy_leaves_out_is_not_told_of_components(audited, config_map) -> None:
+    await audited.server.client("quiet").create(kinds.CONFIG_MAP, config_map("inside"))
+    assert not [one for one in audited.records if one["user"]["username"] == "quiet"]
+
+
+async def test_what_admission_notes_is_in_the_record(audited, config_map) -> None:
+    group = "/apis/admissionregistration.k8s.io/v1"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [{**rule, "operations": ["*"]}]},
+        "validations": [{"expression": "false", "message": "never"}],
+        "auditAnnotations": [{"key": "seen", "valueExpression": "'k is ' + object.data.k"}],
+    }
+    async with audited.http() as http:
+        policy = {"metadata": {"name": "p"}, "spec": spec}
+        await http("POST", f"{group}/validatingadmissionpolicies", policy)
+        binding = {"policyName": "p", "validationActions": ["Audit"]}
+        body = {"metadata": {"name": "p"}, "spec": binding}
+        await http("POST", f"{group}/validatingadmissionpolicybindings", body)
+        assert (await http("POST", MAPS, config_map())).code == 201
+    notes = [one["annotations"] for one in audited.records if one["verb"] == "create"][-1]
+    assert notes["p/seen"] == "k is v"
+    (failure,) = json.loads(notes["validation.policy.admission.k8s.io/validation_failure"])
+    assert (failure["message"], failure["validationActions"]) == ("never", ["Audit"])

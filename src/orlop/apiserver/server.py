@@ -32,6 +32,7 @@ from .admission.policies.status import PolicyStatus
 from .aggregation import Extensions, FrontProxy
 from .aggregation.controller import AggregationController
 from .audit import Auditor
+from .audited import AuditedApi
 from .authentication import user as user_of
 from .authorization import Authorizer
 from .bearer import BearerTokens
@@ -181,7 +182,10 @@ class ApiServer:
     def client(self, user: str, groups: Sequence[str] = ()) -> InProcessApi:
         """The API for our own components; the user's name is that of the manager of its fields."""
         reviews = Reviews(self._authorizer, self._rbac, self._bearer)
-        return InProcessApi(self.registry, user_of(user, groups), reviews)
+        who = user_of(user, groups)
+        if self._auditor is not None:
+            return AuditedApi(self.registry, who, reviews, self._auditor)
+        return InProcessApi(self.registry, who, reviews)
 
     def serve_computed(self, source: computed.Source) -> None:
         """Serve the kinds of a source, from the next request on."""

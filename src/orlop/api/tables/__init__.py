@@ -11,7 +11,7 @@ from typing import Literal
 
 from ..kinds import Kind
 from ..objects import Obj, meta
-from . import cluster, core, pods, workloads
+from . import admission, cluster, core, pods, workloads
 from .cells import AGE, NAME, Cells, Printer, age, name_of
 
 IncludeObject = Literal["None", "Metadata", "Object"]
@@ -22,6 +22,7 @@ def _named(obj: Obj, now: float) -> Cells:
 
 
 _DEFAULT = Printer((NAME, AGE), _named)
+_ADMISSION, _FLOWS = "admissionregistration.k8s.io", "flowcontrol.apiserver.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 _PRINTERS: dict[tuple[str, str], Printer] = {
     ("", "pods"): pods.POD,
@@ -64,6 +65,14 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
     ("apiextensions.k8s.io", "customresourcedefinitions"): cluster.DEFINITION,
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): cluster.WEBHOOKS,
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): cluster.WEBHOOKS,
+    (_ADMISSION, "validatingadmissionpolicies"): admission.VALIDATING_POLICY,
+    (_ADMISSION, "validatingadmissionpolicybindings"): admission.POLICY_BINDING,
+    (_ADMISSION, "mutatingadmissionpolicies"): admission.MUTATING_POLICY,
+    (_ADMISSION, "mutatingadmissionpolicybindings"): admission.POLICY_BINDING,
+    (_FLOWS, "flowschemas"): admission.FLOW_SCHEMA,
+    (_FLOWS, "prioritylevelconfigurations"): admission.PRIORITY_LEVEL,
+    ("resource.k8s.io", "resourceclaims"): admission.RESOURCE_CLAIM,
+    ("resource.k8s.io", "resourceslices"): admission.RESOURCE_SLICE,
     ("metrics.k8s.io", "nodes"): cluster.NODE_METRICS,
     ("metrics.k8s.io", "pods"): cluster.POD_METRICS,
     (_RBAC, "roles"): cluster.ROLE,

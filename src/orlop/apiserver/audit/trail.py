@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -21,14 +21,12 @@ from ...errors import ApiError
 from ..authentication import User
 from ..body import decode_object, media_type_of
 from ..requestinfo import RequestInfo
+from .inside import Note
 from .policy import Decision, Level, Policy
+from .shape import Sink, reference, user_info
 
 # What admission notes for the record of a request.
 ANNOTATIONS = web.RequestKey("audit annotations", dict[str, str])
-
-
-class Sink(Protocol):
-    def write(self, event: Obj) -> None: ...
 
 
 class Auditor:
@@ -45,6 +43,10 @@ class Auditor:
         trail = Trail(request, info, user, decision, self._sink, self._now)
         trail.tell("RequestReceived")
         return trail
+
+    def note(self, info: RequestInfo, user: User, body: Any = None) -> Note:
+        """The record of a request in process; it tells nothing where the policy wants nothing."""
+        return Note(info, user, self._policy.decide(user, info), self._sink, self._now, body)
 
 
 class Trail:
@@ -71,15 +73,15 @@ class Trail:
             "stage": "",
             "requestURI": request.raw_path,
             "verb": info.verb,
-            "user": _user_info(user),
+            "user": user_info(user),
             "sourceIPs": [request.remote or ""],
             "userAgent": request.headers.get("User-Agent", ""),
         }
         if info.is_resource:
-            self._event["objectRef"] = _reference(info)
+            self._event["objectRef"] = reference(info)
 
     def impersonates(self, user: User) -> None:
-        self._event["impersonatedUser"] = _user_info(user)
+        self._event["impersonatedUser"] = user_info(user)
 
     def authorized(self, is_allowed: bool) -> None:
         """Annotate with the decision, as `authorization.k8s.io/decision`."""
@@ -145,24 +147,3 @@ def _decoded(media_type: str, data: Any) -> Any:
         return decode_object(media_type, data)
     except (ApiError, ValueError):
         return None
-
-
-def _user_info(user: User) -> Obj:
-    info: Obj = {"username": user.name, "groups": list(user.groups)}
-    if user.uid:
-        info["uid"] = user.uid
-    if user.extra:
-        info["extra"] = dict(user.extra)
-    return info
-
-
-def _reference(info: RequestInfo) -> Obj:
-    reference = {
-        "resource": info.resource,
-        "namespace": info.namespace,
-        "name": info.name,
-        "apiGroup": info.group,
-        "apiVersion": info.version,
-        "subresource": info.subresource,
-    }
-    return {name: value for name, value in reference.items() if value}

@@ -7,7 +7,7 @@ keeps them parsed until one changes; it never writes. As plugin/pkg/auth/authori
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..api import kinds
 from ..api.objects import Key, Obj
@@ -19,6 +19,8 @@ _BUCKETS = tuple(
     kind.resource
     for kind in (kinds.ROLE, kinds.ROLE_BINDING, kinds.CLUSTER_ROLE, kinds.CLUSTER_ROLE_BINDING)
 )
+
+_KNOWN = 1024  # users and namespaces whose rules are kept at hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,20 @@ class _Bindings:
     namespaced: Mapping[str, list[Obj]]
     cluster_roles: Mapping[str, Rules]
     roles: Mapping[Key, Rules]
+    # Of users who have asked already, by what they are to bindings, and by namespace.
+    known: dict[tuple[str, tuple[str, ...], str], Rules] = field(default_factory=dict)
+
+    def of(self, user: User, namespace: str) -> Iterator[Obj]:
+        for binding in self.cluster:
+            if _binds(binding, user, ""):
+                yield from self.cluster_roles.get(binding["roleRef"]["name"], ())
+        for binding in self.namespaced.get(namespace, ()) if namespace else ():
+            if _binds(binding, user, namespace):
+                role = binding["roleRef"]
+                if role["kind"] == "ClusterRole":
+                    yield from self.cluster_roles.get(role["name"], ())
+                else:
+                    yield from self.roles.get(Key(namespace, role["name"]), ())
 
 
 class Rbac:
@@ -59,19 +75,15 @@ class Rbac:
     def allows(self, user: User, wanted: Attributes) -> bool:
         return any(covers(rule, wanted) for rule in self.rules(user, wanted.namespace))
 
-    def rules(self, user: User, namespace: str) -> Iterator[Obj]:
+    def rules(self, user: User, namespace: str) -> Rules:
         """All rules that bind the user in a namespace (cluster-wide ones alone if it is empty)."""
-        bindings = self._bindings()
-        for binding in bindings.cluster:
-            if _binds(binding, user, ""):
-                yield from bindings.cluster_roles.get(binding["roleRef"]["name"], ())
-        for binding in bindings.namespaced.get(namespace, ()) if namespace else ():
-            if _binds(binding, user, namespace):
-                role = binding["roleRef"]
-                if role["kind"] == "ClusterRole":
-                    yield from bindings.cluster_roles.get(role["name"], ())
-                else:
-                    yield from bindings.roles.get(Key(namespace, role["name"]), ())
+        bindings, key = self._bindings(), (user.name, user.groups, namespace)
+        rules = bindings.known.get(key)
+        if rules is None:
+            if len(bindings.known) >= _KNOWN:
+                bindings.known.clear()
+            rules = bindings.known[key] = list(bindings.of(user, namespace))
+        return rules
 
     def _bindings(self) -> _Bindings:
         stamp = tuple(self._store.changed(bucket) for bucket in _BUCKETS)

@@ -86,6 +86,8 @@ SLURM_ENV_PASSED = (
     "CUDA_VISIBLE_DEVICES",
     "ROCR_VISIBLE_DEVICES",
 )  # what a container sees of its job
+# And on the node's own root, so that srun works there as in any job.
+SLURM_ENV_OF_SRUN = ("SLURM_CONF", "SLURM_MPI_TYPE", "SLURM_TASKS_PER_NODE")
 
 # In a plan, in the place of what only the compute node knows; no variable can hold a zero byte.
 HOST_IP_MARK = "\0hostIP\0"

@@ -72,6 +72,12 @@ def test_what_the_plan_leaves_out_is_added(compose, monkeypatch):
     assert dict(box.env) == expected
 
 
+def test_srun_finds_its_configuration_on_the_nodes_own_root_alone(compose, monkeypatch):
+    monkeypatch.setenv("SLURM_CONF", "/site/slurm.conf")
+    assert "SLURM_CONF" not in dict(compose().env)
+    assert dict(compose(rootfs=None).env)["SLURM_CONF"] == "/site/slurm.conf"
+
+
 def test_the_last_of_two_equal_names_counts(compose):
     assert dict(compose(env=[["A", "1"], ["A", "2"]]).env)["A"] == "2"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from ..wellknown import SLURM_ENV_OF_SRUN
 from . import syscalls
 from .cgroups import NONE, Cgroups, Group
 from .etc import HOSTS_HEAD, own_hosts, resolv_conf
@@ -158,7 +159,8 @@ class Workshop:
             for name, (inside, outside) in (self.plan.host_env or {}).items():
                 if env.get(name) == inside:
                     env[name] = outside
-        for name in self.plan.pass_env:
+        of_srun = () if container.rootfs else SLURM_ENV_OF_SRUN
+        for name in (*self.plan.pass_env, *of_srun):
             if name in os.environ:
                 env.setdefault(name, os.environ[name])
         env.setdefault("HOSTNAME", self.plan.pod.hostname)

@@ -489,6 +489,10 @@ SPECS: list[tuple[Obj, list[str]]] = [
         ],
     ),
     (
+        with_spec(dnsConfig={"options": [{"name": "ndots"}, {"value": "1"}]}),
+        ["spec.dnsConfig.options[1]: Required value: must not be empty"],
+    ),
+    (
         with_spec(dnsConfig={"nameservers": ["x"]}),
         ['spec.dnsConfig.nameservers[0]: Invalid value: "x": must be a valid IP address'],
     ),

@@ -172,7 +172,13 @@ def _dns_config(field: str, spec: Obj) -> Errors:
             return [required(field, "must provide `dnsConfig` when `dnsPolicy` is None")]
         detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
         return [required(f"{field}.nameservers", detail)]
-    return [
+    options = (spec.get("dnsConfig") or {}).get("options") or []
+    unnamed = [
+        required(f"{field}.options[{index}]", "must not be empty")
+        for index, option in enumerate(options)
+        if not option.get("name")
+    ]
+    return unnamed + [
         bad_value(
             f"{field}.nameservers[{index}]",
             server,

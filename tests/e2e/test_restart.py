@@ -45,7 +45,7 @@ def test_kill_9_with_ten_pods_running_and_five_queued(accounted_site: Site) -> N
     pods[RUNNING:] = [queued(manifest) for manifest in pods[RUNNING:]]
     site.apply({"apiVersion": "v1", "kind": "List", "items": pods})
     eventually(lambda: len(site.squeue("%i", "-t", "running")) == RUNNING, "ten jobs run")
-    assert len(site.squeue("%i", "-t", "pending")) == QUEUED
+    eventually(lambda: len(site.squeue("%i", "-t", "pending")) == QUEUED, "five jobs wait")
 
     site.kill()
     eventually(lambda: len(site.squeue("%i")) < len(names), "some end meanwhile", timeout=60)

@@ -124,3 +124,19 @@ async def test_a_configuration_that_is_not_right_is_refused(
     reply = await http("POST", f"{GROUP}/validatingwebhookconfigurations", body)
     assert reply.code == 422, reply.text
     assert field in [cause["field"] for cause in reply.json["details"]["causes"]]
+
+
+async def test_calls_are_counted_under_upstreams_names(http: Http, hook: Hook, pod) -> None:
+    config = hook.config("counted.example.com")
+    config["rules"][0]["operations"] = ["CREATE"]
+    await configure(http, "validating", config)
+    await http("POST", PATH, pod())
+    hook.answer = lambda request: {"allowed": False, "status": {"code": 403}}
+    await http("POST", PATH, pod("b"))
+    text = (await http("GET", "/metrics")).text
+    lines = [line for line in text.splitlines() if "counted.example.com" in line]
+    assert any("webhook_request_total" in line and 'rejected="false"' in line for line in lines)
+    refused = [line for line in lines if "webhook_rejection_count" in line]
+    assert len(refused) == 1
+    assert 'error_type="no_error"' in refused[0]
+    assert 'rejection_code="403"' in refused[0]

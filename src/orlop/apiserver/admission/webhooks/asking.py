@@ -7,6 +7,7 @@ failure policy wants. As apiserver/pkg/admission/plugin/webhook/generic.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from ...webhook_client import CallFailed, WebhookClient
 from ..chain import Attributes
 from ..expressions import evaluate, seen
 from ..matching import is_exempt, namespace_labels
+from . import instruments
 from .configuration import Webhook
 from .review import Verdict, refusal, request_of, review_of, verdict_of
 
@@ -108,7 +110,8 @@ class Asker:
             raise BadRequest(f'admission webhook "{webhook.name}" does not support dry run')
         if not webhook.version:
             raise CallFailed("could not create admission objects: it knows no version of ours")
-        uid = str(uuid.uuid4())
+        kind = "admit" if is_mutating else "validating"
+        uid, began = str(uuid.uuid4()), time.monotonic()
         body = review_of(request, uid, webhook.version)
         try:
             answer = await self._client.ask(webhook.target, body, timeout=webhook.timeout)
@@ -119,8 +122,11 @@ class Asker:
             attributes.annotations[f"{webhook.name}/{key}"] = text
         fresh = [text for text in verdict.warnings if text not in attributes.warnings]
         attributes.warnings.extend(fresh)
-        if not verdict.allowed:
-            raise refusal(webhook.name, verdict.status)
+        refused = None if verdict.allowed else refusal(webhook.name, verdict.status)
+        taken = time.monotonic() - began
+        instruments.called(webhook.name, kind, attributes.operation, taken, refused)
+        if refused is not None:
+            raise refused
         return verdict
 
 
@@ -128,6 +134,9 @@ def failed(invocation: Invocation, attributes: Attributes, kind: str, error: Cal
     """What a webhook that gave no answer means: nothing, or the end of the request."""
     webhook = invocation.webhook
     words = f'failed calling webhook "{webhook.name}": {error}'
+    type_ = "admit" if kind == "mutating" else kind
+    operation, is_open = attributes.operation, not webhook.fails_closed
+    instruments.failed(webhook.name, type_, operation, is_open=is_open)
     if webhook.fails_closed:
         log.warning("a webhook failed, and so does the request", webhook=webhook.name, error=error)
         raise InternalError(f"Internal error occurred: {words}") from error

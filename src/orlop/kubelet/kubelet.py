@@ -33,6 +33,7 @@ from ..network.addresses import PodAddresses
 from ..network.ranges import Ranges
 from ..settings import Paths, Settings
 from ..wellknown import JOB_ID, NODE_LIST
+from .access import Access
 from .ephemeral import EphemeralContainers
 from .events import Events
 from .folder import PodFolder
@@ -136,6 +137,7 @@ class Kubelet:
             self,
             token_key=token_key,
             measurements=measurements,
+            access=Access(api),
         )
         preparation = Preparation(
             api,

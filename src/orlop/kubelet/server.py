@@ -26,6 +26,7 @@ from ..metrics import MEDIA_TYPE, PROCESS
 from ..upgrade import Taken, take_over
 from ..wellknown import AGENT_PATH, AGENT_PROTOCOL
 from . import exposition, port_forward, remote_command
+from .access import Access, Refused
 from .agents import AgentConnection, Hears, LogStream
 from .folder import agent_token
 from .logs import LogOptions, read_log, which_run
@@ -53,7 +54,9 @@ class KubeletServer:
         *,
         token_key: bytes,
         measurements: Measurements,
+        access: Access,
     ) -> None:
+        self._access = access
         self._measurements = measurements
         self._writer = writer
         self._pods = pods
@@ -100,15 +103,20 @@ class KubeletServer:
     # What pods use
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
-        if not _is_master(request):
-            return web.Response(status=401, text="Unauthorized")
+        refused = await self._refusal(request, "")
+        if refused is not None:
+            return web.Response(status=refused.code, text=refused.words)
         return web.Response(body=PROCESS.text().encode(), headers={"Content-Type": MEDIA_TYPE})
+
+    async def _refusal(self, request: web.Request, node: str) -> Refused | None:
+        return None if _is_master(request) else await self._access.refusal(request, node)
 
     async def _usage(self, request: web.Request) -> web.StreamResponse:
         """Of one of our nodes, where the API server's proxy or `?node=` names it, else of all."""
-        if not _is_master(request):
-            return web.Response(status=401, text="Unauthorized")
-        node = request.query.get("node") or _proxied_node(request)
+        node = request.query.get("node") or (_proxied_node(request) if _is_master(request) else "")
+        refused = await self._refusal(request, node)
+        if refused is not None:
+            return web.Response(status=refused.code, text=refused.words)
         usages = [one for one in await self._measurements.current() if node in ("", one.node)]
         now = time.time()
         match request.path:

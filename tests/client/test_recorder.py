@@ -43,6 +43,14 @@ async def test_an_event_names_its_object_its_source_and_its_time(cluster, record
     assert event["firstTimestamp"] == event["lastTimestamp"] == rfc3339(clock.now())
 
 
+async def test_an_event_of_before_is_told_with_its_own_time(cluster, recorder, clock):
+    made = await cluster.create(POD, pod("a"))
+    before = clock.now() - 600
+    await recorder.event(made, "Normal", "Killing", "while nobody was there", when=before)
+    (event,) = await cluster.list(EVENT)
+    assert event["firstTimestamp"] == event["lastTimestamp"] == rfc3339(before)
+
+
 async def test_an_equal_event_is_counted(cluster, recorder, clock):
     made = await cluster.create(POD, pod("a"))
     first = rfc3339(clock.now())

@@ -15,7 +15,7 @@ class FakeRecorder:
     def __init__(self):
         self.told = []
 
-    async def event(self, obj, kind, reason, message):
+    async def event(self, obj, kind, reason, message, *, when=None):
         name = obj["metadata"]["name"]
         if name == "slow":
             await asyncio.sleep(0.05)

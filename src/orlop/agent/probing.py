@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from .supervisor import Supervisor
 
-# As client-go/tools/events: one object may have so many events at once, then one now and then.
-BURST, REFILL = 25, 300.0
+# One object may have 25 events at once, then one now and then, as client-go's spam filter has it:
+# some are left for what is not a probe's.
+BURST, REFILL = 20, 300.0
 
 
 @value

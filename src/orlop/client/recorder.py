@@ -39,9 +39,19 @@ class Recorder:
         self._turns: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
 
     async def event(
-        self, obj: Obj, type: EventType, reason: str, message: str, *, field_path: str = ""
+        self,
+        obj: Obj,
+        type: EventType,
+        reason: str,
+        message: str,
+        *,
+        field_path: str = "",
+        when: float | None = None,
     ) -> None:
-        """Tell that something happened to `obj`, which must carry apiVersion and kind."""
+        """Tell that something happened to `obj`, which must carry apiVersion and kind.
+
+        `when` it did, where that is not now.
+        """
         about = _source(obj, field_path)
         turn = self._turns.setdefault(about, asyncio.Lock())
         async with turn:
@@ -51,35 +61,36 @@ class Recorder:
             if told is None:
                 return
             try:
-                await self._write(about, type, reason, told)
+                await self._write(about, type, reason, told, rfc3339(when or self._clock.now()))
             except errors.ApiError as error:
                 log.warning("event not written", about=about.name, reason=reason, error=error)
 
-    async def _write(self, about: Source, type: EventType, reason: str, told: Told) -> None:
+    async def _write(
+        self, about: Source, type: EventType, reason: str, told: Told, when: str
+    ) -> None:
         if told.count:
             try:
-                await self._count(about, told)
+                await self._count(about, told, when)
                 return
             except errors.NotFound:
                 # It expired, or somebody deleted it: a new one takes its place.
                 told.count, told.first = 0, self._clock.now()
         self._moment = max(self._moment + 1, int(self._clock.now() * 1e9))
         told.name = f"{about.name}.{self._moment:x}"
-        event = self._new(about, type, reason, told)
+        event = self._new(about, type, reason, told, when)
         await self._api.create(EVENT, event, namespace=event["metadata"]["namespace"])
         told.count = 1
 
-    async def _count(self, about: Source, told: Told) -> None:
+    async def _count(self, about: Source, told: Told, when: str) -> None:
         change = {
             "count": told.count + 1,
-            "lastTimestamp": rfc3339(self._clock.now()),
+            "lastTimestamp": when,
             "message": told.message,
         }
         await self._api.patch(EVENT, Key(about.namespace or "default", told.name), change)
         told.count += 1
 
-    def _new(self, about: Source, type: EventType, reason: str, told: Told) -> Obj:
-        now = rfc3339(self._clock.now())
+    def _new(self, about: Source, type: EventType, reason: str, told: Told, when: str) -> Obj:
         return {
             "apiVersion": EVENT.api_version,
             "kind": EVENT.kind,
@@ -91,8 +102,8 @@ class Recorder:
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "reportingInstance": "",
-            "firstTimestamp": now,
-            "lastTimestamp": now,
+            "firstTimestamp": when,
+            "lastTimestamp": when,
             "count": 1,
         }
 

@@ -26,6 +26,7 @@ class Telling(NamedTuple):
     reason: str
     message: str
     then: Callable[[], None] | None
+    when: float | None
 
 
 class Events:
@@ -41,9 +42,10 @@ class Events:
         reason: str,
         message: str,
         then: Callable[[], None] | None = None,
+        when: float | None = None,
     ) -> None:
-        """Tell it soon, and call `then` when it is told."""
-        self._waiting.append(Telling(obj, kind, reason, message, then))
+        """Tell it soon, and call `then` when it is told; `when` it was, if not just now."""
+        self._waiting.append(Telling(obj, kind, reason, message, then, when))
         self._is_filled.set()
 
     async def run(self) -> None:
@@ -59,9 +61,9 @@ class Events:
                     group.create_task(self._tell_all(tellings), name=f"events of {uid}")
 
     async def _tell_all(self, tellings: list[Telling]) -> None:
-        for obj, kind, reason, message, then in tellings:
+        for obj, kind, reason, message, then, when in tellings:
             try:
-                await self._recorder.event(obj, kind, reason, message)
+                await self._recorder.event(obj, kind, reason, message, when=when)
                 if then is not None:
                     then()
             except Exception:

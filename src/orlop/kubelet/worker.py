@@ -33,6 +33,7 @@ from .status_writer import StatusWriter
 from .termination import Later, Termination
 
 LAST_WORD = 1.0  # seconds in which the end of a journal may still arrive over a shared file system
+OLD = 5.0  # seconds; nodes' clocks may not agree with ours about less
 SLOW = 0.1  # preparing that takes longer is shown on the pod
 _IMAGE_RETRY = Backoff(first=10.0, longest=300.0)  # as upstream's image back-off
 _CONFIG_RETRY = Backoff(first=1.0, longest=30.0)
@@ -113,7 +114,9 @@ class PodWorker:
         for record in state.take_untold():
             kind: EventType = "Warning" if record.kind == "Warning" else "Normal"
             then = _remember_told(state, record.seq)
-            self.events.tell(pod, kind, record.reason, record.message, then)
+            is_old = self.clock.now() - record.time > OLD  # of while no kubelet was there
+            when = record.time if is_old else None
+            self.events.tell(pod, kind, record.reason, record.message, then, when)
 
     def _awaits_last_word(self, state: PodState) -> bool:
         """Whether the job is over, as the engine says, and the journal's end is not here yet."""

@@ -21,6 +21,7 @@ from aiohttp import web
 from .. import __version__, errors
 from ..api.objects import Key, Obj, is_terminal, uid_of
 from ..client.informer import Informer
+from ..listener import Listener, Patience
 from ..log import logger
 from ..metrics import MEDIA_TYPE, PROCESS
 from ..upgrade import Taken, take_over
@@ -43,6 +44,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 log = logger(__name__)
 
+# After a restart thousands of agents come back at once: they must not take each other's places.
+PATIENCE = Patience(handshakes=4000, strangers=4000)
+
 
 class KubeletServer:
     def __init__(
@@ -64,6 +68,7 @@ class KubeletServer:
         self._hears = hears
         self._token_key = token_key
         self._runner: web.AppRunner | None = None
+        self._listener: Listener | None = None
         self._started = time.time()
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext) -> int:
@@ -87,13 +92,16 @@ class KubeletServer:
         )
         await runner.setup()
         self._runner = runner
-        await web.TCPSite(runner, host, port, ssl_context=tls, backlog=1024).start()
-        return int(runner.addresses[0][1])
+        assert runner.server is not None, "it was set up above"
+        self._listener = Listener(runner.server, tls, PATIENCE)
+        return self._listener.start(host, port)
 
     async def stop(self) -> None:
         for state in self._pods:
             if state.connection is not None:
                 state.connection.close()
+        if self._listener is not None:
+            await self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -233,6 +241,8 @@ class KubeletServer:
         match = request.match_info
         if not self._is_agent(request, match["uid"]):
             return web.Response(status=401, text="the token is not that of this pod\n")
+        if self._listener is not None:
+            self._listener.know(request.transport)
         if request.headers.get("Upgrade", "").lower() != AGENT_PROTOCOL:
             return web.Response(status=426, text=f"expected Upgrade: {AGENT_PROTOCOL}\n")
         state = self._known(Key(match["namespace"], match["pod"]), match["uid"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from subprocess import DEVNULL, PIPE
 from typing import Any
 
 import pytest
 
 from tests.e2e.site import Obj, Site, container, eventually, pod
+from tests.e2e.test_streams import read_until, terminal
 
 RUNTIME = "orlop.dev/runtime"
 # The first process of a namespace heeds only signals that it asks for.
@@ -196,6 +198,17 @@ def test_kubectl_debug_looks_into_a_running_pod(site: Site, runtime: Obj) -> Non
     until(site, "sealed", lambda p: "running" in status(p, "talk").get("state", {}), "it waits")
     said = attached.communicate(b"you\n", timeout=30)[0].decode()
     assert "heard you" in said
+    shell = ["debug", "-it", "sealed", "-c", "shell", "--image=busybox", "--", "sh"]
+    with terminal(site, "kubectl", "-n", site.namespace, *shell) as (fd, _):
+        until(site, "sealed", lambda p: "running" in status(p, "shell").get("state", {}), "it runs")
+        os.write(fd, b"\n")
+        read_until(fd, "# ", 30)
+        os.write(fd, b"echo at $((40+2)); exit 5\n")
+        read_until(fd, "at 42", 30)
+    ended = until(
+        site, "sealed", lambda p: "terminated" in status(p, "shell").get("state", {}), "it ended"
+    )
+    assert status(ended, "shell")["state"]["terminated"]["exitCode"] == 5
     missing = ["debug", "sealed", "-c", "gone", "--image=busybox:no-such-tag", "--", "true"]
     site.kubectl(*missing)
     found = until(

@@ -82,7 +82,7 @@ class WebhookClient:
     async def _post(self, target: Target, url: str, body: bytes) -> Any:
         session = await self._session(target)
         async with session.post(url, data=body, headers=_HEADERS, allow_redirects=False) as reply:
-            data = await reply.content.read(_MOST)
+            data = await _whole(reply)
             if not 200 <= reply.status < 300:
                 raise CallFailed(_refusal(reply.status, data))
         try:
@@ -138,6 +138,16 @@ def reason(error: BaseException) -> str:
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "EOF"
     return str(error) or type(error).__name__
+
+
+async def _whole(reply: aiohttp.ClientResponse) -> bytes:
+    """All of an answer, in however many pieces it comes."""
+    data = bytearray()
+    async for piece in reply.content.iter_any():
+        data += piece
+        if len(data) > _MOST:
+            raise CallFailed(f"the answer has more than {_MOST} bytes")
+    return bytes(data)
 
 
 def _refusal(code: int, data: bytes) -> str:

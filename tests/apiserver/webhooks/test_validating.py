@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from tests.apiserver.conftest import Http, Site
 
@@ -140,3 +144,17 @@ async def test_calls_are_counted_under_upstreams_names(http: Http, hook: Hook, p
     assert len(refused) == 1
     assert 'error_type="no_error"' in refused[0]
     assert 'rejection_code="403"' in refused[0]
+
+
+async def test_an_answer_may_come_in_pieces(http: Http, hook: Hook, pod) -> None:
+    async def pieces(review: Obj) -> AsyncIterator[bytes]:
+        response = {"uid": review["request"]["uid"], "allowed": False}
+        said = json.dumps({**review, "request": None, "response": response}).encode()
+        for piece in (said[:40], said[40:]):
+            yield piece
+            await asyncio.sleep(0.05)  # so that each is a piece of its own
+
+    hook.reply = lambda review: web.Response(body=pieces(review), content_type="application/json")
+    await configure(http, "validating", hook.config())
+    refused = await http("POST", PATH, pod())
+    assert "denied the request" in refused.json["message"]

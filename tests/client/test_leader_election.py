@@ -54,9 +54,12 @@ class Unplugged:
     def __init__(self, api):
         self._api = api
         self.is_cut = False
+        self.hangs = False
 
     def __getattr__(self, name):
         def call(*args, **more):
+            if self.hangs:
+                return asyncio.Event().wait()
             if self.is_cut:
                 raise errors.Unavailable("no route to host")
             return getattr(self._api, name)(*args, **more)
@@ -121,11 +124,39 @@ async def test_who_is_cut_off_stops_before_another_begins(cluster, clock):
     await asyncio.sleep(0.05)
     line.is_cut = True
 
+    both = []  # kept: what is asserted while waiting is only waited for
+
     async def taken_over():
-        assert not (first.works and second.works)
+        both.append(first.works and second.works)
         return second.works
 
     await passes(clock, taken_over)
+    assert not any(both)
+    with pytest.raises(errors.LeadershipLost):
+        await first.task
+    await second.stop()
+
+
+async def test_who_hangs_in_the_last_attempt_stops_before_another_begins(cluster, clock):
+    line = Unplugged(cluster.api)
+    first = Candidate(cluster, clock, "first", line)
+    await eventually(lambda: works(first))
+    second = Candidate(cluster, clock, "second")
+    await asyncio.sleep(0.05)
+    line.is_cut = True
+    for _ in range(4):  # attempts that fail at once, until little of the time is left
+        clock.advance(2)
+        await asyncio.sleep(0.05)
+    line.hangs = True
+
+    both = []  # kept: what is asserted while waiting is only waited for
+
+    async def taken_over():
+        both.append(first.works and second.works)
+        return second.works
+
+    await passes(clock, taken_over)
+    assert not any(both)
     with pytest.raises(errors.LeadershipLost):
         await first.task
     await second.stop()

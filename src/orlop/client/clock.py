@@ -10,7 +10,8 @@ import asyncio
 import heapq
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 
@@ -92,3 +93,15 @@ async def sleep(clock: Clock, seconds: float) -> None:
         await passed
     finally:
         timer.cancel()
+
+
+@asynccontextmanager
+async def timeout(clock: Clock, seconds: float) -> AsyncIterator[None]:
+    """TimeoutError for what has not ended when `seconds` of the clock's time have passed."""
+    now = asyncio.get_running_loop().time
+    async with asyncio.timeout(None) as limit:
+        timer = clock.call_later(max(seconds, 0.0), lambda: limit.reschedule(now()))
+        try:
+            yield
+        finally:
+            timer.cancel()

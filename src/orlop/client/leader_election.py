@@ -22,7 +22,7 @@ from ..api.objects import Key, Obj, meta
 from ..api.times import rfc3339_micro
 from ..log import logger
 from .api import Api
-from .clock import Clock, SystemClock, sleep
+from .clock import Clock, SystemClock, sleep, timeout
 from .recorder import Recorder
 
 SYSTEM = "kube-system"  # where the Leases of components are
@@ -100,6 +100,7 @@ class LeaderElection:
         except BaseExceptionGroup as group:
             lost = [one for one in group.exceptions if isinstance(one, errors.LeadershipLost)]
             if lost:
+                await self._say_goodbye()
                 raise lost[0] from None
             raise
         finally:
@@ -108,28 +109,32 @@ class LeaderElection:
 
     async def _acquire(self) -> None:
         log.debug("waiting to lead", lease=self._key, identity=self.identity)
-        while not await self._try():
+        while not await self._try(self._timing.renew):
             await sleep(self._clock, self._timing.retry * random.uniform(1.0, _JITTER))
 
     async def _keep(self) -> None:
-        """Renew for ever; ends in LeadershipLost."""
+        """Renew for ever; ends in LeadershipLost.
+
+        All attempts since the last that went well share one time: also one that hangs must be over
+        before others may begin.
+        """
         renewed = self._clock.now()
         while True:
             await sleep(self._clock, self._timing.retry)
-            if await self._try():
-                renewed = self._clock.now()
+            began = self._clock.now()
+            if await self._try(renewed + self._timing.renew - began):
+                renewed = began
             elif not self.is_leader or self._clock.now() - renewed >= self._timing.renew:
-                await self._tell("stopped leading")
                 holder = self.leader if not self.is_leader else "nobody else yet"
                 self._observed = None
                 raise errors.LeadershipLost(
                     f"the Lease {self._key} could not be kept; its holder: {holder}"
                 )
 
-    async def _try(self) -> bool:
-        """Take or renew the Lease; whether it is ours now."""
+    async def _try(self, patience: float) -> bool:
+        """Take or renew the Lease, within that many seconds; whether it is ours now."""
         try:
-            async with asyncio.timeout(self._timing.renew):
+            async with timeout(self._clock, patience):
                 return await self._take()
         except (errors.ApiError, TimeoutError) as error:
             log.debug("lease not had", lease=self._key, error=error)
@@ -195,6 +200,14 @@ class LeaderElection:
                 await self._api.patch(LEASE, self._key, change)
         except (errors.ApiError, TimeoutError) as error:
             log.debug("lease not let go", lease=self._key, error=error)
+
+    async def _say_goodbye(self) -> None:
+        """Whoever has lost its Lease may have lost the server too."""
+        try:
+            async with asyncio.timeout(self._timing.retry):
+                await self._tell("stopped leading")
+        except TimeoutError:
+            log.debug("nobody was told", lease=self._key)
 
     async def _tell(self, what: str) -> None:
         log.info(what, lease=self._key, identity=self.identity)

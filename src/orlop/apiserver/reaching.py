@@ -82,7 +82,7 @@ class Reaching:
             raise not_found(kinds.SERVICE, key.name)
         spec = record.decode()["spec"]
         if spec.get("type") == "ExternalName":
-            return [Endpoint(int(port), host=spec["externalName"])]
+            return [Endpoint(_number(port, key), host=spec["externalName"])]
         name = _port_name(spec, port, key)
         found = list(self._ready(key, name))
         if not found:
@@ -166,6 +166,12 @@ def _port_name(spec: Obj, port: int | str, key: Key) -> str:
     if port == "" and len(spec.get("ports") or ()) == 1:
         return str(spec["ports"][0].get("name") or "")
     raise Unavailable(f'no service port {port} found for service "{key.name}"', details={})
+
+
+def _number(port: int | str, key: Key) -> int:
+    if not str(port).isdecimal():
+        raise Unavailable(f'no service port {port} found for service "{key.name}"', details={})
+    return int(port)
 
 
 def _endpoint(port: int, target: Obj, address: str) -> Endpoint:

@@ -215,6 +215,31 @@ async def test_what_cannot_be_reached_is_told(
     assert (reply.code, why in reply.json["message"]) == (code, True), reply.text
 
 
+@pytest.mark.parametrize("port", ["", ":80", ":main"])
+@pytest.mark.parametrize("by", ["a name", "an address"])
+async def test_a_service_leads_to_pods_and_nowhere_else(
+    site: Site, http: Http, backend: Backend, by: str, port: str
+) -> None:
+    """Who may edit services shall not reach what listens on this host."""
+    admin = site.server.client("system:test", ["system:masters"])
+    named = {"name": "trap", "namespace": "default"}
+    spec: dict[str, Any] = {"ports": [{"name": "main", "port": 80, "targetPort": backend.port}]}
+    if by == "a name":
+        spec |= {"type": "ExternalName", "externalName": "localhost"}
+    else:
+        labels = {"kubernetes.io/service-name": "trap"}
+        one = {
+            "metadata": {**named, "labels": labels},
+            "addressType": "IPv4",
+            "ports": [{"name": "main", "port": backend.port}],
+            "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}],
+        }
+        await admin.create(kinds.ENDPOINT_SLICE, one)
+    await admin.create(kinds.SERVICE, {"metadata": named, "spec": spec})
+    reply = await http("GET", f"{SERVICES}/trap{port}/proxy/x")
+    assert (reply.code, backend.seen) == (503, []), reply.text
+
+
 async def test_a_node_is_its_kubelet(http: Http, kubelet: Kubelet) -> None:
     """Asked for a WebSocket by plain HTTP it refuses, in its own words."""
     reply = await http("GET", "/api/v1/nodes/n1/proxy/healthz")

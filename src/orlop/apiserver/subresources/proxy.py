@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ssl
 from collections import OrderedDict
+from functools import cache
 from typing import NamedTuple
 
 import aiohttp
@@ -18,6 +19,7 @@ from yarl import URL
 from ... import wellknown
 from ...api import kinds
 from ...api.objects import Key, Obj
+from ...errors import Unavailable
 from ...upgrade import is_upgrade
 from ..failures import bad_request, not_found
 from ..kubelet import KubeletClient, urls_of
@@ -112,17 +114,18 @@ class Proxies:
         return backend, f"pod {key} {port}"
 
     def _service(self, key: Key, named: Named) -> tuple[Backend, str]:
-        endpoint = self._reaching.endpoints(key, named.port)[0]
-        if endpoint.pod:
-            backend, known = self._pod(Key(key.namespace, endpoint.pod), named, endpoint.port)
-            host = f"{key.name}.{key.namespace}.svc:{endpoint.port}"
-            return Backend(host, backend.dial, backend.tls), known
-        host, port = endpoint.host, endpoint.port
-        dialled = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        return (
-            Backend(dialled, lambda: self._reaching.address(host, port), _tls(named.scheme)),
-            f"address {dialled}",
-        )
+        """One of the service's pods; never an address that whoever made the service could choose.
+
+        As service/storage: isValidAddress. Else who may edit services could reach whatever this
+        host does, and as this host.
+        """
+        found = self._reaching.endpoints(key, named.port)
+        endpoint = next((one for one in found if one.pod), None)
+        if endpoint is None:
+            raise Unavailable(f'no endpoints available for service "{key.name}"', details={})
+        backend, known = self._pod(Key(key.namespace, endpoint.pod), named, endpoint.port)
+        host = f"{key.name}.{key.namespace}.svc:{endpoint.port}"
+        return Backend(host, backend.dial, backend.tls), known
 
     def _node(self, call: Call) -> tuple[Backend, str]:
         """The node's kubelet, with our own certificate: whoever may come here may do all there."""
@@ -175,10 +178,15 @@ def paths_of(path: str, *, is_inside: bool) -> tuple[str, str]:
 
 
 def _tls(scheme: str) -> ssl.SSLContext | None:
+    return _unchecked() if scheme == "https" else None
+
+
+@cache
+def _unchecked() -> ssl.SSLContext:
     """Of a pod's own certificate nobody can say who signed it. As upstream: it is not checked."""
-    if scheme != "https":
-        return None
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(
+        ssl.PROTOCOL_TLS_CLIENT
+    )  # without authorities, which take long to read
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context

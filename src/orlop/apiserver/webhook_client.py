@@ -167,6 +167,11 @@ def _refusal(code: int, data: bytes) -> str:
 
 @lru_cache(maxsize=128)
 def trusting(bundle: str) -> ssl.SSLContext:
+    """As `believing`, one for all who ask; it must not be changed."""
+    return believing(bundle)
+
+
+def believing(bundle: str) -> ssl.SSLContext:
     """A context that believes a bundle's authorities alone, the system's where it is empty."""
     if not bundle:
         return ssl.create_default_context()

@@ -37,6 +37,7 @@ class Extension:
     port: int = 0
     seen: list[Obj] = field(default_factory=list)
     is_down: bool = False
+    says: Obj = field(default_factory=dict)  # instead, by path
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         assert request.transport is not None
@@ -47,6 +48,8 @@ class Extension:
                           "method": request.method})  # fmt: skip
         if self.is_down:
             return web.Response(status=500)
+        if request.path in self.says:
+            return web.json_response(self.says[request.path])
         if request.path == BASE:
             resources = [
                 {"name": "fruits", "singularName": "fruit", "namespaced": True, "kind": "Fruit",
@@ -222,6 +225,39 @@ async def test_why_one_is_not_available(
     assert (await http("POST", SERVICES, body)).code == 201
     condition = await available(http, "v1.ext.example.com", "False")
     assert (condition["reason"], condition["message"]) == (reason, message)
+
+
+@pytest.mark.parametrize("nonsense", [5, [5], [{}]], ids=str)
+async def test_nonsense_from_one_is_told_and_later_forgotten(
+    http: Http, extension: Extension, nonsense: Any
+) -> None:
+    extension.says = {BASE: {"resources": nonsense}}
+    condition = await available(http, "v1.ext.example.com", "False")
+    assert condition["reason"] == "FailedDiscoveryCheck"
+    assert (await http("GET", "/apis")).code == 200
+    extension.says = {}
+    await available(http, "v1.ext.example.com")
+
+
+@pytest.mark.parametrize(
+    "nonsense", [{"paths": [1]}, {"paths": {BASE[1:]: 5}}, {"paths": 1, "definitions": 2}]
+)
+async def test_an_extension_needs_no_schema_that_can_be_read(
+    http: Http, extension: Extension, nonsense: Obj
+) -> None:
+    extension.says = {"/openapi/v3": nonsense, "/openapi/v2": nonsense}
+    await available(http, "v1.ext.example.com")
+    assert (await http("GET", "/openapi/v2")).code == 200
+
+
+async def test_an_extension_is_asked_over_one_context(
+    site: Site, http: Http, extension: Extension
+) -> None:
+    """To make one takes long, and reads the disk."""
+    await available(http, "v1.ext.example.com")
+    found = site.server._extensions.of(f"{BASE}/fruits")
+    backends = [site.server._extensions.backend(found) for _ in range(2)]
+    assert backends[0].tls is backends[1].tls
 
 
 async def test_our_own_groups_have_one_each(http: Http) -> None:

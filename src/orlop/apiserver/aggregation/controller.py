@@ -23,7 +23,7 @@ from ...log import logger
 from ...store import Expired, Watch
 from ..proxying import unreachable
 from ..registry import Registry
-from .discovered import Discovered, definitions_of
+from .discovered import Discovered, definitions_of, resources_of, schema_path_of
 from .extensions import Extension, Extensions
 
 log = logger(__name__)
@@ -157,12 +157,13 @@ class AggregationController:
     async def _discover(self, extension: Extension) -> Discovered:
         self._check_service(extension)
         base = f"/apis/{extension.group}/{extension.version}"
-        document = await self._get(extension, base)
-        resources = tuple(document.get("resources") or ())
+        resources = resources_of(await self._get(extension, base))
+        if resources is None:
+            words = f"no list of resources in the response from https://{extension.host}{base}"
+            raise _NotAvailable("FailedDiscoveryCheck", words)
         v3, v2 = "", dict[str, object]()
         try:
-            index = await self._get(extension, "/openapi/v3")
-            v3 = ((index.get("paths") or {}).get(base[1:]) or {}).get("serverRelativeURL") or ""
+            v3 = schema_path_of(await self._get(extension, "/openapi/v3"), base[1:])
             whole = await self._get(extension, "/openapi/v2")
             v2 = definitions_of(whole, extension.group, extension.version)
         except _NotAvailable:
@@ -186,8 +187,7 @@ class AggregationController:
             raise _NotAvailable("MissingEndpoints", words) from None
 
     async def _get(self, extension: Extension, path: str) -> Obj:
-        backend = self._extensions.backend(extension)
-        url = f"https://{backend.host}{path}"
+        url = f"https://{extension.host}{path}"
         try:
             async with asyncio.timeout(_TIMEOUT):
                 headers = _AS_OURSELVES

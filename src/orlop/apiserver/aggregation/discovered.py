@@ -1,6 +1,7 @@
 """What an extension server says it has, in the forms that our own discovery documents need.
 
-Made by the controller from the server's answers, read by discovery and OpenAPI. Pure. Extension
+Made by the controller from the server's answers, which may be anything; read by discovery and
+OpenAPI, which rely on what is made of them. Pure. Extension
 servers of every age answer the legacy documents, so that these are asked for; the aggregated form
 is made of them. As kube-aggregator's handler_discovery.go for legacy backends.
 """
@@ -19,6 +20,25 @@ class Discovered:
     resources: tuple[Obj, ...] = ()
     openapi_v3: str = ""  # where its server has it: a path with the hash of its content
     openapi_v2: Obj = field(default_factory=dict)
+
+
+def resources_of(document: Obj) -> tuple[Obj, ...] | None:
+    """Of an APIResourceList; None where the document is none."""
+    found = document.get("resources") or []
+    if not isinstance(found, list):
+        return None
+    is_list = all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in found)
+    return tuple(found) if is_list else None
+
+
+def schema_path_of(index: Obj, group_version: str) -> str:
+    """Where the index of OpenAPI v3 has a group and version; empty where it does not."""
+    where = _mapping(_mapping(index.get("paths")).get(group_version))
+    return str(where.get("serverRelativeURL") or "")
+
+
+def _mapping(value: object) -> Obj:
+    return value if isinstance(value, dict) else {}
 
 
 def aggregated(found: Discovered) -> list[Obj]:
@@ -62,6 +82,6 @@ def _kind(one: Obj) -> Obj:
 def definitions_of(document: Obj, group: str, version: str) -> Obj:
     """Of an OpenAPI v2 document: the paths of a group and version, and all definitions."""
     prefix = f"/apis/{group}/{version}/"
-    paths = {path: item for path, item in (document.get("paths") or {}).items()
+    paths = {path: item for path, item in _mapping(document.get("paths")).items()
              if path.startswith(prefix)}  # fmt: skip
-    return {"paths": paths, "definitions": document.get("definitions") or {}}
+    return {"paths": paths, "definitions": _mapping(document.get("definitions"))}

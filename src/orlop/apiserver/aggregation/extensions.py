@@ -8,8 +8,6 @@ believes because of our certificate. As kube-aggregator's handler_proxy.go.
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,6 +29,7 @@ from ..authentication import User
 from ..failures import no_such_path
 from ..proxying import Backend, pass_on, pass_upgrade, unreachable
 from ..reaching import Reaching
+from ..webhook_client import CallFailed, believing
 from .discovered import Discovered
 
 _BUCKET = kinds.API_SERVICE.resource
@@ -63,6 +62,15 @@ class Extension:
     is_available: bool = False
     discovered: Discovered = field(default_factory=Discovered)
     session: aiohttp.ClientSession | None = None
+    tls: ssl.SSLContext | None = None  # made once: it reads certificates from the disk
+
+    @property
+    def server_name(self) -> str:
+        return f"{self.service.name}.{self.service.namespace}.svc"
+
+    @property
+    def host(self) -> str:
+        return f"{self.server_name}:{self.port}"
 
 
 class Extensions:
@@ -113,6 +121,7 @@ class Extensions:
                     made.discovered = former.discovered
                     if _where(former) == _where(made):
                         made.session, former.session = former.session, None
+                        made.tls = former.tls
                         made.is_available = made.is_available or former.is_available
                 known[made.group, made.version] = made
         if known.keys() != self._known.keys():
@@ -121,12 +130,11 @@ class Extensions:
         self._known = known
 
     def backend(self, extension: Extension) -> Backend:
-        name = f"{extension.service.name}.{extension.service.namespace}.svc"
         return Backend(
-            f"{name}:{extension.port}",
+            extension.host,
             lambda: self.reaching.service(extension.service, extension.port),
             self._tls(extension),
-            name,
+            extension.server_name,
         )
 
     def session(self, extension: Extension) -> aiohttp.ClientSession:
@@ -140,14 +148,15 @@ class Extensions:
         return extension.session
 
     def _tls(self, extension: Extension) -> ssl.SSLContext:
-        if extension.bundle:
-            try:
-                data = base64.b64decode(extension.bundle).decode()
-                context = ssl.create_default_context(cadata=data)
-            except (binascii.Error, ValueError, ssl.SSLError):
-                context = ssl.create_default_context()
-        else:
-            context = ssl.create_default_context()
+        if extension.tls is None:
+            extension.tls = self._made_tls(extension)
+        return extension.tls
+
+    def _made_tls(self, extension: Extension) -> ssl.SSLContext:
+        try:
+            context = believing(extension.bundle)
+        except CallFailed as error:  # whom it means is not known: then it is nobody
+            raise Unavailable(f"APIService {extension.name}: {error}", details={}) from error
         if extension.is_insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

@@ -14,6 +14,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -136,12 +137,18 @@ class Reaching:
         task.add_done_callback(self._bridges.discard)
         return reached
 
-    async def address(self, host: str, port: int) -> Reached:
-        """A connection to what is no pod."""
+    async def address(self, host: str, port: int, *, is_ours: bool = False) -> Reached:
+        """A connection to what is no pod.
+
+        Who writes endpoints must not reach what listens on this very host, or on its link, for
+        itself: as apimachinery's IsProxyableIP. Only a node's address is `ours` to believe.
+        """
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(_CONNECT_TIMEOUT):
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             family, kind, protocol, _, address = found[0]
+            if not is_ours and not is_proxyable(str(address[0])):
+                raise PermissionError(f"dial tcp {host}:{port}: address not allowed")
             dialled = socket.socket(family, kind, protocol)
             dialled.setblocking(False)
             try:
@@ -156,6 +163,16 @@ class Reaching:
             task.cancel()
         if self._bridges:
             await asyncio.wait(self._bridges)
+
+
+def is_proxyable(text: str) -> bool:
+    address = ip_address(text.partition("%")[0])
+    return not (
+        address.is_loopback
+        or address.is_link_local
+        or address.is_multicast
+        or address.is_unspecified
+    )
 
 
 def _port_name(spec: Obj, port: int | str, key: Key) -> str:

@@ -16,6 +16,7 @@ from aiohttp import WSMsgType, web
 
 from orlop.api import kinds
 from orlop.apiserver.proxying import rewritten
+from orlop.apiserver.reaching import is_proxyable
 from orlop.apiserver.subresources.proxy import Named, paths_of, split_name
 from tests.apiserver.conftest import Http, Site
 from tests.apiserver.webhooks.conftest import Kubelet, configure, hook, kubelet, serve_by
@@ -308,3 +309,35 @@ async def test_many_requests_at_once_share_connections(http: Http, web_service, 
     for number in range(5):
         await http("GET", f"{SERVICES}/web/proxy/{number}")
     assert len(kubelet.asked) == before
+
+
+async def test_nobody_gets_at_this_very_host_by_an_external_name(
+    site: Site, http: Http, backend: Backend
+) -> None:
+    """What listens on a login node's loopback is not the cluster's."""
+    spec = {"type": "ExternalName", "externalName": "localhost"}
+    admin = site.server.client("system:test", ["system:masters"])
+    await admin.create(
+        kinds.SERVICE, {"metadata": {"name": "trick", "namespace": "default"}, "spec": spec}
+    )
+    reply = await http("GET", f"{SERVICES}/trick:{backend.port}/proxy/")
+    assert reply.code == 503
+    assert "address not allowed" in reply.json["message"]
+    assert backend.seen == []
+
+
+@pytest.mark.parametrize(
+    ("address", "is_allowed"),
+    [
+        ("10.1.2.3", True),
+        ("2001:db8::1", True),
+        ("127.0.0.1", False),
+        ("::1", False),
+        ("169.254.169.254", False),
+        ("fe80::1%eth0", False),
+        ("0.0.0.0", False),
+        ("224.0.0.1", False),
+    ],
+)
+def test_which_addresses_may_be_dialled_for_others(address: str, is_allowed: bool) -> None:
+    assert is_proxyable(address) is is_allowed

@@ -145,7 +145,10 @@ class Proxies:
                 raise bad_request(f'invalid node request "{call.name}"')
             port, tls, server_name = int(named.port), _tls(named.scheme), ""
         backend = Backend(
-            f"{host}:{port}", lambda: self._reaching.address(host, port), tls, server_name
+            f"{host}:{port}",
+            lambda: self._reaching.address(host, port, is_ours=True),
+            tls,
+            server_name,
         )
         return backend, f"node {host}:{port} {tls is self._kubelet.tls}"
 

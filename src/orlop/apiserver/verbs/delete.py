@@ -15,10 +15,11 @@ import msgspec
 from ...api.kinds import CUSTOM_RESOURCE_DEFINITION
 from ...api.objects import Obj, is_terminal
 from ...api.times import rfc3339
+from ...errors import InternalError
 from ...store import Record, RevisionConflict
 from ...store.record import unsaved
 from .. import rules
-from ..conversion import bucket_of
+from ..conversion import bucket_of, decode, ready
 from ..customresources import definitions
 from ..failures import bad_request, conflict
 from ..registry import Call, Registry
@@ -98,12 +99,21 @@ async def delete(registry: Registry, call: Call, options: DeleteOptions) -> Dele
         current = registry.find_newest(call)
         obj = current.decode()
         check_preconditions(call, obj, options)
-        await _admit(registry, call, options, obj)
+        await _admit(registry, call, options, await _shown(call, current))
         try:
             return await _delete(registry, call, options, current, obj)
         except RevisionConflict:
             continue
     raise conflict(call.kind, call.name)
+
+
+async def _shown(call: Call, current: Record) -> Obj:
+    """The object in the version of the call; as it is kept where nobody can convert it."""
+    try:
+        await ready(call.kind, [current])
+        return decode(call.kind, current)
+    except InternalError:
+        return current.decode()
 
 
 async def _admit(registry: Registry, call: Call, options: DeleteOptions, obj: Obj) -> None:

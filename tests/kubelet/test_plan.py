@@ -260,10 +260,10 @@ def test_what_cannot_be_run_is_refused_with_all_its_reasons():
 
 
 def test_what_is_merely_not_done_yet_is_listed():
-    words = check(a_pod(a_container(securityContext={"seLinuxOptions": {"a": 1}}), subdomain="s"))
+    words = check(a_pod(a_container(securityContext={"seLinuxOptions": {"a": 1}}), hostUsers=True))
     assert [text.partition(":")[0] for text in words] == [
         'spec.containers["main"].securityContext.seLinuxOptions',
-        "spec.subdomain",
+        "spec.hostUsers",
     ]
 
 

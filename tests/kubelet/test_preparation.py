@@ -120,7 +120,7 @@ async def test_what_is_not_met_is_told_once_however_often_it_is_tried(site, root
 
     monkeypatch.setattr(worker, "_DEFERRED_RETRY", Backoff(0.02, 0.02))
     site.engine.refusal = SubmitDeferred("later")
-    await site.create(subdomain="s")
+    await site.create(hostUsers=True)
     await site.until(lambda pod: waiting(pod).get("reason") == "SubmitDeferred")
     await eventually(lambda: len(site.images.asked) > 5)
     events = [event for event in await site.events() if event[1] == "Unsupported"]

@@ -202,7 +202,7 @@ async def test_a_task_cancelled_while_it_waits_was_cancelled_although_slurm_forg
     await rootless.engine.jobs()
     await rootless.engine.cancel(jobs[-1])
     async with asyncio.timeout(30):
-        while jobs[-1] in await rootless.engine.jobs():
+        while jobs[-1] in await rootless.engine.jobs():  # noqa: ASYNC110  what Slurm does
             await asyncio.sleep(0.1)
     (ended,) = (await rootless.engine.ended([jobs[-1]])).values()
     assert (ended.id, ended.state) == (jobs[-1], JobState.CANCELLED)

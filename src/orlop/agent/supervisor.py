@@ -177,8 +177,7 @@ class Supervisor:
             self._settle(run)
         while self._inbox:
             self._observe(self._inbox.pop(0))
-        while self._calls:
-            self._calls.pop(0)()
+        self._do_calls()
         for each in (self.execs, self._checks, self._prober, self._network):
             if each is not None:
                 each.tick(self.now())
@@ -189,10 +188,19 @@ class Supervisor:
             self._observe(happenings.Tick())
         self._flush()
 
+    def _do_calls(self) -> None:
+        """What others asked for: a wish that makes no sense must not end the pod."""
+        while self._calls:
+            what = self._calls.pop(0)
+            try:
+                what()
+            except Exception as error:
+                words = f"orlop agent: not done, as the kubelet asked for it: {error!r}\n"
+                os.write(2, words.encode(errors="replace"))
+
     def _let_go(self) -> None:
         """Tell those who ran commands in containers that these have ended."""
-        while self._calls:
-            self._calls.pop(0)()
+        self._do_calls()
         if self.execs is not None:
             self.execs.abandon()
         if self._network is not None:

@@ -165,7 +165,7 @@ class Uplink:
             self._converse(link)
         except Broken:
             pass  # gone: dial again
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except Exception as error:  # whatever it is: without this thread nobody reaches the pod
             self._complain(f"did not understand the kubelet ({error})")
         finally:
             self._is_welcome = False
@@ -236,7 +236,7 @@ class Uplink:
         elif kind == "ping":
             link.tell({"type": "pong"})
         elif kind == "terminate":
-            self._post(Terminate("deleted", float(message["grace"])))
+            self._post(Terminate("deleted", _grace(message["grace"])))
         elif kind == "logs":
             self._open_log(link, message)
         elif kind == "stats":
@@ -337,3 +337,11 @@ class Uplink:
         is_idle = not self._readers and not self._sessions and not link.backlog
         if self._is_ending and told_all and is_idle:
             self._done.set()
+
+
+def _grace(asked: Any) -> float:
+    """Seconds; a number that is none would be waited for without an end."""
+    seconds = float(asked)
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(f"expected seconds of grace, found {asked!r}")
+    return seconds

@@ -25,6 +25,17 @@ SILENCE = 65.0  # three pings without an answer
 MAX_BUFFERED = 4 << 20  # bytes of a log that wait for its reader
 MAX_UNREAD = 8 << 20  # bytes that an agent does not read
 
+# What a message that is none makes of those who read it.
+GARBLED = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    msgspec.MsgspecError,
+)
+
 _HEADER = struct.Struct(FRAME_HEADER)
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
@@ -226,7 +237,7 @@ class AgentConnection:
                 pings.cancel()
         except* (OSError, EOFError, TimeoutError) as broken:
             self._log.debug("agent's connection ended", error=broken.exceptions[0])
-        except* (ValueError, TypeError, KeyError, msgspec.MsgspecError) as garbled:
+        except* GARBLED as garbled:
             self._log.warning("an agent spoke nonsense", error=garbled.exceptions[0])
         finally:
             for stream in list(self._streams.values()):

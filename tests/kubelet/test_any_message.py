@@ -40,7 +40,8 @@ def anything(chance: random.Random, depth: int = 3):
         return [anything(chance, depth - 1) for _ in range(2)]
     return [
         None, True, 0, -1, chance.choice([1, 17, 2**31, 2**63 - 1, 2**70, -(2**63)]),
-        chance.choice([0.5, 1e300, -1e300]), "", chance.choice(["1", "x", "tcp", "\0", "\ud800", "a" * 999]),
+        chance.choice([0.5, 1e300, -1e300]), "",
+        chance.choice(["1", "x", "tcp", "\0", "\ud800", "a" * 999]),
         chance.choice(["pod/default/web", "policy", "services", "main"]),
     ][kind]  # fmt: skip
 

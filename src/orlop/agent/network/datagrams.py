@@ -54,7 +54,6 @@ else:
     import _socket as socket  # without the enums of `socket`, which are slow to import
 
 MSG_PEEK, MSG_TRUNC, MSG_ERRQUEUE, MSG_FASTOPEN = 0x2, 0x20, 0x2000, 0x20000000
-MSG_WAITFORONE = 0x10000
 UDP = 17
 MAX_MANY = 1024
 ABSENT = 0.5  # seconds

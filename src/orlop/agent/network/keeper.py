@@ -35,7 +35,7 @@ else:
 
 NETLINK_SOCK_DIAG = 4
 PACKETS = socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC
-POLLIN, POLLHUP = 1, 16
+POLLIN = 1
 MAX_MESSAGE = 4096
 START_TIME = 20.0  # for a new netd to say that it is ready, on the slowest of nodes
 PAUSE = 0.2  # before the next netd, if the last one ended at once

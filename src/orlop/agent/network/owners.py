@@ -1,7 +1,7 @@
 """Whose socket is at the other end of a connection that stays on this node, by sock_diag(7).
 
-Asked at accept. Made before the agent enters its user namespace, so that user numbers are the
-node's own and not what the namespace makes of a stranger's. It reads and changes nothing.
+Asked at accept, over a socket that the agent opened before it entered its user namespace: user
+numbers are the node's own then, and not what the namespace makes of a stranger's. It only reads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 else:
     import _socket as socket  # without the enums of `socket`, which are slow to import
 
-NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 20, 1
 _NO_COOKIE = b"\xff" * 8
 _REQUEST = struct.Struct("<IHHII" + "BBBxI" + "2s2s16s16sI8s")
@@ -26,16 +25,6 @@ _STATE_AT = 16 + 1  # in the answer, after its header
 _UID_AT = 16 + 64
 _TELLING = range(1, 4)  # established or about to be: a socket that is closing has lost its owner
 _MAPPED = bytes(10) + b"\xff\xff"
-
-
-def open_socket() -> int:
-    """A socket to ask with; -1 where there is none to be had."""
-    try:
-        found = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG)
-        found.settimeout(0.5)
-        return found.detach()
-    except OSError:
-        return -1
 
 
 class Owners:

@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     from typing import Optional
 
 SOL_SOCKET, IPPROTO_TCP, IPPROTO_IP, IPPROTO_IPV6 = 1, 6, 0, 41
-SO_REUSEADDR, SO_TYPE, SO_REUSEPORT, SO_COOKIE, SO_DOMAIN = 2, 3, 15, 57, 39
+SO_REUSEADDR, SO_COOKIE, SO_DOMAIN = 2, 57, 39
 SO_RCVTIMEO, SO_PROTOCOL = 20, 38
 IP_BIND_ADDRESS_NO_PORT, IPV6_V6ONLY, TCP_INFO = 24, 26, 11
-SOCK_STREAM, SOCK_DGRAM = 1, 2
-TCP_CLOSE, TCP_LISTEN = 7, 10
+TCP_CLOSE = 7
 MSG_DONTWAIT = 0x40
 _PROTOCOLS = {6: "tcp", 17: "udp"}  # raw sockets of these take no port, and no harm
 LATER = 1 << 30  # not an answer to a call: it will come from elsewhere

@@ -25,6 +25,7 @@ class Connection:
     def __init__(self, sock: ssl.SSLSocket, request: str, rest: bytes) -> None:
         self.request = request
         self._sock = sock
+        self._sending = threading.Lock()
         self._frames = Frames(rest)
         self.streams: dict[int, bytes] = {}
         self.messages: queue.Queue[dict[str, Any]] = queue.Queue()
@@ -42,10 +43,11 @@ class Connection:
         self.messages.put({"type": "gone"})
 
     def tell(self, **message: Any) -> None:
-        self._sock.sendall(frame(0, json.dumps(message).encode()))
+        self.send(0, json.dumps(message).encode())
 
     def send(self, stream: int, data: bytes) -> None:
-        self._sock.sendall(frame(stream, data))
+        with self._sending:  # tests and doubles speak from several threads
+            self._sock.sendall(frame(stream, data))
 
     def hear(self, kind: str, timeout: float = 10.0) -> dict[str, Any]:
         """The next message of a kind; others are passed over."""

@@ -293,3 +293,19 @@ def test_capabilities_that_are_added_or_dropped_are_in_the_plan():
     asked = {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}
     made = container(securityContext={"capabilities": asked})
     assert made["capabilities"] == asked
+
+
+@pytest.mark.parametrize(
+    ("resources", "cores"),
+    [
+        ({"limits": {"cpu": "2", "memory": "1Gi"}}, 2),
+        ({"limits": {"cpu": "2000m", "memory": "1Gi"}}, 2),
+        ({"limits": {"cpu": "1500m", "memory": "1Gi"}}, None),
+        ({"limits": {"cpu": "2"}}, None),
+        ({"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}, None),
+    ],
+    ids=["whole", "in-thousandths", "a-part", "burstable", "less-requested"],
+)
+def test_whole_cpus_of_a_guaranteed_pod_are_cores(resources, cores):
+    made = plan(a_pod(a_container(resources=resources)))
+    assert made["containers"][0].get("cores") == cores

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from .cores import pinned
 from .lean import signal
 from .process import exit_of, session_of, spawn
 from .run import Run
@@ -81,7 +82,7 @@ class Execs:
             body: Callable[[], object] = launch(what, theirs)
             if self._network is not None:
                 body = self._network.around(body)
-            pid = spawn(body, given, run.cgroup.procs)
+            pid = spawn(pinned(body, run.cores), given, run.cgroup.procs)
         finally:
             theirs.close()
             os.close(null)

@@ -63,6 +63,7 @@ class Container:
     probes: Mapping[str, dict[str, Any]] = {}  # startup, liveness, readiness: as the pod has them
     hooks: Mapping[str, dict[str, Any]] = {}  # postStart, preStop
     ephemeral: bool = False
+    cores: int = 0  # that no other container of the pod runs on
     target: str = ""  # the container whose processes an ephemeral one sees
 
     def spec(self) -> Spec:
@@ -207,6 +208,7 @@ def _container(raw: dict[str, Any], init: bool) -> Container:
         probes=raw.get("probes") or {},
         hooks=raw.get("hooks") or {},
         ephemeral=bool(raw.get("ephemeral")),
+        cores=int(raw.get("cores") or 0),
         target=raw.get("target") or "",
     )
 

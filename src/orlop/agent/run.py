@@ -26,6 +26,7 @@ class Run:
     def __init__(self, prepared: Prepared, log_path: str, poll: select.poll) -> None:
         self.box, self.launch = prepared.box, prepared.launch
         self.cgroup, self._runtime = prepared.cgroup, prepared.runtime
+        self.cores = prepared.cores
         self.log = LogFile(log_path)
         self._poll = poll
         self._streams: dict[int, str] = {}

@@ -12,6 +12,7 @@ import os
 from ..wellknown import SLURM_ENV_OF_SRUN
 from . import syscalls
 from .cgroups import NONE, Cgroups, Group
+from .cores import bound_cores, dealt, pinned
 from .etc import HOSTS_HEAD, own_hosts, resolv_conf
 from .lean import value
 from .places import Places
@@ -24,6 +25,8 @@ from .volumes import Bind, Volumes, absolute, remove_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .network.keeper import Keeper
     from .runtimes import Runtime
 
@@ -41,6 +44,7 @@ class Prepared:
     runtime: Runtime
     launch: Launch
     cgroup: Group
+    cores: Sequence[int] = ()  # empty: all of the job's
 
 
 class Workshop:
@@ -55,6 +59,7 @@ class Workshop:
         network: Keeper | None = None,
     ) -> None:
         self.network = network
+        self._cores = dealt(plan.containers, bound_cores())
         self._kit, self._cgroups = Kit(plan, sandbox, places.memory), cgroups
         self.plan, self.sandbox, self.places = plan, sandbox, places
         self.volumes = Volumes(plan.volumes, places.disk, places.memory, sandbox.is_isolated)
@@ -77,7 +82,9 @@ class Workshop:
         # Without a sandbox a runtime is setuid, and would not be behind the filter.
         if self.network is not None and (self.sandbox.is_isolated or not box.root):
             launch.body = self.network.around(launch.body)
-        return Prepared(box, runtime, launch, cgroup)
+        cores = self._cores.get(container.name, [])
+        launch.body = pinned(launch.body, cores)
+        return Prepared(box, runtime, launch, cgroup, cores)
 
     def version(self) -> str:
         """What runs the images of this pod."""

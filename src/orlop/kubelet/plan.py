@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ..api.objects import Key, Obj, annotations_of, key_of, meta
+from ..api.qos import qos_class
 from ..api.quantity import to_bytes, to_millis
 from ..wellknown import (
     AGENT_SERVER_NAME,
@@ -288,6 +289,7 @@ def _planned(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
         "mounts": planned_mounts(container, variables),
         "memoryLimit": to_bytes(limits["memory"]) if "memory" in limits else None,
         "cpuLimit": to_millis(limits["cpu"]) if "cpu" in limits else None,
+        **_cores(pod, limits),
         "stdin": bool(container.get("stdin")),
         "stdinOnce": bool(container.get("stdinOnce")),
         "tty": bool(container.get("tty")),
@@ -296,6 +298,14 @@ def _planned(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
         "stopSignal": (container.get("lifecycle") or {}).get("stopSignal") or image.stop_signal,
         **planned_handlers(container),
     }
+
+
+def _cores(pod: Obj, limits: Obj) -> Obj:
+    """Cores of its own, for whole CPUs of a Guaranteed pod; as the static CPU policy has it."""
+    if "cpu" not in limits or qos_class(pod) != "Guaranteed":
+        return {}
+    cores, part = divmod(to_millis(limits["cpu"]), 1000)
+    return {"cores": cores} if cores and not part else {}
 
 
 def _capabilities(container: Obj) -> Obj:

@@ -32,7 +32,8 @@ class Neighbour:
 
     @property
     def remote(self) -> Remote:
-        assert self.is_welcome.wait(15), self.pod.records()
+        assert self.is_welcome.wait(40), self.pod.records()
+        self.pod.wait_for(lambda: self.pod.records_of("running"), 40)
         if self._remote is None or self._remote.agent is not self.connection:
             self._remote = Remote(self.connection)  # type: ignore[arg-type]
         return self._remote

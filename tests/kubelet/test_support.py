@@ -180,3 +180,8 @@ def test_capabilities_are_given_by_names_that_there_are(asked, is_refused):
     found = findings(a_pod(a_container(securityContext={"capabilities": asked})))
     path = 'spec.containers["main"].securityContext.capabilities'
     assert found == ({path: True} if is_refused else {})
+
+
+def test_a_port_of_the_node_is_met_on_its_network():
+    ports = [{"containerPort": 80, "hostPort": 80}]
+    assert findings(a_pod(a_container(ports=ports), hostNetwork=True)) == {}

@@ -219,7 +219,10 @@ _SPEC: Table = {
 
 def unsupported(pod: Obj) -> list[Finding]:
     """Every wish of the pod that is not met, in the order of its spec."""
-    return list(_walk(pod["spec"], _SPEC, "spec"))
+    found = _walk(pod["spec"], _SPEC, "spec")
+    if pod["spec"].get("hostNetwork"):  # its ports are the node's, and the API server says so
+        return [finding for finding in found if not finding.path.endswith(".hostPort")]
+    return list(found)
 
 
 def treatment(path: str) -> Rule | Nested | None:

@@ -8,6 +8,7 @@ external.metrics.k8s.io are answered by an adapter that somebody installed, and 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from .. import errors
 from ..api import quantity, selectors, times
@@ -52,7 +53,7 @@ class Metrics:
 
     async def pods(self, namespace: str, selector: str, metric: Obj) -> dict[str, Measured]:
         """A custom metric of each pod."""
-        path = f"namespaces/{namespace}/pods/*/{metric['name']}"
+        path = f"namespaces/{namespace}/pods/*/{_quoted(metric['name'])}"
         query = {"labelSelector": selector, **_metric_selector(metric)}
         items = await self._ask(CUSTOM, path, query)
         if not items:
@@ -68,11 +69,12 @@ class Metrics:
 
     async def object(self, namespace: str, kind: Kind, name: str, metric: Obj) -> int:
         """A custom metric of one object."""
-        path = f"namespaces/{namespace}/{kind.resource}/{name}/{metric['name']}"
+        name, of = _quoted(name), _quoted(metric["name"])
+        path = f"namespaces/{namespace}/{kind.resource}/{name}/{of}"
         if kind == NAMESPACE:
-            path = f"namespaces/{name}/metrics/{metric['name']}"
+            path = f"namespaces/{name}/metrics/{of}"
         elif not kind.namespaced:
-            path = f"{kind.resource}/{name}/{metric['name']}"
+            path = f"{kind.resource}/{name}/{of}"
         items = await self._ask(CUSTOM, path, _metric_selector(metric))
         if not items:
             raise MetricsError("no metrics returned from custom metrics API")
@@ -82,7 +84,8 @@ class Metrics:
         """The sum of all series that an external metric's selector finds."""
         selector = _selector(metric)
         query = {"labelSelector": selector} if selector else {}
-        items = await self._ask(EXTERNAL, f"namespaces/{namespace}/{metric['name']}", query)
+        path = f"namespaces/{namespace}/{_quoted(metric['name'])}"
+        items = await self._ask(EXTERNAL, path, query)
         if not items:
             raise MetricsError("no metrics returned from external metrics API")
         return sum(quantity.to_millis(one["value"]) for one in items)
@@ -104,6 +107,11 @@ class Metrics:
             f"unable to fetch metrics from {which} metrics API: {missing}; an adapter that serves "
             f"{group} must be installed and know the metric"
         )
+
+
+def _quoted(name: str) -> str:
+    """As one part of a path, whatever a user has called it."""
+    return quote(name, safe="")
 
 
 def _usage(metrics: Obj, resource: str, container: str) -> int | None:

@@ -32,6 +32,18 @@ def test_what_is_well_formed_passes():
         ({"maxReplicas": 0}, "spec.maxReplicas: Invalid value: 0: must be greater than 0"),
         ({"minReplicas": 5}, "spec.maxReplicas: Invalid value: 3: must be greater than or equal"),
         ({"scaleTargetRef": {"kind": "X"}}, "spec.scaleTargetRef.name: Required value"),
+        (
+            {"scaleTargetRef": {"kind": "X", "name": "../a"}},
+            "spec.scaleTargetRef.name: Invalid value: \"../a\": may not contain '/'",
+        ),
+        (
+            {"metrics": [{"type": "External", "external": {"metric": {"name": "../x"}}}]},
+            "spec.metrics[0].external.metric.name: Invalid value: \"../x\": may not contain '/'",
+        ),
+        (
+            {"metrics": [{"type": "Pods", "pods": {"metric": {"name": "%2e"}}}]},
+            "spec.metrics[0].pods.metric.name: Invalid value: \"%2e\": may not contain '%'",
+        ),
         ({"metrics": [{}]}, "spec.metrics[0].type: Required value"),
         ({"metrics": [{"type": "Cpu"}]}, 'spec.metrics[0].type: Unsupported value: "Cpu"'),
         ({"metrics": [{"type": "Pods"}]}, "spec.metrics[0].pods: Required value"),

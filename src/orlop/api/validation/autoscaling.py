@@ -6,8 +6,18 @@ and a target, and what else they say is looked at as version 2.
 
 from __future__ import annotations
 
+from ..names import path_segment
 from ..objects import Obj
-from .errors import Errors, bad_value, forbidden, not_supported, one_of, positive, required
+from .errors import (
+    Errors,
+    bad_value,
+    bad_values,
+    forbidden,
+    not_supported,
+    one_of,
+    positive,
+    required,
+)
 from .selectors import label_selector
 
 SOURCES = ("ContainerResource", "External", "Object", "Pods", "Resource")
@@ -29,9 +39,7 @@ def horizontal_pod_autoscaler(obj: Obj) -> Errors:
         detail = "must be greater than or equal to `minReplicas`"
         errors.append(bad_value("spec.maxReplicas", high, detail))
     target = spec.get("scaleTargetRef") or {}
-    errors += [
-        required(f"spec.scaleTargetRef.{key}") for key in ("kind", "name") if not target.get(key)
-    ]
+    errors += _reference("spec.scaleTargetRef", target)
     for index, metric in enumerate(spec.get("metrics") or ()):
         errors += _metric(f"spec.metrics[{index}]", metric)
     return errors + _behavior(spec.get("behavior") or {})
@@ -58,16 +66,26 @@ def _metric(at: str, metric: Obj) -> Errors:
         if source == "ContainerResource" and not found.get("container"):
             errors.append(required(f"{here}.container", "must specify a container"))
         return errors + _resource_target(f"{here}.target", found.get("target"))
+    errors += _segment(f"{here}.metric.name", found.get("metric") or {})
     errors += _named(f"{here}.metric", found.get("metric") or {})
     errors += label_selector(f"{here}.metric.selector", (found.get("metric") or {}).get("selector"))
     if source == "Object":
-        described = found.get("describedObject") or {}
-        errors += [
-            required(f"{here}.describedObject.{key}")
-            for key in ("kind", "name")
-            if not described.get(key)
-        ]
+        errors += _reference(f"{here}.describedObject", found.get("describedObject") or {})
     return errors + _value_target(f"{here}.target", found.get("target"), source)
+
+
+def _reference(at: str, target: Obj) -> Errors:
+    errors: Errors = []
+    for key in ("kind", "name"):
+        if not target.get(key):
+            errors.append(required(f"{at}.{key}"))
+        errors += bad_values(f"{at}.{key}", target.get(key), path_segment(target.get(key) or ""))
+    return errors
+
+
+def _segment(at: str, metric: Obj) -> Errors:
+    """It becomes part of a path that a controller asks for, with rights of its own."""
+    return bad_values(at, metric.get("name"), path_segment(metric.get("name") or ""))
 
 
 def _named(at: str, named: Obj) -> Errors:

@@ -8,6 +8,7 @@ import pytest
 
 from orlop.api.kinds import EVENT, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from orlop.api.objects import Key, annotations_of, meta
+from orlop.client.storage import PROVISIONED_BY
 from orlop.controllers.folder_provisioner import (
     FolderDeleter,
     FolderProvisioner,
@@ -17,6 +18,7 @@ from orlop.controllers.folder_provisioner import (
 from orlop.controllers.persistentvolume import Volumes
 from orlop.controllers.persistentvolumeclaim import VolumeClaims
 from orlop.controllers.storage_protection import ClaimProtection, VolumeProtection
+from orlop.wellknown import FOLDER_PROVISIONER
 from tests.controllers.storage import DEFAULT, a_claim, a_class, a_volume, add, bound_to, phase
 from tests.controllers.world import World, eventually, stays
 
@@ -99,6 +101,53 @@ async def test_retain_keeps_volume_and_data(cluster, tmp_path):
         await cluster.api.delete(PERSISTENT_VOLUME, Key("", name))
         await eventually(lambda: volumes_are_gone(cluster))
         assert path.is_dir()
+
+
+class Later:
+    """An API that knows of volumes what caches have not seen yet."""
+
+    def __init__(self, cluster: World, **fields) -> None:
+        self._cluster = cluster
+        self._fields = fields
+        self.asked = 0
+
+    def __getattr__(self, name):
+        return getattr(self._cluster.api, name)
+
+    async def get(self, kind, key):
+        found = await self._cluster.api.get(kind, key)
+        self.asked += 1
+        return {**found, **{name: found.get(name, {}) | new for name, new in self._fields.items()}}
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        {"spec": {"persistentVolumeReclaimPolicy": "Retain"}},
+        {"spec": {"claimRef": None}},
+        {"status": {"phase": "Bound"}},
+    ],
+    ids=["retained", "freed", "bound anew"],
+)
+async def test_what_was_taken_back_just_now_keeps_its_data(cluster, tmp_path, meanwhile):
+    folders = folders_in(tmp_path / "volumes", "", "c1", foreign)
+    path = tmp_path / "volumes" / "default_data_pv" / "data"
+    folders["home"].create(path)
+    policy = {"persistentVolumeReclaimPolicy": "Delete", "hostPath": {"path": str(path)}}
+    claim = {"namespace": "default", "name": "data", "uid": "gone"}
+    metadata = {"annotations": {PROVISIONED_BY: FOLDER_PROVISIONER}}
+    await add(cluster, a_volume("pv", metadata=metadata, claimRef=claim, **policy))
+    released = {"status": {"phase": "Released"}}
+    await cluster.api.patch(PERSISTENT_VOLUME, Key("", "pv"), released, subresource="status")
+    api = Later(cluster, **meanwhile)
+    async with cluster.running(lambda informers: FolderDeleter(api, informers, folders)):
+
+        async def is_looked_at():
+            return api.asked > 0
+
+        await eventually(is_looked_at)
+        await stays(lambda: cluster.get(PERSISTENT_VOLUME, "pv", ""), 0.2)
+    assert path.is_dir()
 
 
 async def test_a_volume_deleted_before_its_claim_goes_after_it_with_its_data(cluster, tmp_path):

@@ -197,16 +197,13 @@ class FolderDeleter(Controller):
         volume = self.objects.get(key)
         if volume is None or not _is_ours(volume):
             return Result.done()
-        phase = (volume.get("status") or {}).get("phase")
-        is_to_go = volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete"
-        is_unused = phase in ("Released", "Failed") or (is_deleting(volume) and phase != "Bound")
-        if not is_unused or not (is_to_go or is_deleting(volume)):
+        if not _is_unused(volume) or not (_is_to_go(volume) or is_deleting(volume)):
             return Result.done()
-        if is_to_go:
-            # Asked anew: somebody may have said Retain just now.
+        if _is_to_go(volume):
+            # Asked anew: somebody may have said Retain, or given it to another claim, just now.
             volume = await self.api.get(PERSISTENT_VOLUME, key)
-            if volume["spec"].get("persistentVolumeReclaimPolicy") != "Delete":
-                return Result.again(0.0)
+            if not (_is_unused(volume) and _is_to_go(volume)):
+                return Result.again(1.0)
             await self._remove(volume)
         await self._let_go(volume)
         return Result.done()
@@ -242,6 +239,18 @@ class FolderDeleter(Controller):
             kept = [one for one in finalizers if one != FINALIZER]
             metadata = {"resourceVersion": meta(volume)["resourceVersion"], "finalizers": kept}
             await self.api.patch(PERSISTENT_VOLUME, key_of(volume), {"metadata": metadata})
+
+
+def _is_to_go(volume: Obj) -> bool:
+    return bool(volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete")
+
+
+def _is_unused(volume: Obj) -> bool:
+    """Its claim is gone; one that names none is free for the next."""
+    phase = (volume.get("status") or {}).get("phase")
+    if phase == "Released" and not volume["spec"].get("claimRef"):
+        return is_deleting(volume)
+    return phase in ("Released", "Failed") or (is_deleting(volume) and phase != "Bound")
 
 
 def _is_ours(volume: Obj) -> bool:

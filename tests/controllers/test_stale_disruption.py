@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orlop.api.kinds import POD
-from orlop.api.objects import condition_of
+from orlop.api.objects import Key, condition_of
 from orlop.api.times import rfc3339
 from orlop.client.clock import ManualClock
 from orlop.controllers.stale_disruption import TARGET, StaleDisruptions
@@ -36,3 +36,40 @@ async def test_it_is_taken_back_from_pods_that_live_on(cluster):
         clock.advance(30)
         await eventually(lambda: is_alive_told("False"))
         assert await said("ended") == "True"
+
+
+class Interrupted:
+    """An API before whose first patch the kubelet says something else of the pod."""
+
+    def __init__(self, cluster: World) -> None:
+        self._cluster = cluster
+        self._is_first = True
+
+    def __getattr__(self, name):
+        return getattr(self._cluster.api, name)
+
+    async def patch(self, kind, key: Key, patch, **more):
+        if self._is_first:
+            self._is_first = False
+            conditions = (await self._cluster.get(POD, key.name))["status"]["conditions"]
+            ready = {"type": "Ready", "status": "True"}
+            said = {"status": {"conditions": [*conditions, ready]}}
+            await self._cluster.patch(POD, key.name, said, subresource="status")
+        return await self._cluster.api.patch(kind, key, patch, **more)
+
+
+async def test_what_the_kubelet_says_meanwhile_is_kept(cluster):
+    clock = ManualClock()
+    await announced(cluster, "alive", clock, "Running")
+    clock.advance(130)
+    loop = lambda informers: StaleDisruptions(Interrupted(cluster), informers, clock=clock)  # noqa: E731
+    async with cluster.running(loop):
+
+        async def is_told():
+            clock.advance(1)  # for the next try
+            pod = await cluster.get(POD, "alive")
+            assert condition_of(pod, TARGET)["status"] == "False"
+            return pod
+
+        pod = await eventually(is_told)
+    assert condition_of(pod, "Ready")["status"] == "True"

@@ -170,7 +170,10 @@ class NodeLifecycle(Loop[str]):
                 for one in pod["status"]["conditions"]
             ]
             try:
-                patch = {"status": {"conditions": conditions}}
+                patch = {
+                    "metadata": {"resourceVersion": meta(pod)["resourceVersion"]},
+                    "status": {"conditions": conditions},
+                }
                 written = await self.api.patch(POD, key_of(pod), patch, subresource="status")
             except errors.NotFound:
                 continue

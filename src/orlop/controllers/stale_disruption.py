@@ -13,7 +13,7 @@ from typing import ClassVar
 from .. import errors
 from ..api import times
 from ..api.kinds import POD
-from ..api.objects import Key, Obj, condition_of, is_deleting, is_terminal, key_of
+from ..api.objects import Key, Obj, condition_of, is_deleting, is_terminal, key_of, meta
 from ..api.times import rfc3339
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock
@@ -52,10 +52,13 @@ class StaleDisruptions(Loop[Key]):
             else one
             for one in pod["status"]["conditions"]
         ]
+        # The list as a whole is written: not over what the kubelet has said meanwhile.
+        change = {
+            "metadata": {"resourceVersion": meta(pod)["resourceVersion"]},
+            "status": {"conditions": conditions},
+        }
         try:
-            await self.api.patch(
-                POD, key, {"status": {"conditions": conditions}}, subresource="status"
-            )
+            await self.api.patch(POD, key, change, subresource="status")
         except errors.NotFound:
             pass
         return Result.done()

@@ -98,6 +98,13 @@ async def test_a_silent_node_is_unknown_then_tainted_and_its_pods_go_in_time(clu
         await make_node(cluster, name, clock)
     await make_pod(cluster, "lost", "n1")
     await make_pod(cluster, "patient", "n1", tolerations=[{"operator": "Exists"}])
+    for_ever = {"operator": "Exists"}
+    brief = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
+    both_said = [
+        for_ever,
+        brief | {"tolerationSeconds": 5},
+    ]  # of two for one taint the first counts
+    await make_pod(cluster, "stays", "n1", tolerations=both_said)
     await make_pod(cluster, "safe", "n2")
     async with cluster.running(*both(cluster, clock)) as informers:
         await informers.synced()
@@ -117,6 +124,7 @@ async def test_a_silent_node_is_unknown_then_tainted_and_its_pods_go_in_time(clu
         target = condition_of(await cluster.get(POD, "lost"), "DisruptionTarget")
         assert target["reason"] == "DeletionByTaintManager"
         assert not await is_gone(cluster, "patient")
+        assert not await is_gone(cluster, "stays")
         assert not await is_gone(cluster, "safe")
 
 

@@ -85,7 +85,10 @@ class TaintEviction(Loop[Key]):
         )
         conditions = with_condition((pod.get("status") or {}).get("conditions") or [], why)
         try:
-            patch = {"status": {"conditions": conditions}}
+            patch = {
+                "metadata": {"resourceVersion": meta(pod)["resourceVersion"]},
+                "status": {"conditions": conditions},
+            }
             await self.api.patch(POD, key, patch, subresource="status")
             await self.api.delete(POD, key, uid=uid_of(pod))
         except errors.NotFound:
@@ -99,12 +102,12 @@ def _evicting(node: Obj) -> list[Obj]:
 
 
 def _seconds(pod: Obj, taints: list[Obj]) -> float | None:
-    """How long the pod bears all these taints, which it tolerates; None for ever."""
-    used = [
-        toleration
-        for toleration in pod["spec"].get("tolerations") or ()
-        if any(tolerates(toleration, taint) for taint in taints)
-    ]
+    """How long the pod bears all these taints, which it tolerates; None for ever.
+
+    Of several tolerations for one taint the first counts, as upstream has it.
+    """
+    tolerations = pod["spec"].get("tolerations") or ()
+    used = [next(one for one in tolerations if tolerates(one, taint)) for taint in taints]
     limits = [one["tolerationSeconds"] for one in used if one.get("tolerationSeconds") is not None]
     return float(max(min(limits), 0)) if limits else None
 

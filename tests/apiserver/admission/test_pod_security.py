@@ -90,6 +90,10 @@ async def test_an_update_that_does_not_matter_is_let(local, pod) -> None:
     await local.patch(kinds.NAMESPACE, Key("", "safe"), {"metadata": {"labels": labels}})
     made["metadata"]["labels"] = {"x": "y"}
     await local.update(kinds.POD, made)
+    other = await local.get(kinds.POD, Key("safe", "a"))
+    other["spec"]["containers"][0]["image"] = "another"
+    with pytest.raises(errors.Forbidden, match="violates PodSecurity"):
+        await local.update(kinds.POD, other)
     made = await local.get(kinds.POD, Key("safe", "a"))
     made["metadata"]["annotations"] = {"container.apparmor.security.beta.kubernetes.io/main": "x"}
     with pytest.raises(errors.Forbidden, match="violates PodSecurity"):

@@ -189,7 +189,7 @@ def _warn(attributes: Attributes, line: str) -> None:
 
 
 def _is_significant(new: Obj, old: Obj) -> bool:
-    """Whether an update changed anything that a standard looks at."""
+    """Whether an update changed anything that a standard looks at, or what runs."""
     return _looked_at(new) != _looked_at(old)
 
 
@@ -198,6 +198,6 @@ def _looked_at(pod: Obj) -> tuple[object, ...]:
     annotations = meta(pod).get("annotations") or {}
     kept = {name: value for name, value in annotations.items() if "security." in name}
     named = [spec.get(n) or () for n in ("containers", "initContainers", "ephemeralContainers")]
-    looks = ("name", "securityContext", "ports")
+    looks = ("name", "image", "securityContext", "ports")
     each = [[[one.get(name) for name in looks] for one in some] for some in named]
     return kept, each, spec.get("securityContext"), spec.get("volumes")

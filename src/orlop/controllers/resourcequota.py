@@ -22,7 +22,7 @@ from ..api.kinds import (
 )
 from ..api.objects import Key, Obj, is_terminal, key_of, meta
 from ..api.pod_resources import Amounts, added, parsed
-from ..api.quantity import ZERO, Quantity
+from ..api.quantity import ZERO
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock
 from ..client.informer import Informer, Informers
@@ -140,11 +140,6 @@ class ResourceQuotas(Controller):
         assert wanted is not None, f"{kind.resource} is followed from the start"
         await wanted.synced()
         return wanted
-
-
-def _is_same(one: Quantity | None, other: Quantity) -> bool:
-    """Of one amount, whichever way it is written."""
-    return one is not None and one.nanos == other.nanos
 
 
 def _used(found: Obj) -> Amounts:

@@ -147,3 +147,12 @@ def test_old_standards_look_at_annotations_and_newer_ones_know_more_sysctls() ->
 def test_windows_pods_need_not_forbid_what_there_is_not() -> None:
     assert told(RESTRICTED, spec(os={"name": "windows"})) == [NON_ROOT]
     assert len(told(Standard("restricted", "v1.24"), spec(os={"name": "windows"}))) == 4
+
+
+@pytest.mark.parametrize(("version", "is_free"), [("v1.34", False), ("v1.35", True)])
+def test_a_user_namespace_of_its_own_counts_since_1_35(version: str, is_free: bool) -> None:
+    contexts = {"runAsUser": 0, "procMount": "Unmasked"}
+    spec = {"hostUsers": False, "containers": [{"name": "a", "securityContext": contexts}]}
+    found = violations(Standard("restricted", version), {}, spec)
+    named = {one.partition(" (")[0] for one in found}
+    assert ({"runAsUser=0", "procMount", "runAsNonRoot != true"} & named == set()) is is_free

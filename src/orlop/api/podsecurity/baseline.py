@@ -105,7 +105,7 @@ def privileged(pod: Subject) -> Found:
 
 
 def proc_mount(pod: Subject) -> Found:
-    if pod.minor >= 33 and pod.spec.get("hostUsers") is False:
+    if pod.minor >= 35 and pod.spec.get("hostUsers") is False:
         return FINE  # the container's own user namespace holds what it sees
 
     def kind(context: Obj) -> str:

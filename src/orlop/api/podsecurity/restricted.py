@@ -67,7 +67,7 @@ def volumes(pod: Subject) -> Found:
 
 
 def run_as_non_root(pod: Subject) -> Found:
-    if pod.minor >= 33 and pod.spec.get("hostUsers") is False:
+    if pod.minor >= 35 and pod.spec.get("hostUsers") is False:
         return FINE  # root of its own user namespace alone
     reason, said = "runAsNonRoot != true", pod.context.get("runAsNonRoot")
     who = setters(said is False, pod.those(lambda context: context.get("runAsNonRoot") is False))
@@ -80,7 +80,7 @@ def run_as_non_root(pod: Subject) -> Found:
 
 
 def run_as_user(pod: Subject) -> Found:
-    if pod.minor >= 33 and pod.spec.get("hostUsers") is False:
+    if pod.minor >= 35 and pod.spec.get("hostUsers") is False:
         return FINE
 
     def is_root(context: Obj) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -19,6 +18,9 @@ from orlop.scheduler import Scheduler
 from orlop.store import Limits, Store
 from tests.controllers.world import Kubelet, Quota, World, eventually, job, workload
 from tests.scheduler.nodes import a_node
+
+pytestmark = pytest.mark.timeout(300)
+_PATIENCE = 120.0  # seconds; with idle cores each wait is over within two
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,7 @@ async def test_workloads_live_and_die_over_https(remote: World):
             data = (await remote.get(STATEFUL_SET, "db", "room"))["status"]
             return web["availableReplicas"] == 4 and data["availableReplicas"] == 2
 
-        await eventually(all_up, within=30)
+        await eventually(all_up, within=_PATIENCE)
         assert (await remote.get(JOB, "work"))["status"]["succeeded"] == 10
         await remote.api.delete(DEPLOYMENT, Key("default", "web"), propagation="Foreground")
         await remote.api.delete(NAMESPACE, Key("", "room"))
@@ -82,7 +84,7 @@ async def test_workloads_live_and_die_over_https(remote: World):
             assert await remote.find(NAMESPACE, "room") is None
             return len(await remote.list(POD)) == 10
 
-        await eventually(all_gone, within=30)
+        await eventually(all_gone, within=_PATIENCE)
 
 
 async def test_a_server_that_restarts_in_the_middle_is_followed_again(
@@ -103,7 +105,11 @@ async def test_a_server_that_restarts_in_the_middle_is_followed_again(
         try:
             async with remote.running(*parts(remote)):
                 await remote.create(JOB, job("work", completions=40, parallelism=4))
-                await asyncio.sleep(0.3)
+
+                async def has_begun():
+                    return (await remote.get(JOB, "work"))["status"]["succeeded"] > 0
+
+                await eventually(has_begun, within=_PATIENCE)
                 await server.stop()
                 await store.close()
                 served[0] = await serve(port)
@@ -112,7 +118,7 @@ async def test_a_server_that_restarts_in_the_middle_is_followed_again(
                 async def is_complete():
                     return condition_of(await remote.get(JOB, "work"), "Complete") is not None
 
-                await eventually(is_complete, within=60)
+                await eventually(is_complete, within=_PATIENCE)
                 assert (await remote.get(JOB, "work"))["status"]["succeeded"] == 40
                 assert len(await remote.list(POD)) == 40
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orlop.api.kinds import EVENT, POD, REPLICA_SET
-from orlop.api.objects import condition_of, controller_of, is_active, key_of, meta, uid_of
+from orlop.api.objects import condition_of, controller_of, is_active, key_of, meta, phase_of, uid_of
 from orlop.client.clock import ManualClock
 from orlop.controllers.replicaset import ReplicaSets
 from tests.controllers.world import Kubelet, World, eventually, pod, stays, workload
@@ -25,6 +25,10 @@ async def active(cluster: World) -> list[dict]:
 
 async def has(cluster: World, number: int) -> bool:
     return len(await active(cluster)) == number
+
+
+async def runs(cluster: World, number: int) -> bool:
+    return [phase_of(one) for one in await active(cluster)] == ["Running"] * number
 
 
 async def test_it_makes_its_pods_and_tells_their_number(cluster):
@@ -60,7 +64,7 @@ async def test_it_follows_a_new_size(cluster, before, after):
 async def test_a_pod_that_is_deleted_or_fails_is_replaced(cluster):
     await cluster.create(REPLICA_SET, workload(REPLICA_SET, "web", replicas=3))
     async with cluster.running(sets(cluster), kubelet(cluster)):
-        await eventually(lambda: has(cluster, 3))
+        await eventually(lambda: runs(cluster, 3))  # else the kubelet may yet say Running
         first, second, _ = await active(cluster)
         await cluster.api.delete(POD, key_of(first))
         failed = {"status": {"phase": "Failed"}}

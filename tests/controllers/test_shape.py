@@ -10,6 +10,7 @@ from orlop import errors
 from orlop.api.kinds import CONFIG_MAP, POD, REPLICA_SET
 from orlop.api.objects import Key, key_of
 from orlop.client.clock import ManualClock
+from orlop.controllers import _shape
 from orlop.controllers._shape import Controller, Result
 from tests.controllers.world import World, eventually, pod, stays, workload
 
@@ -108,15 +109,36 @@ async def test_a_later_look_is_asked_for(cluster, made):
         await eventually(lambda: times(made[0], 2))
 
 
-async def test_what_takes_long_is_let_rest_and_then_looked_at_once(cluster, made):
+async def rests(probe: Probe) -> bool:
+    return KEY in probe._resting
+
+
+async def test_what_takes_long_is_let_rest_and_then_looked_at_once(cluster, made, monkeypatch):
+    """The rest lasts until the test ends it: twenty writes take as long as they take."""
+    monkeypatch.setattr(_shape, "_REST", 1e6)
+    monkeypatch.setattr(_shape, "_LONGEST_REST", 3600.0)
+    async with cluster.running(probe(cluster, made)) as informers:
+        made[0].pause = 0.05
+        await cluster.create(CONFIG_MAP, config())
+        await eventually(lambda: rests(made[0]))
+        for number in range(20):
+            written = await cluster.patch(CONFIG_MAP, "a", {"data": {"k": str(number)}})
+        await informers.informer(CONFIG_MAP).seen(written)
+        await stays(lambda: times(made[0], 1), 0.1)
+        made[0]._resting[KEY].cancel()
+        made[0]._wake(KEY)
+        await eventually(lambda: times(made[0], 2))
+        await eventually(lambda: rests(made[0]))
+        await stays(lambda: times(made[0], 2), 0.1)
+
+
+async def test_a_rest_ends_by_itself(cluster, made):
     async with cluster.running(probe(cluster, made)):
         made[0].pause = 0.05
         await cluster.create(CONFIG_MAP, config())
-        await eventually(lambda: times(made[0], 1))
-        for number in range(20):
-            await cluster.patch(CONFIG_MAP, "a", {"data": {"k": str(number)}})
+        await eventually(lambda: rests(made[0]))
+        await cluster.patch(CONFIG_MAP, "a", {"data": {"k": "v"}})
         await eventually(lambda: times(made[0], 2))
-        await stays(lambda: times(made[0], 2), 0.4)
 
 
 async def test_what_takes_long_and_is_left_alone_is_left_alone(cluster, made):

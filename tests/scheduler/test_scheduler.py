@@ -150,12 +150,13 @@ async def test_a_restart_schedules_what_waits_and_binds_nothing_twice(cluster):
             await eventually(lambda n=number: node_of(cluster, f"p{n}"))
 
 
+@pytest.mark.timeout(300)  # with idle cores it is a few seconds
 async def test_a_thousand_pods_leave_the_loop_to_others(cluster):
     await add_node(cluster, a_node("main", default=True))
     await add_node(cluster, a_node("gpu"))
     await asyncio.gather(*(cluster.create(POD, a_pod(f"p{n}")) for n in range(1000)))
     turns = 0
-    async with cluster.running(scheduler(cluster)) as informers, asyncio.timeout(120):
+    async with cluster.running(scheduler(cluster)) as informers, asyncio.timeout(240):
         pods = informers.informer(POD)
         pods.add_index("spec.nodeName", lambda pod: (pod["spec"].get("nodeName") or "",))
         while pods.count_by_index("spec.nodeName", "main") < 1000:

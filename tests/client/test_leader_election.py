@@ -81,6 +81,21 @@ async def passes(clock, check, step=1.0):
     await eventually(moved)
 
 
+async def is_followed(clock, first, second):
+    """The second takes over, never while the first still works."""
+    both = []  # kept: what is asserted while waiting is only waited for
+
+    async def taken_over():
+        both.append(first.works and second.works)
+        return second.works
+
+    await passes(clock, taken_over)
+    assert not any(both)
+    with pytest.raises(errors.LeadershipLost):
+        await first.task
+    await second.stop()
+
+
 async def spec(cluster: World):
     return (await cluster.get(LEASE, "tester", "kube-system"))["spec"]
 
@@ -124,17 +139,7 @@ async def test_who_is_cut_off_stops_before_another_begins(cluster, clock):
     await asyncio.sleep(0.05)
     line.is_cut = True
 
-    both = []  # kept: what is asserted while waiting is only waited for
-
-    async def taken_over():
-        both.append(first.works and second.works)
-        return second.works
-
-    await passes(clock, taken_over)
-    assert not any(both)
-    with pytest.raises(errors.LeadershipLost):
-        await first.task
-    await second.stop()
+    await is_followed(clock, first, second)
 
 
 async def test_who_hangs_in_the_last_attempt_stops_before_another_begins(cluster, clock):
@@ -149,17 +154,7 @@ async def test_who_hangs_in_the_last_attempt_stops_before_another_begins(cluster
         await asyncio.sleep(0.05)
     line.hangs = True
 
-    both = []  # kept: what is asserted while waiting is only waited for
-
-    async def taken_over():
-        both.append(first.works and second.works)
-        return second.works
-
-    await passes(clock, taken_over)
-    assert not any(both)
-    with pytest.raises(errors.LeadershipLost):
-        await first.task
-    await second.stop()
+    await is_followed(clock, first, second)
 
 
 async def test_who_finds_another_on_the_lease_stops_at_once(cluster, clock):

@@ -109,3 +109,25 @@ def test_what_an_image_made_unwritable_goes_too(tmp_path: Path):
     locked.parent.chmod(0o500)
     assert collection.collect(tmp_path, 10) == ["sha256-stubborn"]
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_one_that_another_cluster_removes_in_this_moment_is_no_failure(tmp_path: Path, monkeypatch):
+    folder = image(tmp_path, "a", 900, 9000)
+    image(tmp_path, "b", 900, 900)
+    is_held = collection.is_held
+
+    def another_comes_first(root: Path, name: str) -> bool:
+        if name == folder.name and folder.exists():
+            collection.remove_tree(folder)
+        return is_held(root, name)
+
+    monkeypatch.setattr(collection, "is_held", another_comes_first)
+    assert collection.collect(tmp_path, 1000) == ["sha256-b"]
+
+
+def test_what_an_image_made_unreadable_goes_too(tmp_path: Path):
+    folder = image(tmp_path, "a", 900, 9000)
+    (folder / "rootfs" / "closed" / "deep").mkdir(parents=True)
+    (folder / "rootfs" / "closed").chmod(0)
+    collection.remove_tree(folder)
+    assert not folder.exists()

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...files import remove_below
 from ...log import logger
 
 log = logger(__name__)
@@ -101,7 +101,10 @@ def _remove(root: Path, folder: Path) -> bool:
     if is_held(root, folder.name):
         return False
     away = root / "tmp" / f"{folder.name}.{time.time_ns()}"
-    folder.rename(away)
+    try:
+        folder.rename(away)
+    except FileNotFoundError:  # another cluster over the same folder was quicker
+        return False
     if is_held(root, folder.name):
         try:
             away.rename(folder)
@@ -114,11 +117,19 @@ def _remove(root: Path, folder: Path) -> bool:
 
 
 def remove_tree(folder: Path) -> None:
-    """Also what an image has made unwritable for its owner."""
-    for path, _, _ in os.walk(folder):
-        if stat.S_IMODE(os.lstat(path).st_mode) & 0o700 != 0o700:
-            os.chmod(path, 0o700)
-    shutil.rmtree(folder, ignore_errors=True)
+    """Also what an image has made unwritable, or unreadable, for its owner."""
+    try:
+        parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        remove_below(folder.name, parent)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        log.warning("cannot remove", folder=folder, error=error)
+    finally:
+        os.close(parent)
 
 
 def _walk(folder: Path) -> int:

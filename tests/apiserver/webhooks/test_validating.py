@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from orlop.apiserver.admission.webhooks.review import verdict_of
+from orlop.apiserver.webhook_client import CallFailed
 from tests.apiserver.conftest import Http, Site
 
 from .conftest import GROUP, PODS, Hook, Kubelet, configure, patch, serve_by
@@ -144,6 +146,14 @@ async def test_calls_are_counted_under_upstreams_names(http: Http, hook: Hook, p
     assert len(refused) == 1
     assert 'error_type="no_error"' in refused[0]
     assert 'rejection_code="403"' in refused[0]
+
+
+@pytest.mark.parametrize("nonsense", [{"warnings": 5}, {"auditAnnotations": [1]}], ids=str)
+def test_an_answer_of_other_types_is_none(nonsense: Obj) -> None:
+    """So that the failure policy applies to it."""
+    answer = {"response": {"uid": "u", "allowed": True, **nonsense}}
+    with pytest.raises(CallFailed, match="received invalid webhook response"):
+        verdict_of(answer, "u", "v1beta1", is_mutating=False)
 
 
 async def test_an_answer_may_come_in_pieces(http: Http, hook: Hook, pod) -> None:

@@ -106,6 +106,9 @@ def verdict_of(answer: Obj, uid: str, version: str, *, is_mutating: bool) -> Ver
     if version == "v1":
         _check_v1(answer, response, uid, is_mutating=is_mutating)
     status = response.get("status")
+    for name, kind in (("warnings", list), ("auditAnnotations", dict)):
+        if response.get(name) and not isinstance(response[name], kind):
+            raise _invalid(f"response.{name} is of another type")
     return Verdict(
         response.get("allowed") is True,
         _patch(response) if is_mutating else [],

@@ -14,7 +14,7 @@ import pytest
 from orlop import errors
 from orlop.api import kinds
 from orlop.apiserver import ApiServer
-from orlop.apiserver.server import load_schema
+from orlop.apiserver.server import keep_running, load_schema
 from orlop.store import Limits, Store
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -169,3 +169,22 @@ async def test_a_hundred_connections_at_once_are_served(site) -> None:
     async with site.http() as many:
         replies = await asyncio.gather(*(many("GET", "/api/v1/namespaces") for _ in range(100)))
     assert {reply.code for reply in replies} == {200}
+
+
+async def test_a_part_that_breaks_is_begun_again() -> None:
+    begun = 0
+    is_well = asyncio.Event()
+
+    async def part() -> None:
+        nonlocal begun
+        begun += 1
+        if begun < 3:
+            raise ValueError("a case nobody thought of")
+        is_well.set()
+        await asyncio.sleep(3600)
+
+    task = asyncio.create_task(keep_running("test", part, pause=0.0))
+    async with asyncio.timeout(10):
+        await is_well.wait()
+    task.cancel()
+    assert begun == 3

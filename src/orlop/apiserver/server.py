@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from aiohttp import StreamReader, web
@@ -60,6 +60,7 @@ log = logger(__name__)
 
 _DRAIN = 2.0  # seconds that requests have to end once the server stops
 _KEEPALIVE = 90.0
+_RESTART = 5.0  # seconds before a part that broke is begun again
 # The HTTP library tells of every malformed request with a traceback: strangers could fill the disk.
 _UNHEARD = logging.getLogger("orlop.apiserver.unheard")
 _UNHEARD.setLevel(logging.CRITICAL)
@@ -152,11 +153,14 @@ class ApiServer:
         if not self._tasks:
             statuses = PolicyStatus(registry.store, client, registry.kinds, registry.shapes)
             work = {
-                "custom resource definitions": DefinitionController(registry, client).run(),
-                "admission policies": statuses.run(),
-                "aggregation": aggregation.run(),
+                "custom resource definitions": DefinitionController(registry, client).run,
+                "admission policies": statuses.run,
+                "aggregation": aggregation.run,
             }
-            self._tasks = [asyncio.create_task(run, name=name) for name, run in work.items()]
+            self._tasks = [
+                asyncio.create_task(keep_running(name, run), name=name)
+                for name, run in work.items()
+            ]
 
     def _handler(self) -> Handler:
         authorizer = self._authorizer
@@ -248,3 +252,15 @@ class _Request(web.BaseRequest):
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
         """Nobody needs to know which Python and which library answer."""
         response.headers.pop("Server", None)
+
+
+async def keep_running(
+    name: str, run: Callable[[], Awaitable[None]], pause: float = _RESTART
+) -> None:
+    """Begin it again, after a while, whenever it breaks: nobody else would."""
+    while True:
+        try:
+            await run()
+        except Exception:
+            log.error("part of the API server broke", part=name, exc_info=True)
+        await asyncio.sleep(pause)

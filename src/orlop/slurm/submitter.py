@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ log = logger(__name__)
 SUBMITTERS = 8  # sbatch calls at once: more gain nothing (446 jobs/s with 8, 426 with 4)
 # Pods between their lock and their job's number: each holds files open, and login nodes allow few.
 SUBMISSIONS = 4 * SUBMITTERS
+SWEEP = 3600.0  # seconds between two looks for arrays of which no pod is left
 _LOCK_POLL = 0.02
 
 
@@ -72,7 +74,7 @@ class Submitter:
         self._threads = ThreadPoolExecutor(SUBMITTERS, thread_name_prefix="sbatch")
         self._alike: dict[object, Batch[_Asked, _Outcomes]] = {}
         self._asking: dict[object, int] = {}
-        arrays.sweep(root)
+        self._swept = -SWEEP  # when arrays without pods were last removed
 
     async def submit(self, submission: Submission) -> JobId:
         """The job of the pod's folder, submitted unless it was.
@@ -179,7 +181,7 @@ class Submitter:
     async def _send_array(self, waiting: list[_Asked]) -> _Outcomes:
         first = waiting[0]
         folders = [asked.submission.folder for asked in waiting]
-        array = await _to_its_end(lambda: Array.make(self._root, folders))
+        array = await _to_its_end(lambda: self._make(folders))
         name = arrays.name_of(first.submission.pod, first.spec)
         comment = array_comment(self._cluster_uid, array.id)
         spec = as_array(first.spec, name, comment, str(array.folder), len(waiting))
@@ -199,6 +201,12 @@ class Submitter:
             uid_of(asked.submission.pod): JobId(f"{job}_{task}")
             for task, asked in enumerate(waiting)
         }
+
+    def _make(self, folders: list[Path]) -> Array:
+        if time.monotonic() - self._swept > SWEEP:
+            self._swept = time.monotonic()
+            arrays.sweep(self._root)
+        return Array.make(self._root, folders)
 
     async def _sbatch(self, folder: Folder, spec: JobSpec) -> JobId:
         path = folder.folder / wellknown.SCRIPT_FILE

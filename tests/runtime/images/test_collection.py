@@ -131,3 +131,16 @@ def test_what_an_image_made_unreadable_goes_too(tmp_path: Path):
     (folder / "rootfs" / "closed").chmod(0)
     collection.remove_tree(folder)
     assert not folder.exists()
+
+
+def test_links_of_pods_that_are_gone_do_not_pile_up(tmp_path: Path, running: Path):
+    folder = image(tmp_path, "popular", 10, 9000, running)
+    uses = tmp_path / collection.USES / folder.name
+    then = time.time() - 2 * collection.FRESH
+    for number in range(2, collection.PRUNED + 1):
+        collection.hold(tmp_path, folder.name, tmp_path / "pods" / f"gone-{number}")
+        if number == 2:
+            os.utime(uses / "gone-2", (then, then), follow_symlinks=False)
+    assert not (uses / "gone-2").is_symlink()
+    assert (uses / "gone-3").is_symlink(), "its pod may be about to come"
+    assert (uses / running.name).is_symlink()

@@ -21,6 +21,7 @@ log = logger(__name__)
 
 USES, SIZE_FILE = "uses", "size"
 FRESH = 600.0  # seconds for which a hold counts although its pod's folder is not there yet
+PRUNED = 64  # links between two looks for those that hold nothing any more
 LOW = 0.8  # of the limit: so much is left, so that not every pull has to clear away
 
 
@@ -38,8 +39,21 @@ def hold(root: Path, name: str, holder: Path) -> None:
     link = uses / holder.name
     if link.is_symlink():
         os.utime(uses)
-    else:
-        link.symlink_to(holder)
+        return
+    link.symlink_to(holder)
+    held = os.listdir(uses)
+    if len(held) % PRUNED == 0:
+        _prune(uses, held)
+
+
+def _prune(uses: Path, names: list[str]) -> None:
+    """Take out the links of pods that are gone; those of pods to come are young."""
+    for link in map(uses.joinpath, names):
+        try:
+            if not link.exists() and time.time() - link.lstat().st_mtime > FRESH:
+                link.unlink()
+        except FileNotFoundError:
+            continue
 
 
 def is_held(root: Path, name: str) -> bool:

@@ -121,6 +121,8 @@ def test_what_a_container_leaves_behind_ends_with_it(make_pod, runtime, shared):
     pod.wait_for(lambda: pod.lines("looks")[seen:].count("--") >= 3)
     rounds = "\n".join(pod.lines("looks")[seen:]).split("--")
     assert "sleep 7531" not in rounds[2]
+    pod.process.terminate()
+    pod.wait()
 
 
 def test_the_nodes_ipc_is_shared_where_that_is_asked_for(make_pod, runtime):

@@ -16,6 +16,7 @@ async def where(cluster: World) -> tuple:
     endpoints = await cluster.get(ENDPOINTS, "kubernetes")
     one = await cluster.get(ENDPOINT_SLICE, "kubernetes")
     (subset,) = endpoints["subsets"]
+    assert one["ports"], "put right in a moment"
     return (
         subset["addresses"][0]["ip"],
         subset["ports"][0]["port"],

@@ -18,6 +18,11 @@ def top(site: Site, *args: str) -> list[list[str]]:
     return [line.split() for line in site.kubectl("top", *args, "--no-headers").splitlines()]
 
 
+def has_metrics(site: Site) -> bool:
+    """As upstream's, the API has nothing to say of a pod before it has looked at it."""
+    return site.run("kubectl", "-n", site.namespace, "top", "pods", check=False).returncode == 0
+
+
 def cpu_seconds(site: Site, name: str) -> float:
     """Of the container's first process, as its own /proc has it."""
     stat = site.kubectl("exec", name, "-c", "main", "--", "cat", "/proc/1/stat")
@@ -58,6 +63,7 @@ def test_top_shows_pods_containers_and_nodes(site: Site) -> None:
     busy["spec"]["containers"].append(idle)
     site.apply(busy)
     site.wait_phase("busy", "Running")
+    eventually(lambda: has_metrics(site), "the first look at the pods", timeout=60)
     (whole,) = top(site, "pods")
     each = {row[1]: row[2:] for row in top(site, "pods", "--containers", "--sort-by=cpu")}
     assert list(each) == ["main", "idle"]

@@ -33,7 +33,7 @@ class Kubelet:
         return [message for message in self.heard if message["type"] == kind]
 
 
-def connected(known=None, patience=0.2, node="main", **network):
+def connected(known=None, patience=10.0, node="main", **network):
     kubelet = Kubelet(**{"policy": None, **(known or {})})
     directory = Directory({**NETWORK, **network}, kubelet, node, patience)
     kubelet.directory = directory
@@ -84,7 +84,7 @@ def test_a_listener_that_is_newer_than_what_we_know_is_found():
 
 
 def test_what_nobody_answers_is_unknown_and_waited_for():
-    directory, _ = connected()
+    directory, _ = connected(patience=0.5)
     with pytest.raises(Unknown):
         directory.location("tcp", "10.244.0.9", 80)
     waiting = Directory(NETWORK, lambda message: None, patience=30)
@@ -95,7 +95,9 @@ def test_what_nobody_answers_is_unknown_and_waited_for():
 
 
 def test_what_is_known_stays_so_while_the_kubelet_is_away():
-    directory, kubelet = connected({"svc/10.96.0.3": service(("10.244.0.9", 8080, "main"))})
+    directory, kubelet = connected(
+        {"svc/10.96.0.3": service(("10.244.0.9", 8080, "main"))}, patience=0.5
+    )
     assert directory.backend("tcp", "10.96.0.3", 80) == [("10.244.0.9", 8080)]
     directory.on_message({"type": "net-disconnected"})
     kubelet.heard.clear()
@@ -250,7 +252,7 @@ def test_a_policy_is_held_against_what_is_known_of_the_peer():
         "peer/10.244.0.8": CLIENT,
         "peer/10.244.0.9": {**CLIENT, "labels": {}},
     }
-    directory, _ = connected(known)
+    directory, _ = connected(known, patience=0.5)
     assert directory.allows("ingress", "tcp", "10.244.0.8", 80)
     assert not directory.allows("ingress", "tcp", "10.244.0.9", 80)
     assert not directory.allows("ingress", "tcp", "192.0.2.1", 80)

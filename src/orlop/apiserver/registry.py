@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import time
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from .conversion import bucket_of
 from .customresources.served import ServedKinds
 from .failures import not_found
 from .tokens import Tokens
+from .uids import Uids
 
 if TYPE_CHECKING:
     from .computed import Source
@@ -113,7 +113,7 @@ class Registry:
     admission: Admission
     tokens: Tokens | None = None  # of service accounts; None where there is no key to sign with
     now: Callable[[], float] = time.time
-    new_uid: Callable[[], str] = lambda: str(uuid.uuid4())
+    new_uid: Callable[[], str] = field(default_factory=lambda: Uids().new)
     rng: random.Random = field(default_factory=random.Random)  # of names, which are no secrets
     watches: set[Watch] = field(default_factory=set)  # those that clients read now
     # By group, version and plural: who makes the objects of kinds that are not kept.

@@ -11,7 +11,6 @@ import asyncio
 import base64
 import binascii
 import ssl
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -22,6 +21,7 @@ import msgspec
 from ..api.objects import Key, Obj
 from ..errors import ApiError, Error
 from .reaching import Connector, Reaching
+from .sessions import Sessions
 
 _KEPT = 64  # webhooks whose connections are kept open
 _MOST = 64 << 20  # bytes of an answer
@@ -61,7 +61,7 @@ def target_of(config: Obj) -> Target:
 class WebhookClient:
     def __init__(self, reaching: Reaching) -> None:
         self._reaching = reaching
-        self._sessions: OrderedDict[Target, aiohttp.ClientSession] = OrderedDict()
+        self._sessions: Sessions[Target] = Sessions(_KEPT)
 
     async def ask(self, target: Target, body: Obj, *, timeout: float) -> Obj:
         """What the webhook answers to a POST; CallFailed where that is no JSON object."""
@@ -80,8 +80,10 @@ class WebhookClient:
         return answer
 
     async def _post(self, target: Target, url: str, body: bytes) -> Any:
-        session = await self._session(target)
-        async with session.post(url, data=body, headers=_HEADERS, allow_redirects=False) as reply:
+        async with (
+            self._sessions.use(target, lambda: self._open(target)) as session,
+            session.post(url, data=body, headers=_HEADERS, allow_redirects=False) as reply,
+        ):
             data = await _whole(reply)
             if not 200 <= reply.status < 300:
                 raise CallFailed(_refusal(reply.status, data))
@@ -90,17 +92,9 @@ class WebhookClient:
         except msgspec.DecodeError as error:
             raise CallFailed(f"couldn't get version/kind; json parse error: {error}") from error
 
-    async def _session(self, target: Target) -> aiohttp.ClientSession:
-        session = self._sessions.get(target)
-        if session is None:
-            session = self._sessions[target] = aiohttp.ClientSession(
-                connector=self._connector(target), cookie_jar=aiohttp.DummyCookieJar()
-            )
-        self._sessions.move_to_end(target)
-        while len(self._sessions) > _KEPT:
-            _, oldest = self._sessions.popitem(last=False)
-            await oldest.close()
-        return session
+    def _open(self, target: Target) -> aiohttp.ClientSession:
+        connector = self._connector(target)
+        return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
 
     def _connector(self, target: Target) -> aiohttp.BaseConnector:
         tls = trusting(target.bundle)
@@ -117,9 +111,7 @@ class WebhookClient:
         return reason(error)
 
     async def close(self) -> None:
-        for session in self._sessions.values():
-            await session.close()
-        self._sessions.clear()
+        await self._sessions.close()
 
 
 def reason(error: BaseException) -> str:

@@ -8,11 +8,9 @@ registry/core/service/storage, pod/strategy.go and node/strategy.go: ResourceLoc
 from __future__ import annotations
 
 import ssl
-from collections import OrderedDict
 from functools import cache
 from typing import NamedTuple
 
-import aiohttp
 from aiohttp import web
 from yarl import URL
 
@@ -26,6 +24,7 @@ from ..kubelet import KubeletClient, urls_of
 from ..proxying import Backend, pass_on, pass_upgrade, unreachable
 from ..reaching import Reaching
 from ..registry import Call, Registry
+from ..sessions import Sessions
 from .admitting import admit
 
 _KEPT = 32  # backends whose connections are kept open
@@ -59,7 +58,7 @@ class Proxies:
         self._registry = registry
         self._reaching = reaching
         self._kubelet = kubelet
-        self._sessions: OrderedDict[tuple[str, str], aiohttp.ClientSession] = OrderedDict()
+        self._sessions: Sessions[tuple[str, str]] = Sessions(_KEPT)
 
     async def serve(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         base, target = paths_of(request.rel_url.raw_path, is_inside=call.kind.namespaced)
@@ -78,9 +77,10 @@ class Proxies:
         if not target and request.method in ("GET", "HEAD"):
             # Relative links of a page work only below a slash.
             return web.Response(status=301, headers={"Location": f"{base}/{query}"})
-        session = await self._session(backend, key)
         target = (target or "/") + query
-        return await pass_on(request, backend, session, target, headers=forwarded, prefix=base)
+        known = (key, f"{backend.scheme}://{backend.host}")
+        async with self._sessions.use(known, backend.session) as session:
+            return await pass_on(request, backend, session, target, headers=forwarded, prefix=base)
 
     async def _backend(self, call: Call) -> tuple[Backend, str]:
         if call.kind.plural == "nodes":
@@ -152,21 +152,8 @@ class Proxies:
         )
         return backend, f"node {host}:{port} {tls is self._kubelet.tls}"
 
-    async def _session(self, backend: Backend, key: str) -> aiohttp.ClientSession:
-        known = (key, f"{backend.scheme}://{backend.host}")
-        session = self._sessions.get(known)
-        if session is None:
-            session = self._sessions[known] = backend.session()
-        self._sessions.move_to_end(known)
-        while len(self._sessions) > _KEPT:
-            _, oldest = self._sessions.popitem(last=False)
-            await oldest.close()
-        return session
-
     async def close(self) -> None:
-        for session in self._sessions.values():
-            await session.close()
-        self._sessions.clear()
+        await self._sessions.close()
 
 
 def paths_of(path: str, *, is_inside: bool) -> tuple[str, str]:

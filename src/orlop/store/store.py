@@ -232,7 +232,7 @@ class Store:
             await asyncio.wait([self._newest_write])
 
     async def backup(self, path: Path) -> None:
-        """A consistent copy of all that is durable, at `path`; reading goes on, writes wait for it."""
+        """A consistent copy of all that is durable, at `path`; writes wait for it, reading not."""
         if self._writer is None:
             raise Unavailable("the store is closed: the control plane is shutting down")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -43,6 +43,7 @@ class DnsServer:
         # What was answered to the very same bytes: the name's key, its records, the answer.
         self._quick: dict[bytes, tuple[str, Any, bytes]] = {}
         self._sockets: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
 
     # Answers
 
@@ -156,17 +157,21 @@ class DnsServer:
             raise OSError(f"no port of {address} is free for TCP and UDP")
         self._sockets += [datagrams, listener]
         for work, sock in ((self._serve_udp, datagrams), (self._serve_tcp, listener)):
-            threading.Thread(target=work, args=(sock,), name="dns", daemon=True).start()
+            thread = threading.Thread(target=work, args=(sock,), name="dns", daemon=True)
+            thread.start()
+            self._threads.append(thread)
         return int(listener.getsockname()[1])
 
     def close(self) -> None:
-        """Serve no more; the threads notice."""
+        """Serve no more; the ports are free afterwards."""
         for sock in self._sockets:
             try:
                 sock.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass  # wakes a thread that waits in recvfrom, and fails as it should
             sock.close()
+        for thread in self._threads:  # a port is free only once nobody waits for it any more
+            thread.join(1.0)
 
     def _serve_udp(self, sock: socket.socket) -> None:
         while True:

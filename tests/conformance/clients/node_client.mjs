@@ -2,9 +2,12 @@
 // Run by test_clients with the folder of its modules and a namespace.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
 
 const [folder, namespace] = process.argv.slice(2);
-const k8s = createRequire(`${folder}/`)("@kubernetes/client-node");
+// By import, which older versions of Node need for it; by path, because it is in no folder of ours.
+const entry = createRequire(`${folder}/`).resolve("@kubernetes/client-node");
+const k8s = await import(pathToFileURL(entry).href);
 const config = new k8s.KubeConfig();
 config.loadFromDefault();
 const core = config.makeApiClient(k8s.CoreV1Api);

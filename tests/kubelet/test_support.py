@@ -77,7 +77,7 @@ def test_an_ordinary_pod_has_no_unmet_wishes():
         dnsConfig={"nameservers": ["1.1.1.1"]},
         subdomain="sub",
         schedulerName="default-scheduler",
-        securityContext={"fsGroup": 5, "seccompProfile": {"type": "RuntimeDefault"}},
+        securityContext={"fsGroup": 5, "seccompProfile": {"type": "Unconfined"}},
         serviceAccountName="default",
         tolerations=[{"operator": "Exists"}],
         enableServiceLinks=True,
@@ -95,6 +95,10 @@ def test_an_ordinary_pod_has_no_unmet_wishes():
     [
         ({"dnsPolicy": "ClusterFirstWithHostNet"}, "spec.dnsPolicy"),
         ({"runtimeClassName": "gvisor"}, "spec.runtimeClassName"),
+        (
+            {"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}},
+            "spec.securityContext.seccompProfile",
+        ),
         ({"inventedIn2030": 1}, "spec.inventedIn2030"),
     ],
 )

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from .. import errors
 from ..api.kinds import ENDPOINT_SLICE
 from ..api.objects import (
     Key,
@@ -22,17 +21,14 @@ from ..api.objects import (
     is_deleting,
     is_ready,
     is_terminal,
-    key_of,
     labels_of,
     meta,
     owner_reference,
-    uid_of,
 )
 from ..client.api import Api
 from ..client.clock import Clock
 from ..client.informer import Informers
 from ._shape import Result
-from .pods import is_namespace_terminating
 from .service_pods import (
     HEADLESS,
     ServicePods,
@@ -44,6 +40,7 @@ from .service_pods import (
     publishes_not_ready,
     target_reference,
 )
+from .slices import make, remove
 
 SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
@@ -82,30 +79,20 @@ class EndpointSlices(ServicePods):
         if service is None or is_deleting(service):
             return Result.done()  # the garbage collector takes the slices
         if not is_managed(service):
-            await self._write(service, Changes([], [], _owned(service, slices)))
+            await self._write(Changes([], [], _owned(service, slices)))
             return Result.done()
         wanted = endpoints_of(service, self.selected(service))
-        await self._write(service, arrange(service, wanted, slices))
+        await self._write(arrange(service, wanted, slices))
         return Result.done()
 
-    async def _write(self, service: Obj, changes: Changes) -> None:
-        namespace = meta(service)["namespace"]
+    async def _write(self, changes: Changes) -> None:
         for one in changes.create:
-            try:
-                made = await self.api.create(ENDPOINT_SLICE, one, namespace=namespace)
-            except errors.Forbidden as error:
-                if is_namespace_terminating(error):
-                    return
-                raise
-            await self.slices.seen(made)
+            if not await make(self.api, self.slices, one):
+                return
         for one in changes.update:
             await self.slices.seen(await self.api.update(ENDPOINT_SLICE, one))
         for one in changes.delete:
-            try:
-                await self.api.delete(ENDPOINT_SLICE, key_of(one), uid=uid_of(one))
-            except errors.NotFound:
-                continue
-            await self.slices.gone(one)
+            await remove(self.api, self.slices, one)
 
 
 def _services(one: Obj) -> Iterable[Key]:

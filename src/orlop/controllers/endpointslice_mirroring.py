@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 
-from .. import errors
 from ..api.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 from ..api.objects import (
     Key,
@@ -21,14 +20,13 @@ from ..api.objects import (
     labels_of,
     meta,
     owner_reference,
-    uid_of,
 )
 from ..client.api import Api
 from ..client.clock import Clock
 from ..client.informer import Informers
 from ._shape import Controller, Result
 from .kubernetes_service import SERVICE_NAME, SKIP_MIRROR
-from .pods import is_namespace_terminating
+from .slices import make, remove
 
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 MANAGER = "endpointslicemirroring-controller.k8s.io"
@@ -59,33 +57,19 @@ class EndpointSliceMirroring(Controller):
         for number, one in enumerate(wanted):
             await self._write(one, found[number] if number < len(found) else None)
         for one in found[len(wanted) :]:
-            await self._delete(one)
+            await remove(self.api, self.slices, one)
         return Result.done()
 
     async def _write(self, one: Obj, former: Obj | None) -> None:
         if former is not None and former["addressType"] != one["addressType"]:
-            await self._delete(former)  # what cannot be changed is made anew
+            await remove(self.api, self.slices, former)  # what cannot be changed is made anew
             former = None
         if former is None:
-            namespace = meta(one)["namespace"]
-            try:
-                made = await self.api.create(ENDPOINT_SLICE, one, namespace=namespace)
-            except errors.Forbidden as error:
-                if is_namespace_terminating(error):
-                    return
-                raise
-            await self.slices.seen(made)
+            await make(self.api, self.slices, one)
             return
         target = {**former, **one, "metadata": {**meta(former), "labels": labels_of(one)}}
         if target != former:
             await self.slices.seen(await self.api.update(ENDPOINT_SLICE, target))
-
-    async def _delete(self, one: Obj) -> None:
-        try:
-            await self.api.delete(ENDPOINT_SLICE, key_of(one), uid=uid_of(one))
-        except errors.NotFound:
-            return
-        await self.slices.gone(one)
 
 
 def _mirrored(one: Obj) -> Iterable[Key]:

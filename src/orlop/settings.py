@@ -142,6 +142,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advertise: list[str] = []  # addresses compute nodes may reach us at, beside those found
     log_level: str = "info"
     log_format: str = "text"
+    without_kinds: list[
+        str
+    ] = []  # bundled definitions not to install, e.g. `jobsets.jobset.x-k8s.io`
     audit_policy: str = ""  # file with a Policy of audit.k8s.io/v1; empty: no audit log
     upstream: UpstreamSettings = UpstreamSettings()
     oidc: OidcSettings = OidcSettings()

@@ -149,6 +149,7 @@ class ControlPlane:
                     in_namespace,
                 ),
                 autoscaling=self.settings.autoscaling,
+                without_kinds=self.settings.without_kinds,
             )
             scheduler = Scheduler(_client(server, "system:kube-scheduler"), informers)
             backends = Backends(informers, kubelet.dialer.connect)

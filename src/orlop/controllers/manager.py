@@ -21,6 +21,7 @@ from ..jwt import SigningKey
 from ..log import logger
 from ..settings import AutoscalingSettings
 from .bootstrap_signer import BootstrapSigner
+from .bundled import BundledKinds
 from .clusterrole_aggregation import ClusterRoleAggregation
 from .cronjob import CronJobs
 from .csr_approval import CsrApproval
@@ -74,8 +75,9 @@ class ControllerManager:
 
     With a `signing_key`, Secrets that ask for the token of a service account get it; with `sign`,
     certificates that were approved are signed by it; with `folders`, claims get folders there.
-    `api_endpoint` is where the API server really is, for the service `kubernetes`. With an
-    `election`, they run in the one process that leads.
+    `api_endpoint` is where the API server really is, for the service `kubernetes`; `without_kinds`
+    are bundled definitions that are not installed. With an `election`, they run in the one process
+    that leads.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class ControllerManager:
         api_endpoint: tuple[str, int] | None = None,
         kinds: Iterable[Kind] = STORED,
         autoscaling: AutoscalingSettings | None = None,
+        without_kinds: Iterable[str] = (),
         election: LeaderElection | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -134,6 +137,9 @@ class ControllerManager:
         )
         controllers.append(ResourceQuotas(api, informers, clock=self._clock, kinds=every))
         controllers.append(Namespaces(api, informers, clock=self._clock, kinds=every))
+        controllers.append(
+            BundledKinds(api, informers, clock=self._clock, without=tuple(without_kinds))
+        )
         if folders:
             controllers += [
                 kind(api, informers, folders, clock=self._clock)

@@ -1,8 +1,7 @@
 # `make` alone lists the targets. Everything a target needs it sets up itself (tools/setup).
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-# Most tests wait for Slurm rather than for a core: twice as many workers as the cores of CI.
-PYTEST := $(BIN)/pytest -n 4 --dist worksteal
+SUITE := $(BIN)/python -m tools.suite
 
 .PHONY: help setup lint format types test test-fast soak demo demo-down bench build clean
 
@@ -25,10 +24,10 @@ types: ## mypy --strict
 	$(BIN)/mypy
 
 test: setup lint types ## everything, on a real Slurm of several nodes
-	$(PYTEST)
+	$(SUITE)
 
 test-fast: ## the tests that need no Slurm
-	$(PYTEST) -m "not slurm"
+	$(SUITE) -m "not slurm"
 
 soak: setup ## what takes long: hundreds of deaths, thousands of histories; ORLOP_SOAK=10 for more
 	$(BIN)/pytest -o python_files='soak_*.py' -n 2 -v tests/soak

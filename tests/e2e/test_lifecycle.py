@@ -86,7 +86,7 @@ def test_an_indexed_job_of_50_counts_exactly(cron: Site, site: Site) -> None:
 def test_a_cron_job_fires(cron: Site) -> None:
     def fired() -> str:
         jobs = cron.get("jobs")["items"]
-        done = [job for job in jobs if job["status"].get("succeeded")]
+        done = [job for job in jobs if (job.get("status") or {}).get("succeeded")]
         return done[0]["metadata"]["name"] if done else ""
 
     name = eventually(fired, "a job of the CronJob has succeeded", timeout=120)

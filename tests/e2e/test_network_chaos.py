@@ -57,6 +57,9 @@ while True:
 """
 
 
+AT_WORK = 4  # threads: what a death can cost is a request of each
+
+
 class Hammer:
     """The client's own account."""
 
@@ -148,7 +151,7 @@ def test_chaos_fails_only_what_it_must(crowd: tuple[Site, Hammer, list[str]]) ->
     for name in ("hammer", "web-1"):
         os.kill(processes(site, name)[-1], signal.SIGKILL)
     seen, errors = hammer.after(5)
-    assert len(errors) <= 4, errors
+    assert len(errors) <= 2 * AT_WORK, errors
     assert set(seen) == set(names)
 
     # A pod that ends in order: it is asked until it leaves, and not after.
@@ -161,7 +164,7 @@ def test_chaos_fails_only_what_it_must(crowd: tuple[Site, Hammer, list[str]]) ->
     hammer.look()
     os.kill(processes(site, "web-3")[0], signal.SIGKILL)
     seen, errors = hammer.after(5)
-    assert len(errors) <= 4, errors
+    assert len(errors) <= AT_WORK, errors
     assert set(seen) <= set(names)
 
     # All at once: nobody can say that web-4 is gone, and still others are asked in its place.
@@ -171,5 +174,5 @@ def test_chaos_fails_only_what_it_must(crowd: tuple[Site, Hammer, list[str]]) ->
     time.sleep(2)
     site.up()
     seen, errors = hammer.after(5)
-    assert len(errors) <= 4, errors
+    assert len(errors) <= 2 * AT_WORK, errors
     assert set(seen) <= set(names)

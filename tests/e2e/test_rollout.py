@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.e2e.site import Obj, Site, eventually, pod
+from tests.e2e.site import NotYet, Obj, Site, eventually, pod
 
 # Each request on a connection of its own, through the service's name; a line a second.
 CLIENT = """
@@ -76,10 +76,13 @@ class Client:
         """The names of the four pods that are there, once each has answered."""
         pods = {one["metadata"]["name"] for one in running(self._site)}
 
-        def all_of_them() -> bool:
-            return pods <= set(self.said()["counts"])
+        def silent() -> set[str]:
+            return pods - set(self.said()["counts"])
 
-        eventually(all_of_them, f"answers of {pods}", timeout=60)
+        try:
+            eventually(lambda: not silent(), f"answers of {pods}", timeout=60)
+        except NotYet as error:
+            raise NotYet(f"{error}; the client says {self.said()}") from None
         return pods
 
 

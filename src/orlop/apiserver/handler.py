@@ -99,6 +99,9 @@ class Handler:
             if error.status_code == 401:
                 refused.force_close()  # strangers may come again, but not stay
             return refused
+        except ConnectionResetError:  # who asked is gone, in the middle of our answer
+            log.debug("client gone", method=request.method, path=request.path)
+            return web.Response(status=499)
         except Exception:
             log.error("a request failed", exc_info=True, method=request.method, path=request.path)
             return failure(InternalError("Internal error occurred: see the control plane's log"))

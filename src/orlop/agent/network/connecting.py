@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 
     from .pending import Wait
 
-# For the answer of one endpoint, when there is another to go to.
-WAIT = (int(select.EPOLLOUT), 0.02)
+# For the answer of one endpoint, when there is another to go to: it comes within a round trip, but
+# on a node that is full the kernel's own threads have to wait for a core, too.
+WAIT = (int(select.EPOLLOUT), 0.1)
 PATIENT_WAIT = (int(select.EPOLLOUT), 0.25)  # of a caller who waits in any case
 MAX_UNHEARD = 64
 UDP_PATIENCE = 1.0  # seconds for a port to be bound

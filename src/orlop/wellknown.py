@@ -11,6 +11,11 @@ SLURM_PREFIX = "slurm.orlop.dev/"
 FLAGS = SLURM_PREFIX + "flags"  # raw sbatch flags, as on its command line
 JOB_ID = SLURM_PREFIX + "job-id"  # written back: the job of this pod
 NODE_LIST = SLURM_PREFIX + "node-list"  # written back: the compute nodes it runs on
+END_TIME = SLURM_PREFIX + "end-time"  # written back: when its time limit ends it
+EXPIRING = SLURM_PREFIX + "expiring"  # on a pod that is to be replaced first: its own uid
+REPLACE = SLURM_PREFIX + "replace"  # "false": not to be replaced ahead of its time limit
+ON_TIMEOUT = SLURM_PREFIX + "on-timeout"  # requeue, successor or fail: what its time limit means
+RESTART_COUNT = SLURM_PREFIX + "restart-count"  # how many pods before it met their time limit
 RUNTIME_ANNOTATION = "orlop.dev/runtime"  # crun, apptainer or host, for this pod
 
 # Annotations of earlier systems, read as aliases so that manifests move over unchanged.
@@ -31,7 +36,13 @@ OPTION_ALIAS_PREFIXES = ("slurmjob.slinky.slurm.net/",)
 # Labels and taints of our nodes (one per partition).
 PARTITION_LABEL = SLURM_PREFIX + "partition"
 FEATURE_LABEL_PREFIX = "feature.slurm.orlop.dev/"  # mirrored node features, value "true"
+GPU_TYPE_LABEL_PREFIX = "gpu.slurm.orlop.dev/"  # types of GPUs that a partition has, value "true"
+SWITCH_LABEL_PREFIX = "switch.slurm.orlop.dev/"  # leaf switches it has hosts at, value "true"
 ENGINE_LABEL = "orlop.dev/engine"  # slurm or local
+
+# Resources of nodes that containers may ask for.
+GRES_PREFIX = SLURM_PREFIX + "gres-"  # + a generic resource's name, or name.type
+LICENSE_PREFIX = SLURM_PREFIX + "license-"  # + a licence's name
 
 # Conditions and reasons on pods.
 ALLOCATED = "orlop.dev/Allocated"  # whether the pod has been given its machine; Slurm's words
@@ -87,7 +98,7 @@ SLURM_ENV_PASSED = (
     "ROCR_VISIBLE_DEVICES",
 )  # what a container sees of its job
 # And on the node's own root, so that srun works there as in any job.
-SLURM_ENV_OF_SRUN = ("SLURM_CONF", "SLURM_MPI_TYPE", "SLURM_TASKS_PER_NODE")
+SLURM_ENV_OF_SRUN = ("SLURM_CONF", "SLURM_MPI_TYPE", "SLURM_CPU_BIND", "SLURM_TASKS_PER_NODE")
 
 # In a plan, in the place of what only the compute node knows; no variable can hold a zero byte.
 HOST_IP_MARK = "\0hostIP\0"

@@ -78,8 +78,8 @@ def settings(root: Path, spec: Spec) -> dict[str, str]:
             "TaskPlugin": "task/cgroup",
             "JobAcctGatherType": "jobacct_gather/cgroup",
         }
-    if spec.gpus:
-        lines["GresTypes"] = "gpu"
+    if spec.gpus or spec.gres:
+        lines["GresTypes"] = ",".join([*(["gpu"] if spec.gpus else []), *spec.gres])
     return lines | dict(spec.settings)
 
 
@@ -97,16 +97,21 @@ def _node_line(spec: Spec, name: str) -> str:
     words += [f"CPUs={spec.cpus}", f"RealMemory={spec.memory}"]
     if features := spec.features.get(name):
         words.append(f"Features={features}")
+    gres = [f"{kind}:{count}" for kind, count in spec.gres.items()]
     if spec.gpus and name in spec.node_names[:GPU_NODES]:
-        words.append(f"Gres=gpu:fake:{spec.gpus}")
+        gres.insert(0, f"gpu:fake:{spec.gpus}")
+    if gres:
+        words.append(f"Gres={','.join(gres)}")
     return " ".join([*words, "State=UNKNOWN"])
 
 
 def gres_conf(root: Path, spec: Spec) -> str:
-    if not spec.gpus:
-        return ""
-    nodes = ",".join(spec.node_names[:GPU_NODES])
-    return f"NodeName={nodes} Name=gpu Type=fake File={root}/gpu/gpu[0-{spec.gpus - 1}]\n"
+    lines = [f"Name={kind} Count={count}\n" for kind, count in spec.gres.items()]
+    if spec.gpus:
+        nodes = ",".join(spec.node_names[:GPU_NODES])
+        files = f"{root}/gpu/gpu[0-{spec.gpus - 1}]"
+        lines.append(f"NodeName={nodes} Name=gpu Type=fake File={files}\n")
+    return "".join(lines)
 
 
 # slurmd loads a plugin for cgroups even if it uses none, and that of version 2, which a modern

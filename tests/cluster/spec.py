@@ -49,6 +49,8 @@ class Spec:
     cgroups: bool = False
     gpus: int = 0
     """Fake GPUs on each of the first two nodes."""
+    gres: Mapping[str, int] = field(default_factory=dict)
+    """Other generic resources that every node has: names and counts."""
     runtimes: tuple[str, ...] = ("crun", "apptainer")
     """Container runtimes the cluster has; every other one of the machine is hidden on the nodes."""
     partitions: tuple[Partition, ...] = DEFAULT_PARTITIONS

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from orlop.engine import JobState
+from orlop.engine import JobState, Submission
 from orlop.errors import SubmitDeferred, SubmitRejected
 from tests.cluster.cluster import SlurmCluster
 from tests.cluster.spec import Partition, Spec
@@ -14,6 +14,9 @@ from tests.cluster.spec import Partition, Spec
 from .conftest import Site, as_root
 
 pytestmark = pytest.mark.slurm
+
+# What is asked for by name, all on one cluster.
+EQUIPPED = Spec(nodes=2, gpus=2, gres={"nvme": 3}, settings={"Licenses": "matlab:1"})
 
 
 def has_ended(job) -> bool:
@@ -55,21 +58,68 @@ async def test_machines_are_the_partitions(slurm: SlurmCluster, on_cluster: Call
 async def test_gpus_are_asked_for_and_given(
     slurm_with: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., Site]
 ):
-    site = on_cluster(slurm_with(Spec(nodes=2, gpus=2)))
+    site = on_cluster(slurm_with(EQUIPPED))
     machines = {machine.name: machine for machine in await site.engine.machines()}
-    assert machines["main"].resources == {"nvidia.com/gpu": 4}
-    submission = site.submission(("/bin/sh", "-c", "echo $CUDA_VISIBLE_DEVICES"))
-    limits = {"limits": {"nvidia.com/gpu": 2}}
-    submission.pod["spec"]["containers"] = [{"name": "x", "resources": limits}]
+    assert machines["main"].resources == {
+        "nvidia.com/gpu": 4,
+        "nvidia.com/gpu-fake": 4,
+        "slurm.orlop.dev/gres-gpu": 4,
+        "slurm.orlop.dev/gres-gpu.fake": 4,
+        "slurm.orlop.dev/gres-nvme": 6,
+        "slurm.orlop.dev/license-matlab": 1,
+    }
+    submission = asking(site, "echo $CUDA_VISIBLE_DEVICES", {"nvidia.com/gpu": 2})
     job = await site.engine.submit(submission)
     await site.wait_for(job, has_ended)
     assert (submission.folder / "slurm.out").read_text() == "0,1\n"
 
 
+def asking(site: Site, script: str, limits: dict[str, int]) -> Submission:
+    submission = site.submission(("/bin/sh", "-c", script))
+    submission.pod["spec"]["containers"] = [{"name": "x", "resources": {"limits": limits}}]
+    return submission
+
+
+async def test_typed_gpus_and_other_generic_resources_arrive_in_the_job(
+    slurm_with: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., Site]
+):
+    site = on_cluster(slurm_with(EQUIPPED))
+    await site.engine.machines()
+    limits = {"nvidia.com/gpu-fake": 1, "slurm.orlop.dev/gres-nvme": 2}
+    submission = asking(site, "scontrol -d show job $SLURM_JOB_ID; env", limits)
+    await site.wait_for(await site.engine.submit(submission), has_ended)
+    told = (submission.folder / "slurm.out").read_text()
+    assert "CUDA_VISIBLE_DEVICES=0\n" in told
+    assert "gpu:fake:1" in told
+    assert "nvme:2" in told
+
+
+async def test_a_type_that_is_not_there_is_refused_at_once(
+    slurm_with: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., Site]
+):
+    site = on_cluster(slurm_with(EQUIPPED))
+    with pytest.raises(SubmitRejected, match="node configuration is not available"):
+        await site.engine.submit(asking(site, "true", {"nvidia.com/gpu-a100": 1}))
+
+
+async def test_licences_queue_as_slurm_says(
+    slurm_with: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., Site]
+):
+    site = on_cluster(slurm_with(EQUIPPED))
+    one = {"slurm.orlop.dev/license-matlab": 1}
+    first = await site.engine.submit(asking(site, "sleep 600", one))
+    await site.wait_for(first, lambda job: job.state is JobState.RUNNING)
+    second = await site.engine.submit(asking(site, "true", one))
+    found = await site.wait_for(second, lambda job: job.reason == "Licenses")
+    assert "it waits for a licence" in found.message
+    await site.engine.cancel(first)
+    assert (await site.wait_for(second, has_ended)).state is JobState.COMPLETED
+
+
 async def test_one_who_waits_for_resources_says_so(
     slurm_with: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., Site]
 ):
-    site = on_cluster(slurm_with(Spec(nodes=2, gpus=2)))
+    site = on_cluster(slurm_with(EQUIPPED))
     first = await site.submit(exclusive="true", nodes="2", time="10")
     await site.wait_for(first, lambda job: job.state is JobState.RUNNING)
     second = await site.submit(exclusive="true")

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from orlop.slurm import partitions
-from orlop.slurm.partitions import SEPARATOR, gpus_of, machines, parse
+from orlop.slurm.partitions import SEPARATOR, Facts, machines, parse, parse_topology, places
 
 
 def line(**fields: str) -> str:
@@ -24,13 +24,13 @@ def line(**fields: str) -> str:
         "groups": "all",
         "cause": "none",
         "hosts": "n[1-2]",
+        "scratch": "0",
     } | fields
     return SEPARATOR.join(row.values()) + "\n"
 
 
-def one(text: str, default: str = "", groups=("users",)):
-    rows = parse(text)
-    (machine,) = machines(rows, default=default, groups=groups, architecture="amd64")
+def one(text: str, default: str = "", groups=("users",), **facts):
+    (machine,) = machines(parse(text), Facts(groups=groups, **facts), default=default)
     return machine
 
 
@@ -64,9 +64,9 @@ def test_features_that_are_no_labels_are_left_out(features):
 
 def test_the_default_is_slurms_unless_the_settings_name_one():
     text = line() + line(name="short", marked="short")
-    both = machines(parse(text), default="", groups=(), architecture="amd64")
+    both = machines(parse(text), Facts())
     assert [machine.is_default for machine in both] == [True, False]
-    both = machines(parse(text), default="short", groups=(), architecture="amd64")
+    both = machines(parse(text), Facts(), default="short")
     assert [machine.is_default for machine in both] == [False, True]
     assert "slurm.orlop.dev/default" not in both[0].labels
 
@@ -77,27 +77,48 @@ def test_the_longest_time_is_none_where_there_is_no_limit(limit, seconds):
     assert seconds is None or not math.isinf(seconds)
 
 
-@pytest.mark.parametrize(
-    ("gres", "expected"),
-    [
-        ("(null)", {}),
-        ("gpu:4", {"nvidia.com/gpu": 4}),
-        ("gpu:a100:4", {"nvidia.com/gpu": 4}),
-        ("gpu:a100:4(S:0-1)", {"nvidia.com/gpu": 4}),
-        ("gpu:a100:2(S:0),gpu:v100:2(S:1)", {"nvidia.com/gpu": 4}),
-        ("gpu:mi250x:8", {"amd.com/gpu": 8}),
-        ("gpu:amd_mi100:1,nvme:900", {"amd.com/gpu": 1}),
-        ("craynetwork:4,lustre:no_consume:1", {}),
-    ],
-)
-def test_gpus_of_a_host(gres, expected):
-    assert gpus_of(gres) == expected
-
-
 def test_gpus_of_a_partition_add_up_and_their_types_are_labels():
     machine = one(line(gres="gpu:a100:4") + line(hosts="c1", gres="(null)"))
-    assert machine.resources == {"nvidia.com/gpu": 8}
+    assert machine.resources == {
+        "nvidia.com/gpu": 8,
+        "nvidia.com/gpu-a100": 8,
+        "slurm.orlop.dev/gres-gpu": 8,
+        "slurm.orlop.dev/gres-gpu.a100": 8,
+    }
     assert machine.labels["gpu.slurm.orlop.dev/a100"] == "true"
+
+
+def test_licences_scratch_and_huge_pages_are_resources_of_a_partition():
+    text = line(scratch="1000") + line(hosts="h1", features="hugepages-1Gi", memory="64")
+    assert one(text, licenses={"matlab": 2, "flex@host": 1}).resources == {
+        "ephemeral-storage": 2 * 1000 * 2**20,
+        "hugepages-1Gi": 64 * 2**20,
+        "slurm.orlop.dev/license-matlab": 2,
+        "slurm.orlop.dev/license-flex.host": 1,
+    }
+
+
+TOPOLOGY = """\
+SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[1-2]
+SwitchName=s2 Level=0 LinkSpeed=1 Nodes=n[3-4]
+SwitchName=top Level=1 LinkSpeed=1 Nodes=n[1-4] Switches=s[1-2]
+"""
+
+
+def test_leaf_switches_are_labels_of_the_partitions_that_have_hosts_there():
+    switches = parse_topology(TOPOLOGY)
+    assert switches == {"s1": {"n1", "n2"}, "s2": {"n3", "n4"}}
+    labels = one(line(), switches=switches).labels
+    assert [name for name in labels if name.startswith("switch.")] == ["switch.slurm.orlop.dev/s1"]
+    assert parse_topology("No topology information available\n") == {}
+
+
+def test_a_submission_knows_what_its_partition_has():
+    text = line(gres="gpu:a100:4(S:0)", scratch="500") + line(hosts="n9", scratch="900")
+    place = places(parse(text), Facts(licenses={"matlab": 2}))["main"]
+    assert place.gres == (("gpu", "a100", 4),)
+    assert (place.licenses, place.scratch_mib) == (("matlab",), 900)
+    assert (place.features, place.hosts) == ({"intel", "ib"}, ("n1", "n2", "n9"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ queues: how much of one is free right now is not looked at, only what can never 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from .. import wellknown
@@ -17,10 +17,12 @@ from ..client.affinity import matches_selector, untolerated
 from ..errors import ConfigError
 from ..slurm.job import requested_partition
 from ..slurm.partitions import MAX_CPUS_LABEL, MAX_MEMORY_LABEL
-from ..slurm.resources import GPU_RESOURCES, demand
+from ..slurm.resources import amounts, demand
 
 _UNSCHEDULABLE_TAINT: Obj = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 _MIB = 1 << 20
+# What any host has, whether its node tells how much or not.
+_COMMON = ("cpu", "memory", "pods", "storage", "ephemeral-storage")
 _WORDS = 5  # nodes whose own words are quoted
 # Options that say otherwise than the pod's requests what is asked of a host.
 _OWN_WORDS = ("cpus-per-task", "cpus-per-gpu", "mem", "mem-per-cpu", "mem-per-gpu")
@@ -33,7 +35,7 @@ class Wish(NamedTuple):
     partitions: tuple[str, ...]
     cpus: int
     memory_mib: int
-    gpus: int
+    others: Mapping[str, int]  # thousandths of what not every host has
 
 
 def wish_of(pod: Obj) -> Wish:
@@ -42,9 +44,10 @@ def wish_of(pod: Obj) -> Wish:
         partition = requested_partition(pod)
         asked = demand(pod)
     except ConfigError:
-        return Wish(pod, (), 0, 0, 0)
+        return Wish(pod, (), 0, 0, {})
     names = tuple(name for name in partition.split(",") if name)
-    return Wish(pod, names, asked.cpus, asked.memory_mib, asked.gpus)
+    others = {name: amount for name, amount in amounts(pod).items() if name not in _COMMON}
+    return Wish(pod, names, asked.cpus, asked.memory_mib, others)
 
 
 def refusal(wish: Wish, node: Obj) -> str:
@@ -102,8 +105,9 @@ def _resources(wish: Wish, node: Obj) -> str:
         allocatable["memory"]
     ):
         return "Insufficient memory"
-    if wish.gpus > sum(int(allocatable.get(name, 0)) for name in GPU_RESOURCES):
-        return "Insufficient " + next(iter(_gpu_names(wish.pod)), GPU_RESOURCES[0])
+    for name, amount in wish.others.items():
+        if amount > quantity.to_millis(allocatable.get(name, 0)):
+            return f"Insufficient {name}"
     if _speaks_for_itself(wish.pod):
         return ""
     labels = labels_of(node)
@@ -112,14 +116,6 @@ def _resources(wish: Wish, node: Obj) -> str:
     if wish.memory_mib > int(labels.get(MAX_MEMORY_LABEL, wish.memory_mib)):
         return "Insufficient memory on the largest host"
     return ""
-
-
-def _gpu_names(pod: Obj) -> list[str]:
-    found: list[str] = []
-    for container in pod["spec"].get("containers") or []:
-        limits = (container.get("resources") or {}).get("limits") or {}
-        found += [name for name in GPU_RESOURCES if name in limits]
-    return found
 
 
 def _speaks_for_itself(pod: Obj) -> bool:

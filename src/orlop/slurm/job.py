@@ -13,9 +13,10 @@ An option may come from several places. From weakest to strongest:
 5. single options: those of slurm-bridge, then `slurm.orlop.dev/<option>`;
 6. what Orlop keeps for itself (comment, output, …), which cannot be set at all.
 
-Three options are joined instead of replaced: the nodeSelector's features with a `constraint`, the
-pod's GPUs with a `gres` that names none, and the deadline with a `time`: the shorter holds.
-`slurm.orlop.dev/mpi` is no option of sbatch but of srun, and becomes srun's SLURM_MPI_TYPE.
+Some options are joined instead of replaced: the nodeSelector's features with a `constraint`, the
+pod's GPUs, other generic resources and licences with a `gres` or `licenses` that names others, and
+the deadline with a `time`: the shorter holds. `slurm.orlop.dev/mpi` and `cpu-bind` are no options
+of sbatch but of srun, and become srun's SLURM_MPI_TYPE and SLURM_CPU_BIND.
 """
 
 from __future__ import annotations
@@ -28,22 +29,35 @@ from .. import wellknown
 from ..api.objects import Obj, annotations_of, key_of, uid_of
 from ..errors import ConfigError
 from ..settings import SlurmSettings
-from . import aliases, durations, options, resources
+from . import aliases, durations, options, placement, resources
+from .placement import Place
 
 Options = dict[str, str | None]
 
 DEFAULT_GRACE = 30
 _LONG_ENOUGH = 600.0  # seconds of a time limit from which on an early signal costs little of it
 # Written by Orlop under the same prefix, or not meant for sbatch.
-_MPI = wellknown.SLURM_PREFIX + "mpi"
-_NOT_OPTIONS = {wellknown.FLAGS, wellknown.JOB_ID, wellknown.NODE_LIST, _MPI}
+_OF_SRUN = {
+    wellknown.SLURM_PREFIX + "mpi": "SLURM_MPI_TYPE",
+    wellknown.SLURM_PREFIX + "cpu-bind": "SLURM_CPU_BIND",
+}
+_NOT_OPTIONS = {
+    wellknown.FLAGS,
+    wellknown.JOB_ID,
+    wellknown.NODE_LIST,
+    wellknown.END_TIME,
+    wellknown.EXPIRING,
+    wellknown.REPLACE,
+    wellknown.ON_TIMEOUT,
+    wellknown.RESTART_COUNT,
+    *_OF_SRUN,
+}
 # One of these makes no sense beside another of its group.
 _RIVALS = (
     frozenset({"cpus-per-task", "cpus-per-gpu"}),
     frozenset({"mem", "mem-per-cpu", "mem-per-gpu"}),
     frozenset({"requeue", "no-requeue"}),
 )
-_GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
 _AND_ONLY = re.compile(r"[\w.:=-]+(&[\w.:=-]+)*")
 
 
@@ -59,6 +73,7 @@ class Site:
     kill_wait: float = 30.0  # seconds Slurm leaves between TERM and KILL
     default_time: float | None = None
     max_time: float | None = None
+    place: Place = field(default_factory=Place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +143,8 @@ def job_spec(
     wanted = _over({**site.defaults, **_from_settings(site.settings)}, _requests(pod))
     wanted = _over(wanted, asked)
     wanted.setdefault("partition", partition)
-    _add_gpus(wanted, asked, pod)
-    _add_constraint(wanted, pod)
+    warnings += placement.add(wanted, asked, pod, site.place)
+    warnings += _add_constraint(wanted, pod, site.place)
     _add_time(wanted, pod, site)
     signal = _signal(wanted, pod, site)
     name = str(key_of(pod))
@@ -246,30 +261,19 @@ def _requests(pod: Obj) -> Options:
     return found
 
 
-def _add_gpus(wanted: Options, asked: Options, pod: Obj) -> None:
-    """The pod's GPUs join other gres, and give way to GPUs that it asks for in Slurm's words."""
-    gpus = resources.demand(pod).gpus
-    parts = [part for part in (wanted.get("gres") or "").split(",") if part]
-    others = [part for part in parts if part.removeprefix("gres/").partition(":")[0] != "gpu"]
-    in_slurms_words = "gres" in asked and len(others) < len(parts)
-    if not gpus or in_slurms_words or any(name in asked for name in _GPU_OPTIONS):
-        return
-    wanted["gres"] = ",".join([f"gpu:{gpus}", *others])
-    for name in _GPU_OPTIONS:
-        wanted.pop(name, None)
-
-
-def _add_constraint(wanted: Options, pod: Obj) -> None:
+def _add_constraint(wanted: Options, pod: Obj, place: Place) -> list[str]:
+    huge, warnings = placement.huge_page_features(pod, place)
     prefix = wellknown.FEATURE_LABEL_PREFIX
     selector: Mapping[str, str] = (pod.get("spec") or {}).get("nodeSelector") or {}
     features = sorted(key.removeprefix(prefix) for key in selector if key.startswith(prefix))
-    if not features:
-        return
     for feature in features:
         if selector[prefix + feature] != "true":
             message = f'nodeSelector {prefix}{feature}: expected "true", the only value it has'
             raise ConfigError(f"{message}, found {selector[prefix + feature]!r}")
-    wanted["constraint"] = joined_constraint(wanted.get("constraint") or "", features)
+    if features or huge:
+        given = wanted.get("constraint") or ""
+        wanted["constraint"] = joined_constraint(given, [*features, *huge])
+    return warnings
 
 
 def _add_time(wanted: Options, pod: Obj, site: Site) -> None:
@@ -315,9 +319,10 @@ def _grace(pod: Obj) -> int:
 
 def _environment(pod: Obj, site: Site, *, is_early: bool) -> dict[str, str]:
     """A TERM that comes early leaves the whole grace; any other, only what Slurm waits."""
-    mpi = annotations_of(pod).get(_MPI)
+    annotations = annotations_of(pod)
+    srun = {name: annotations[key] for key, name in _OF_SRUN.items() if annotations.get(key)}
     wait = {} if is_early else {wellknown.KILL_WAIT_ENV: f"{site.kill_wait:g}"}
-    return {**site.environment, **wait, **({"SLURM_MPI_TYPE": mpi} if mpi else {})}
+    return {**site.environment, **wait, **srun}
 
 
 def _prologue(pod: Obj, settings: SlurmSettings) -> str:

@@ -22,10 +22,11 @@ from ..engine import Job, JobId, JobState, Machine, Submission
 from ..errors import EngineError
 from ..log import logger
 from ..settings import Paths, Settings
-from . import arrays, detect, failures, partitions, queue
+from . import arrays, detect, failures, gres, partitions, queue
 from .batch import Batch
 from .commands import CommandFailed, Commands
 from .job import JobSpec, Site, job_spec
+from .placement import Place
 from .script import signal_lead
 from .submission import TASK_FILE
 from .submitter import Submitter
@@ -62,6 +63,7 @@ class SlurmJobs:
         self._submitter = Submitter(self, self._commands, cluster_uid, paths.arrays)
         self._facts: tuple[float, detect.Slurm] | None = None
         self._limits: dict[str, tuple[float | None, float | None]] = {}
+        self._places: dict[str, Place] = {}  # by partition, as last seen
         self._missing_since: dict[JobId, float] = {}
         self._leads: dict[str, float] = {}
         self._waiting_tasks: dict[JobId, Job] = {}  # of arrays, when they were last seen
@@ -76,13 +78,21 @@ class SlurmJobs:
 
     async def machines(self) -> list[Machine]:
         rows = partitions.parse(await self._commands.run("sinfo", *partitions.ARGUMENTS))
-        architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
-        return partitions.machines(
-            rows,
-            default=self._settings.slurm.partition,
+        facts = partitions.Facts(
             groups=_group_names(),
-            architecture=architecture,
+            architecture=_ARCHITECTURES.get(platform.machine(), platform.machine()),
+            licenses=gres.parse_licenses(await self._shown("licenses")),
+            switches=partitions.parse_topology(await self._shown("topology")),
         )
+        self._places = partitions.places(rows, facts)
+        return partitions.machines(rows, facts, default=self._settings.slurm.partition)
+
+    async def _shown(self, what: str) -> str:
+        """What scontrol shows of it; nothing where the site has none, or keeps it to itself."""
+        try:
+            return await self._commands.run("scontrol", "-o", "show", what)
+        except CommandFailed:
+            return ""
 
     async def _site_facts(self) -> detect.Slurm:
         if self._facts is None or self._clock() - self._facts[0] > _FACTS_KEPT:
@@ -146,6 +156,7 @@ class SlurmJobs:
             kill_wait=facts.kill_wait,
             default_time=default_time,
             max_time=max_time,
+            place=self._places.get(submission.machine, Place()),
         )
         folder = str(submission.folder)
         return job_spec(submission.pod, submission.machine, folder, submission.command, site)

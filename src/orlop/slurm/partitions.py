@@ -10,24 +10,23 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from .. import wellknown
 from ..engine import Machine
-from . import durations, hostlist
+from . import durations, gres, hostlist, placement
+from .placement import Place
 
 SEPARATOR = "\x1f"
 # One row per partition, state and kind of node; -e keeps unlike nodes apart instead of `8+`.
-FIELDS = ("%R", "%P", "%a", "%l", "%c", "%m", "%G", "%f", "%T", "%g", "%E", "%N")
+FIELDS = ("%R", "%P", "%a", "%l", "%c", "%m", "%G", "%f", "%T", "%g", "%E", "%N", "%d")
 ARGUMENTS = ("-h", "-e", "-o", SEPARATOR.join(FIELDS))
 
 DEFAULT_LABEL = wellknown.SLURM_PREFIX + "default"
 MAX_CPUS_LABEL = wellknown.SLURM_PREFIX + "max-cpus-per-host"
 MAX_MEMORY_LABEL = wellknown.SLURM_PREFIX + "max-memory-mib-per-host"
-GPU_TYPE_LABEL_PREFIX = "gpu.slurm.orlop.dev/"
 
-_GPU_MAKERS = {"mi": "amd.com/gpu", "amd": "amd.com/gpu", "gfx": "amd.com/gpu"}
 # Nothing runs on such hosts; on the others of _CLOSED jobs go on, but none starts.
 _DEAD = ("down", "fail", "inval", "no_respond", "powered_down", "powering_down", "unk", "future")
 _CLOSED = (*_DEAD, "drain", "maint", "reboot")
@@ -50,6 +49,7 @@ class Row:
     groups: str
     cause: str
     hosts: tuple[str, ...]
+    scratch_mib: int = 0
 
     @property
     def is_alive(self) -> bool:
@@ -72,7 +72,7 @@ def parse(text: str) -> list[Row]:
         if len(fields) != len(FIELDS):
             continue
         name, marked, available, longest, cpus, memory, gres, features, *rest = fields
-        state, groups, cause, hosts = rest
+        state, groups, cause, hosts, scratch = rest
         rows.append(
             Row(
                 partition=name,
@@ -87,47 +87,85 @@ def parse(text: str) -> list[Row]:
                 groups=groups,
                 cause=cause,
                 hosts=hostlist.expand(hosts),
+                scratch_mib=_number(scratch),
             )
         )
     return rows
 
 
-def machines(
-    rows: Iterable[Row], *, default: str = "", groups: Collection[str], architecture: str
-) -> list[Machine]:
-    """A machine per partition; `default` is the one of the settings, `groups` are the user's."""
-    by_name: dict[str, list[Row]] = {}
-    for row in rows:
-        by_name.setdefault(row.partition, []).append(row)
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is true of the whole site, or of the user there."""
+
+    groups: Collection[str] = ()  # the user's
+    architecture: str = "amd64"
+    licenses: Mapping[str, int] = field(default_factory=dict)
+    switches: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+def machines(rows: Iterable[Row], facts: Facts, *, default: str = "") -> list[Machine]:
+    """A machine per partition; `default` is the one of the settings."""
     return [
-        _machine(name, found, default=default, groups=groups, architecture=architecture)
-        for name, found in by_name.items()
+        _machine(name, found, facts, is_default=name == default if default else found[0].is_default)
+        for name, found in _by_partition(rows).items()
     ]
 
 
-def _machine(
-    name: str, rows: list[Row], *, default: str, groups: Collection[str], architecture: str
-) -> Machine:
-    is_default = name == default if default else rows[0].is_default
-    gpus = Counter[str]()
+def places(rows: Iterable[Row], facts: Facts) -> dict[str, Place]:
+    """What a submission must know of each partition."""
+    return {
+        name: Place(
+            gres=tuple(dict.fromkeys(one for row in found for one in gres.parse(row.gres))),
+            licenses=tuple(facts.licenses),
+            features=_features(found),
+            scratch_mib=max(row.scratch_mib for row in found),
+            hosts=_hosts(found),
+            switches=facts.switches,
+        )
+        for name, found in _by_partition(rows).items()
+    }
+
+
+def _by_partition(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    by_name: dict[str, list[Row]] = {}
     for row in rows:
-        for resource, count in gpus_of(row.gres).items():
-            gpus[resource] += count * len(row.hosts)
-    is_ready, is_schedulable, message = _condition(rows, groups)
+        by_name.setdefault(row.partition, []).append(row)
+    return by_name
+
+
+def _machine(name: str, rows: list[Row], facts: Facts, *, is_default: bool) -> Machine:
+    is_ready, is_schedulable, message = _condition(rows, facts.groups)
     return Machine(
         name=name,
         cpus=sum(row.cpus * len(row.hosts) for row in rows),
         memory_mib=sum(row.memory_mib * len(row.hosts) for row in rows),
-        resources=dict(gpus),
-        labels=_labels(name, rows, is_default),
+        resources=_resources(rows) | gres.license_resources(facts.licenses),
+        labels=_labels(name, rows, facts, is_default),
         is_default=is_default,
         is_ready=is_ready,
         is_schedulable=is_schedulable,
         message=message,
-        hosts=tuple(dict.fromkeys(host for row in rows for host in row.hosts)),
-        architecture=architecture,
+        hosts=_hosts(rows),
+        architecture=facts.architecture,
         max_time=None if rows[0].max_time in (None, math.inf) else rows[0].max_time,
     )
+
+
+def _hosts(rows: list[Row]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(host for row in rows for host in row.hosts))
+
+
+def _resources(rows: list[Row]) -> dict[str, int]:
+    """Beside CPUs and memory: counts, and bytes of what is measured in bytes."""
+    found = Counter[str]()
+    for row in rows:
+        number = len(row.hosts)
+        for resource, count in gres.resources_of(gres.parse(row.gres)).items():
+            found[resource] += count * number
+        for resource, mib in placement.huge_pages_of(row.features, row.memory_mib).items():
+            found[resource] += (mib << 20) * number
+        found["ephemeral-storage"] += (row.scratch_mib << 20) * number
+    return {name: count for name, count in found.items() if count}
 
 
 def _condition(rows: list[Row], groups: Collection[str]) -> tuple[bool, bool, str]:
@@ -147,7 +185,7 @@ def _condition(rows: list[Row], groups: Collection[str]) -> tuple[bool, bool, st
     return is_ready, True, ""
 
 
-def _labels(name: str, rows: list[Row], is_default: bool) -> dict[str, str]:
+def _labels(name: str, rows: list[Row], facts: Facts, is_default: bool) -> dict[str, str]:
     labels = {
         MAX_CPUS_LABEL: str(max(row.cpus for row in rows)),
         MAX_MEMORY_LABEL: str(max(row.memory_mib for row in rows)),
@@ -157,37 +195,31 @@ def _labels(name: str, rows: list[Row], is_default: bool) -> dict[str, str]:
     if is_default:
         labels[DEFAULT_LABEL] = "true"
     # Whoever selects one is given such a host by --constraint: it is enough that there is any.
-    found: frozenset[str] = frozenset().union(*(row.features for row in rows if row.hosts))
-    for feature in sorted(found):
-        if _LABEL_VALUE.fullmatch(feature):
-            labels[wellknown.FEATURE_LABEL_PREFIX + feature] = "true"
-    for kind in sorted({kind for row in rows for kind in gpu_types(row.gres)}):
-        labels[GPU_TYPE_LABEL_PREFIX + kind] = "true"
+    kinds = {one.kind for row in rows for one in gres.parse(row.gres) if one.name == "gpu"}
+    hosts = set(_hosts(rows))
+    switches = [switch for switch, there in facts.switches.items() if there & hosts]
+    for prefix, names in (
+        (wellknown.FEATURE_LABEL_PREFIX, _features(rows)),
+        (wellknown.GPU_TYPE_LABEL_PREFIX, kinds),
+        (wellknown.SWITCH_LABEL_PREFIX, switches),
+    ):
+        fit = sorted(one for one in names if _LABEL_VALUE.fullmatch(one))
+        labels |= {prefix + one: "true" for one in fit}
     return labels
 
 
-_GPU = re.compile(r"(?:gres/)?gpu(?::([A-Za-z][\w.-]*))?:(\d+)")
+def _features(rows: list[Row]) -> frozenset[str]:
+    return frozenset().union(*(row.features for row in rows if row.hosts))
 
 
-def gpus_of(gres: str) -> dict[str, int]:
-    """Kubernetes resource -> count on one host, from `gpu:a100:4(S:0-1),nvme:1`."""
-    found = Counter[str]()
-    for part in _list(re.sub(r"\([^)]*\)", "", gres)):
-        match = _GPU.fullmatch(part)
-        if match:
-            found[_resource(match.group(1) or "")] += int(match.group(2))
-    return dict(found)
-
-
-def gpu_types(gres: str) -> set[str]:
-    found = _GPU.finditer(re.sub(r"\([^)]*\)", "", gres))
-    return {match.group(1) for match in found if match.group(1)}
-
-
-def _resource(kind: str) -> str:
-    low = kind.lower()
-    makers = (resource for start, resource in _GPU_MAKERS.items() if low.startswith(start))
-    return next(makers, "nvidia.com/gpu")
+def parse_topology(text: str) -> dict[str, frozenset[str]]:
+    """Leaf switch -> its hosts, from `scontrol -o show topology`."""
+    found: dict[str, frozenset[str]] = {}
+    for line in text.splitlines():
+        fields = dict(word.partition("=")[::2] for word in line.split())
+        if fields.get("SwitchName") and fields.get("Level") == "0" and fields.get("Nodes"):
+            found[fields["SwitchName"]] = frozenset(hostlist.expand(fields["Nodes"]))
+    return found
 
 
 def _list(text: str) -> list[str]:

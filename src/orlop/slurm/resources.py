@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from ..api import quantity
 from ..api.objects import Obj
 from ..errors import ConfigError
+from .gres import GPU_RESOURCES
 
-GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 _MIB = 1 << 20
 
 Amounts = Counter[str]  # resource -> milli-units

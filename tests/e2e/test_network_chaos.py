@@ -57,7 +57,9 @@ while True:
 """
 
 
-AT_WORK = 4  # threads: what a death can cost is a request of each
+# What a death may cost: what each of four threads had under way, and may once or twice more have
+# begun before the last socket was closed. To go on asking the dead would cost hundreds.
+LOST = 12
 
 
 class Hammer:
@@ -151,7 +153,7 @@ def test_chaos_fails_only_what_it_must(crowd: tuple[Site, Hammer, list[str]]) ->
     for name in ("hammer", "web-1"):
         os.kill(processes(site, name)[-1], signal.SIGKILL)
     seen, errors = hammer.after(5)
-    assert len(errors) <= 2 * AT_WORK, errors
+    assert len(errors) <= 2 * LOST, errors
     assert set(seen) == set(names)
 
     # A pod that ends in order: it is asked until it leaves, and not after.
@@ -164,7 +166,7 @@ def test_chaos_fails_only_what_it_must(crowd: tuple[Site, Hammer, list[str]]) ->
     hammer.look()
     os.kill(processes(site, "web-3")[0], signal.SIGKILL)
     seen, errors = hammer.after(5)
-    assert len(errors) <= AT_WORK, errors
+    assert len(errors) <= LOST, errors
     assert set(seen) <= set(names)
 
     # All at once: nobody can say that web-4 is gone, and still others are asked in its place.
@@ -174,5 +176,5 @@ def test_chaos_fails_only_what_it_must(crowd: tuple[Site, Hammer, list[str]]) ->
     time.sleep(2)
     site.up()
     seen, errors = hammer.after(5)
-    assert len(errors) <= 2 * AT_WORK, errors
+    assert len(errors) <= 2 * LOST, errors
     assert set(seen) <= set(names)

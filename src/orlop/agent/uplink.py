@@ -235,6 +235,10 @@ class Uplink:
             self._acked = max(self._acked, int(message["seq"]))
         elif kind == "ping":
             link.tell({"type": "pong"})
+            if self._relay is not None:
+                # A pod that lives on: should its network process have to be forked again, at
+                # whatever moment, no library is left to be loaded by then.
+                from .network import netd  # noqa: F401
         elif kind == "terminate":
             self._post(Terminate("deleted", _grace(message["grace"])))
         elif kind == "logs":

@@ -101,8 +101,9 @@ class Keeper:
             self._way_in.send(FAILED + b" " * 8 + str(error).encode(errors="replace"))
             return
         serial = os.urandom(8)
-        send(self._way_to_porch, serial, [listener])
+        # To us first: what a netd has heard of when it dies, we have to leave to the next.
         send(self._way_in, serial, [listener])
+        send(self._way_to_porch, serial, [listener])
         os.close(listener)
 
     # In the supervisor
@@ -115,13 +116,15 @@ class Keeper:
         """What is done when a listener's last process is gone."""
         return lambda: self._forget(self._listeners.pop(serial))
 
-    def _on_door(self) -> None:
+    def _on_door(self) -> bool:
+        """Keep a listener; whether there was any."""
         serial, fds = receive(self._door)
         if serial.startswith(FAILED):
             self.on_problem(serial[len(FAILED) :].decode(errors="replace").strip())
         for fd in fds:
             self._listeners[serial] = fd
             self._watch(fd, self._ending(serial), 0)
+        return bool(serial)
 
     def _on_control(self) -> None:
         """Ports that netd has made."""
@@ -245,6 +248,8 @@ class Keeper:
         if pid != self.pid:
             return False
         self._on_control()  # what it still had to say
+        while self._on_door():  # whom it may have heard of, and we not yet
+            pass
         if self._control is not None:
             self._forget(self._control.detach())
             self._control = None

@@ -158,19 +158,26 @@ class Pki:
     ) -> bytes:
         """The certificate that a request (PEM) asks for, a client's or a server's.
 
-        ValueError if it is no request, or a server's without names.
+        ValueError if it is no request, one that nobody can read, or a server's without names.
         """
         authority = _read_authority(self.pair("ca"))
         if authority is None:
             raise FileNotFoundError(f"no certificate authority in {self.folder}; run `orlop up`")
-        request = x509.load_pem_x509_csr(pem)
-        if not request.is_signature_valid:
-            raise ValueError("the request is not signed by the key it names")
-        names = _requested_names(request) if is_server else []
+        try:
+            request = x509.load_pem_x509_csr(pem)
+            if not request.is_signature_valid:
+                raise ValueError("the request is not signed by the key it names")
+            names = _requested_names(request) if is_server else []
+        except _UNREADABLE as error:
+            raise ValueError(f"the request cannot be read: {error}") from error
         if is_server and not names:
             raise ValueError("a server's certificate needs at least one DNS name or IP address")
         life, moment = dt.timedelta(seconds=seconds), now or dt.datetime.now(dt.UTC)
         return authority.certify(request.subject, request.public_key(), moment, life, names)
+
+
+# What cryptography makes of requests that are no better than nonsense, beside ValueError.
+_UNREADABLE = (UnsupportedAlgorithm, x509.DuplicateExtension, x509.UnsupportedGeneralNameType)
 
 
 def _requested_names(request: x509.CertificateSigningRequest) -> list[str]:

@@ -27,9 +27,12 @@ def test_a_running_cluster_comes_back_in_another_home(person: Person) -> None:
     kubeconfig = str(person.paths.kubeconfig)
     kubectl = ["kubectl", f"--kubeconfig={kubeconfig}"]
     assert person.run(*kubectl, "create", "configmap", "kept", "--from-literal=k=v").returncode == 0
+    left_behind = person.paths.home / "state.db.copy-1-dead"  # by a control plane that was killed
+    left_behind.touch()
     before = person.run(*kubectl, "get", "cm", "kept", "-o", "jsonpath={.metadata.resourceVersion}")
     done = person.run("orlop", "backup", "cluster.backup")
     assert "Backed up" in done.stdout, done.stderr
+    assert not left_behind.exists()
     assert (person.home / "cluster.backup").stat().st_mode & 0o777 == 0o600
     assert person.run(*kubectl, "create", "configmap", "later").returncode == 0
 

@@ -7,7 +7,10 @@ import datetime as dt
 
 import pytest
 from cryptography import x509
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtensionOID, NameOID
 
 from orlop import pki
 from orlop.api.kinds import CERTIFICATE_SIGNING_REQUEST
@@ -89,3 +92,17 @@ async def test_what_is_denied_or_others_to_sign_is_left_alone(cluster, authority
 def test_a_request_that_is_none_is_refused(authority):
     with pytest.raises(ValueError, match="PEM"):
         authority.sign_request(b"nonsense", 60)
+
+
+def test_a_request_with_names_that_nobody_can_read_is_refused_in_words(authority) -> None:
+    strange = bytes.fromhex("3004a3023000")  # an X.400 address
+    key = ec.generate_private_key(ec.SECP256R1())
+    extension = x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, strange)
+    request = (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(x509.Name([]))
+        .add_extension(extension, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    with pytest.raises(ValueError, match="cannot be read"):
+        authority.sign_request(request.public_bytes(Encoding.PEM), 60, is_server=True)

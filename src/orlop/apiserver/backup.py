@@ -6,7 +6,9 @@ state while reading and writing go on, sent, and removed; nobody else ever sees 
 
 from __future__ import annotations
 
+import os
 import secrets
+from pathlib import Path
 
 from aiohttp import web
 
@@ -14,10 +16,12 @@ from ..store import Store
 
 MEDIA_TYPE = "application/vnd.sqlite3"
 _PIECE = 256 << 10
+_COPY = ".copy-"
 
 
 async def send_state(request: web.BaseRequest, store: Store) -> web.StreamResponse:
-    copy = store.path.with_name(f"{store.path.name}.copy-{secrets.token_hex(4)}")
+    copy = store.path.with_name(f"{store.path.name}{_COPY}{os.getpid()}-{secrets.token_hex(4)}")
+    _sweep(store.path)
     try:
         await store.backup(copy)
         response = web.StreamResponse(headers={"Content-Type": MEDIA_TYPE})
@@ -30,3 +34,10 @@ async def send_state(request: web.BaseRequest, store: Store) -> web.StreamRespon
         return response
     finally:
         copy.unlink(missing_ok=True)
+
+
+def _sweep(state: Path) -> None:
+    """Copies that a control plane was killed over; only one at a time has this state."""
+    for copy in state.parent.glob(f"{state.name}{_COPY}*"):
+        if not copy.name.startswith(f"{state.name}{_COPY}{os.getpid()}-"):
+            copy.unlink(missing_ok=True)

@@ -45,15 +45,17 @@ async def evict(registry: Registry, call: Call, body: Any) -> Obj:
     if budgets and not _may_ignore_budgets(pod):
         await _spend(registry, call, pod, budgets)
     if not is_terminal(pod) and not call.dry_run:
-        await _mark(registry, call)  # 3
+        await _mark(registry, call, pod["metadata"]["uid"])  # 3
     await delete(registry, call, _with_uid(options, pod))  # 4
     return created()
 
 
-async def _mark(registry: Registry, call: Call) -> None:
+async def _mark(registry: Registry, call: Call, uid: str) -> None:
     """Those who count failures, Jobs say, tell an eviction from a fault by this."""
 
     def mark(pod: Obj) -> Obj:
+        if pod["metadata"]["uid"] != uid:
+            return pod  # another of the same name, which will not be deleted either
         conditions = pod.setdefault("status", {}).get("conditions") or []
         others = [one for one in conditions if one.get("type") != "DisruptionTarget"]
         target = {

@@ -14,6 +14,7 @@ found and what to try.
     │   ├── EngineUnavailable   it does not answer: unknown is a state, not an end (retriable)
     │   ├── SubmitRejected      it refused the pod for good: its words, and the remedy
     │   └── SubmitDeferred      it refused the pod for now, e.g. a limit on queued jobs (retriable)
+    │       └── WaitingForGang      not before all members of its gang are there
     ├── ImageError          ErrImagePull, InvalidImageName (retriable or not, by instance)
     ├── ConfigError         a setting or a pod that asks for what cannot be
     ├── LeadershipLost      another process leads now, or may (retriable)
@@ -176,6 +177,10 @@ class SubmitDeferred(EngineError):
     """The engine refused a pod for now, for instance at a limit of queued jobs."""
 
     retriable = True
+
+
+class WaitingForGang(SubmitDeferred):
+    """A pod that starts with others or not at all, and some of those are missing."""
 
 
 class ImageError(Error):

@@ -211,6 +211,11 @@ class Paths:
         return self.home / "arrays"
 
     @property
+    def gangs(self) -> Path:
+        """Gangs: which step of one job is which pod."""
+        return self.home / "gangs"
+
+    @property
     def volumes(self) -> Path:
         return self.home / "volumes"
 

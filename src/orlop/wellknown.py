@@ -16,6 +16,9 @@ EXPIRING = SLURM_PREFIX + "expiring"  # on a pod that is to be replaced first: i
 REPLACE = SLURM_PREFIX + "replace"  # "false": not to be replaced ahead of its time limit
 ON_TIMEOUT = SLURM_PREFIX + "on-timeout"  # requeue, successor or fail: what its time limit means
 RESTART_COUNT = SLURM_PREFIX + "restart-count"  # how many pods before it met their time limit
+GANG = SLURM_PREFIX + "gang"  # pods of that name start together; "true": those of one owner
+GANG_SIZE = SLURM_PREFIX + "gang-size"  # how many of them there must be before anything starts
+POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"  # the PodGroup that a pod is a member of
 RUNTIME_ANNOTATION = "orlop.dev/runtime"  # crun, apptainer or host, for this pod
 
 # Annotations of earlier systems, read as aliases so that manifests move over unchanged.
@@ -65,8 +68,15 @@ JOURNAL_FILE = "journal"  # what the agent saw, a JSON object a line, written be
 TOKEN_FILE = "token"  # the agent's bearer token, good for this pod alone
 CLAIM_FILE = "claim"  # made by the agent that owns the pod: a second job for it ends at once
 SUBMIT_FILE = "submit"  # what sbatch printed: the job id survives whoever asked for it
+MEMBER_FILE = "member"  # of a pod in a gang: its number and what its step is given
 LOGS_DIR = "logs"  # logs/<container>/<restart>.log, in the CRI's format
 VOLUMES_DIR = "volumes"
+
+# Files of a gang's folder, `gangs/<id>/`, beside a link from each member's number to its pod.
+GANG_FILE = "gang.json"  # whose it is, and how many members it needs
+BUNDLES_FILE = "bundles"  # the host of each bundle of resources, once there are hosts
+END_SUFFIX = ".end"  # after a member's number: how its step ended
+LEFT_SUFFIX = ".left"  # after a member's number: it is not wanted any more
 
 # Files of the home folder.
 CONFIG_FILE = "config.yaml"

@@ -15,11 +15,12 @@ class Claimed(Exception):
     """Another job runs this pod."""
 
 
-def take(path: str, job: str, restart: int, node: str) -> None:
+def take(path: str, job: str, restart: int, node: str, step: str = "") -> None:
     """Claim the pod for `job`; raises Claimed when it belongs to another."""
     draft = f"{path}.{node}.{os.getpid()}"
     with open(draft, "w") as file:
-        file.write(dumps({"job": job, "restart": restart, "node": node}))
+        found = {"job": job, "restart": restart, "node": node}
+        file.write(dumps({**found, "step": step} if step else found))
     try:
         os.link(draft, path)
     except FileExistsError:

@@ -51,6 +51,7 @@ class Job:
         self.id = environ.get("ORLOP_JOB_ID") or _slurm_job(environ) or str(os.getpid())
         self.restart = int(environ.get("SLURM_RESTART_COUNT") or 0)
         self.node = environ.get("SLURMD_NODENAME") or os.uname().nodename
+        self.step = environ.get("SLURM_STEP_ID", "")  # of a member of a gang
         self.kill_wait = float(environ.get(wellknown.KILL_WAIT_ENV) or 0)
 
 
@@ -77,6 +78,10 @@ class Course:
 
 def main(argv: list[str]) -> int:
     """Run the pod whose folder is the argument; its exit code."""
+    if argv[1:2] == ["gang"]:
+        from .gang import lead
+
+        return lead(argv)
     if len(argv) != 2:
         print("usage: python -I agent.pyz <pod folder>", file=sys.stderr)
         return USAGE
@@ -86,7 +91,8 @@ def main(argv: list[str]) -> int:
     try:
         the_plan = plan.read(os.path.join(folder, wellknown.PLAN_FILE))
         job = Job()
-        claim.take(os.path.join(folder, wellknown.CLAIM_FILE), job.id, job.restart, job.node)
+        path = os.path.join(folder, wellknown.CLAIM_FILE)
+        claim.take(path, job.id, job.restart, job.node, job.step)
     except (OSError, ValueError, claim.Claimed) as error:
         print(f"orlop agent: {error}", file=sys.stderr)
         return REFUSED

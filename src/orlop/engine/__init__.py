@@ -89,6 +89,16 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
+class Gang:
+    """Pods that start together or not at all, as one of them sees it."""
+
+    key: str  # the same for all members, and for no other gang
+    name: str  # namespace/name, for people
+    size: int  # so many members there must be
+    peers: frozenset[str]  # uids of the members that are there and wanted, its own included
+
+
+@dataclass(frozen=True, slots=True)
 class Submission:
     """A pod ready to run: its folder holds the plan; `command` starts the agent on it."""
 
@@ -96,6 +106,7 @@ class Submission:
     folder: Path
     command: tuple[str, ...]
     machine: str  # the Machine it was bound to
+    gang: Gang | None = None
 
 
 class Engine(Protocol):
@@ -112,7 +123,8 @@ class Engine(Protocol):
     async def submit(self, submission: Submission) -> JobId:
         """Ask for the pod's job; asked again for the same folder it answers the same job.
 
-        Raises SubmitRejected or SubmitDeferred with the engine's words and the remedy.
+        Raises SubmitRejected or SubmitDeferred with the engine's words and the remedy, and
+        WaitingForGang while members are missing with whom it must start: ask again then.
         """
         ...
 

@@ -37,6 +37,7 @@ from .access import Access
 from .ephemeral import EphemeralContainers
 from .events import Events
 from .folder import PodFolder
+from .gangs import Gangs
 from .health import EngineHealth
 from .host import endpoints, this_host
 from .journal import Record
@@ -154,6 +155,7 @@ class Kubelet:
             self._cached,
             self._pods,
             self._nodes,
+            Gangs(api, self._cached),
             preparation,
             Termination(api, engine, self._pods, self._writer, self._health, self._clock, self),
             EphemeralContainers(preparation, self._events, self, self._spawn, self._clock),

@@ -9,7 +9,7 @@ about a pod is written before its job is asked for, unless preparing it takes lo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 
 from .. import errors
@@ -23,6 +23,7 @@ from ..log import logger
 from .ephemeral import EphemeralContainers
 from .events import Events
 from .folder import PodFolder
+from .gangs import Gangs
 from .health import EngineHealth
 from .nodes import Nodes
 from .pods import Pods, PodState
@@ -39,6 +40,7 @@ _IMAGE_RETRY = Backoff(first=10.0, longest=300.0)  # as upstream's image back-of
 _CONFIG_RETRY = Backoff(first=1.0, longest=30.0)
 _REJECTED_RETRY = Backoff(first=5.0, longest=300.0)
 _DEFERRED_RETRY = Backoff(first=2.0, longest=60.0)
+_GANG_RETRY = Backoff(first=1.0, longest=15.0)  # the last member to come wakes the others
 
 log = logger(__name__)
 
@@ -51,6 +53,7 @@ class PodWorker:
     cached: Informer
     pods: Pods
     nodes: Nodes
+    gangs: Gangs
     preparation: Preparation
     termination: Termination
     ephemeral: EphemeralContainers
@@ -145,6 +148,8 @@ class PodWorker:
             state.trouble = _unreachable(str(error))
             self.health.silent(error)
             self.later.ask_engine()
+        except errors.WaitingForGang as error:
+            self._await_gang(pod, state, str(error))
         except errors.SubmitDeferred as error:
             self._refuse_submit(pod, state, "SubmitDeferred", error, _DEFERRED_RETRY)
         except (errors.SubmitRejected, errors.ConfigError) as error:
@@ -155,7 +160,9 @@ class PodWorker:
     async def _submit(self, pod: Obj, state: PodState) -> None:
         began = self.clock.now()
         machine = self.nodes.machine_of(pod["spec"]["nodeName"])
-        submission = Submission(pod, state.folder.path, self.command(state.folder), machine)
+        gang = await self.gangs.of(pod)
+        command = self.command(state.folder)
+        submission = Submission(pod, state.folder.path, command, machine, gang)
         state.job_id = await self.engine.submit(submission)
         state.submitted = self.clock.now()
         state.trouble, state.failures, state.retry_at = None, 0, 0.0
@@ -166,6 +173,27 @@ class PodWorker:
         self.events.tell(pod, "Normal", "Submitted", words)
         self.health.answered()
         self.later.expect_engine()
+        if gang is not None:
+            self._wake(gang.peers - {state.uid})
+
+    def _await_gang(self, pod: Obj, state: PodState, words: str) -> None:
+        """Members are missing: said once, and looked at again when the last of them comes."""
+        trouble = Trouble("WaitingForGang", words, by_engine=True)
+        if state.trouble != trouble:
+            self.events.tell(pod, "Normal", trouble.reason, words)
+        delay = _GANG_RETRY.delay(state.failures)
+        state.trouble = trouble
+        state.failures += 1
+        state.retry_at = self.clock.now() + delay
+        self.later.again(state.uid, delay)
+
+    def _wake(self, uids: Iterable[str]) -> None:
+        """Members whose gang is complete: they were submitted with the last of them."""
+        for uid in uids:
+            peer = self.pods.get(uid)
+            if peer is not None and peer.job_id is None and peer.trouble is not None:
+                peer.failures, peer.retry_at = 0, 0.0
+                self.later.again(uid, 0.0)
 
     async def _prepare(self, pod: Obj, state: PodState) -> bool:
         """Make the folder ready; False where that failed, or the pod is not wanted any more."""

@@ -79,15 +79,8 @@ class Array:
         return array
 
     def _join(self, pod: Path, index: int) -> None:
-        """The same lock under another name: whoever asks for the pod's waits for the array's."""
         (pod / TASK_FILE).write_text(str(index))
-        _replace(pod / LOCK_FILE, lambda new: os.link(self.folder / LOCK_FILE, new))
-        target = self.folder / wellknown.SUBMIT_FILE
-        _replace(pod / wellknown.SUBMIT_FILE, lambda new: new.symlink_to(target))
-        _replace(
-            pod / wellknown.SCRIPT_FILE,
-            lambda new: new.symlink_to(self.folder / wellknown.SCRIPT_FILE),
-        )
+        follow(pod, self.folder)
 
     def dissolve(self, pods: Sequence[Path]) -> None:
         """Slurm has refused it: its pods are on their own again."""
@@ -103,6 +96,18 @@ class Array:
         """Whether the folders of all its pods are gone."""
         links = [entry for entry in self.folder.iterdir() if entry.name.isdigit()]
         return not any(entry.exists() for entry in links)
+
+
+def follow(pod: Path, folder: Path) -> None:
+    """Have the pod's submission be that of `folder`, which is many pods'.
+
+    The same lock under another name: whoever asks for the pod's waits for the folder's.
+    """
+    _replace(pod / LOCK_FILE, lambda new: os.link(folder / LOCK_FILE, new))
+    target = folder / wellknown.SUBMIT_FILE
+    _replace(pod / wellknown.SUBMIT_FILE, lambda new: new.symlink_to(target))
+    script = folder / wellknown.SCRIPT_FILE
+    _replace(pod / wellknown.SCRIPT_FILE, lambda new: new.symlink_to(script))
 
 
 def sweep(root: Path) -> None:

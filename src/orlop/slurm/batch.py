@@ -68,3 +68,13 @@ class Batch(Generic[K, R]):
         else:
             for ticket in batch:
                 ticket.is_done, ticket.result = True, result
+
+
+async def to_its_end(work: Callable[[], R]) -> R:
+    """In a thread, and never left half done: who is cancelled meanwhile waits for its end."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise

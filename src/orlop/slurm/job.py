@@ -50,6 +50,8 @@ _NOT_OPTIONS = {
     wellknown.REPLACE,
     wellknown.ON_TIMEOUT,
     wellknown.RESTART_COUNT,
+    wellknown.GANG,
+    wellknown.GANG_SIZE,
     *_OF_SRUN,
 }
 # One of these makes no sense beside another of its group.

@@ -25,6 +25,7 @@ from ..settings import Paths, Settings
 from . import arrays, detect, failures, gres, partitions, queue
 from .batch import Batch
 from .commands import CommandFailed, Commands
+from .gang_jobs import gangs_base
 from .job import JobSpec, Site, job_spec
 from .placement import Place
 from .script import signal_lead
@@ -60,7 +61,7 @@ class SlurmJobs:
         self._queries: Batch[None, dict[JobId, Job]] = Batch(self._squeue)
         self._cancels: Batch[JobId, None] = Batch(self._scancel, most=500, pause=0.005)
         self._terminations: Batch[JobId, None] = Batch(self._terminate, most=500, pause=0.005)
-        self._submitter = Submitter(self, self._commands, cluster_uid, paths.arrays)
+        self._submitter = Submitter(self, self._commands, cluster_uid, paths)
         self._facts: tuple[float, detect.Slurm] | None = None
         self._limits: dict[str, tuple[float | None, float | None]] = {}
         self._places: dict[str, Place] = {}  # by partition, as last seen
@@ -68,6 +69,9 @@ class SlurmJobs:
         self._leads: dict[str, float] = {}
         self._waiting_tasks: dict[JobId, Job] = {}  # of arrays, when they were last seen
         self._listing = queue.Listing(cluster_uid, self._lead, self._member)
+        self._gangs = self._submitter.gangs
+        self._of_gangs: dict[str, Job] = {}  # the jobs of gangs, by their ids
+        self._machines: tuple[float, dict[str, Machine]] | None = None
 
     # What Slurm is and has
 
@@ -93,6 +97,13 @@ class SlurmJobs:
             return await self._commands.run("scontrol", "-o", "show", what)
         except CommandFailed:
             return ""
+
+    async def machine(self, name: str) -> Machine | None:
+        """As it was a while ago: what it has in all seldom changes."""
+        if self._machines is None or self._clock() - self._machines[0] > _FACTS_KEPT:
+            found = {machine.name: machine for machine in await self.machines()}
+            self._machines = (self._clock(), found)
+        return self._machines[1].get(name)
 
     async def _site_facts(self) -> detect.Slurm:
         if self._facts is None or self._clock() - self._facts[0] > _FACTS_KEPT:
@@ -168,7 +179,7 @@ class SlurmJobs:
 
     async def _squeue(self, _: list[None]) -> dict[JobId, Job]:
         text = await self._commands.run("squeue", *queue.SQUEUE)
-        listed = self._listing.read(text)
+        listed = self._with_members(self._listing.read(text))
         for job in listed.values():
             if "_" not in job.id:
                 continue
@@ -178,6 +189,20 @@ class SlurmJobs:
                 self._waiting_tasks.pop(job.id, None)
         return listed
 
+    def _with_members(self, listed: dict[JobId, Job]) -> dict[JobId, Job]:
+        """The members of gangs in the place of the jobs that carry them."""
+        self._of_gangs = {
+            gang: job for job in listed.values() if (gang := self._gangs.gang_of(job))
+        }
+        for job in self._of_gangs.values():
+            del listed[job.id]
+            listed |= self._gangs.expand(job)
+        return listed
+
+    async def gang_jobs(self) -> Mapping[str, Job]:
+        await self.jobs()
+        return self._of_gangs
+
     async def ended(self, ids: Collection[JobId]) -> Mapping[JobId, Job]:
         """From the accounting where there is one; what slurmctld still knows, from slurmctld."""
         if not ids:
@@ -186,9 +211,25 @@ class SlurmJobs:
         found = {job: listed[job] for job in ids if job in listed}
         rest = [job for job in ids if job not in found]
         if rest and (await self._site_facts()).has_accounting:
-            text = await self._sacct("-j", ",".join(rest))
-            found |= self._trusted(queue.parse_sacct(text, self._lead))
+            bases = dict.fromkeys(gangs_base(job) for job in rest)
+            text = await self._sacct("-j", ",".join(bases))
+            accounted = self._trusted(queue.parse_sacct(text, self._lead))
+            found |= self._members_accounted(accounted, text, rest)
+        rest = [job for job in rest if job not in found]
+        found |= self._gangs.ends(rest)
         return found | self._cancelled_tasks(job for job in rest if job not in found)
+
+    def _members_accounted(
+        self, accounted: dict[JobId, Job], text: str, ids: Collection[JobId]
+    ) -> dict[JobId, Job]:
+        """Those asked for; members of gangs by the jobs that carried them."""
+        found = {job: accounted[job] for job in ids if job in accounted}
+        folders = queue.folders_of(text)
+        for base in {JobId(gangs_base(job)) for job in ids if job not in found}:
+            if base in accounted:
+                members = self._gangs.expand_ended(accounted[base], folders.get(base, ""))
+                found |= {job: members[job] for job in ids if job in members}
+        return found
 
     def _cancelled_tasks(self, ids: Iterable[JobId]) -> dict[JobId, Job]:
         """A task that is cancelled while it waits leaves no trace in Slurm but its absence."""
@@ -252,13 +293,20 @@ class SlurmJobs:
             for job, state in states.items()
             if state in (JobState.PENDING, JobState.SUSPENDED, JobState.UNKNOWN)
         ]
-        if running:
-            await self._signal("--batch", "--signal=TERM", "--state=RUNNING", *running)
-        if stuck:
-            await self._scancel(stuck)
+        steps, idle = await self._gangs.steps([job for job in running if "+" in job])
+        jobs = [job for job in running if "+" not in job]
+        if jobs:
+            await self._signal("--batch", "--signal=TERM", "--state=RUNNING", *jobs)
+        if steps:
+            await self._signal("--signal=TERM", *steps)
+        if stuck or idle:
+            await self._scancel([*stuck, *idle])
 
     async def _scancel(self, ids: list[JobId]) -> None:
-        await self._signal(*dict.fromkeys(ids))
+        jobs: list[str] = [job for job in ids if "+" not in job]
+        jobs += await self._gangs.cancel([job for job in ids if "+" in job])
+        if jobs:
+            await self._signal(*dict.fromkeys(jobs))
 
     async def _signal(self, *arguments: str) -> None:
         """A job that has ended meanwhile is what we wanted."""

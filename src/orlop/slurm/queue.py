@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ..engine import Job, JobId, JobState
 from . import durations, hostlist, job, reasons, states
 from .arrays import Member
+from .submission import part_of
 
 SEPARATOR = "\x1f"
 SIGNAL_SLACK = 60.0  # sbatch(1) --signal: "may be sent up to 60 seconds earlier"
@@ -204,6 +205,11 @@ def parse_sacct(text: str, lead: Lead = no_lead) -> dict[JobId, Job]:
     return found
 
 
+def folders_of(text: str) -> dict[str, str]:
+    """The working directory of each job that sacct lists."""
+    return {row["JobID"]: row["WorkDir"] for row in _sacct_rows(text)}
+
+
 def job_in_folder(text: str, folder: str, task: str = "") -> JobId | None:
     """The newest job that sacct lists with that working directory, or its task of that number.
 
@@ -213,7 +219,7 @@ def job_in_folder(text: str, folder: str, task: str = "") -> JobId | None:
     if not rows:
         return None
     number = rows[-1]["JobID"].partition("_")[0]
-    return JobId(f"{number}_{task}" if task else number)
+    return part_of(number, task) if task else JobId(number)
 
 
 def _rows(text: str) -> Iterable[dict[str, str]]:

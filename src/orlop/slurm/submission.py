@@ -31,7 +31,8 @@ from ..files import write_private
 from .commands import not_startable
 
 LOCK_FILE = wellknown.SUBMIT_FILE + ".lock"
-TASK_FILE = "task"  # its number, for a pod whose submit file leads to that of a job array
+# Its number, for a pod whose submit file leads to that of a job array; +number, to a gang's.
+TASK_FILE = "task"
 # A parallel file system may be mounted without locks; the agent's claim is then the last guard.
 _NO_LOCKS = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK}
 
@@ -78,7 +79,7 @@ class Folder:
             found = job_id(self.submit_file.read_text())
             if found is None or not self.submit_file.is_symlink():
                 return found
-            return JobId(f"{found}_{(self.folder / TASK_FILE).read_text()}")
+            return part_of(found, (self.folder / TASK_FILE).read_text())
         except FileNotFoundError:
             return None
 
@@ -93,7 +94,7 @@ class Folder:
             text = (self.folder / wellknown.CLAIM_FILE).read_text()
         except FileNotFoundError:
             return None
-        match = re.search(r'"job"\s*:\s*"?(\d+(?:_\d+)?)"?', text)
+        match = re.search(r'"job"\s*:\s*"?(\d+(?:[_+]\d+)?)"?', text)
         return JobId(match.group(1)) if match else None
 
     def record(self, job: JobId) -> None:
@@ -150,13 +151,18 @@ class Folder:
 def job_id(output: str) -> JobId | None:
     """The number in `sbatch --parsable`'s last line, `17` or `17;cluster`; None until whole.
 
-    `17_3` is what `record` writes for a task of an array.
+    `17_3` is what `record` writes for a task of an array, `17+3` for a member of a gang.
     """
     if not output.endswith("\n"):
         return None
     lines = output.split()
-    match = re.fullmatch(r"(\d+(?:_\d+)?)(;.*)?", lines[-1]) if lines else None
+    match = re.fullmatch(r"(\d+(?:[_+]\d+)?)(;.*)?", lines[-1]) if lines else None
     return JobId(match.group(1)) if match else None
+
+
+def part_of(job: str, task: str) -> JobId:
+    """One pod's part of a job that is many pods'."""
+    return JobId(f"{job}{task}" if task.startswith("+") else f"{job}_{task}")
 
 
 def _try_lock(lock: int) -> bool:

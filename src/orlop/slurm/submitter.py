@@ -10,21 +10,23 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, Protocol, TypeVar
+from typing import NoReturn, Protocol
 
 from .. import wellknown
 from ..api.objects import key_of, uid_of
 from ..engine import JobId, Submission
 from ..errors import EngineError, EngineUnavailable, Error
 from ..log import logger
-from . import arrays
+from ..settings import Paths
+from . import arrays, gang_jobs, gangs
 from .arrays import Array
-from .batch import Batch
+from .batch import Batch, to_its_end
 from .commands import Commands
+from .gang_jobs import GangJobs
 from .job import JobSpec, array_comment, as_array
 from .script import script
 from .submission import Answer, Folder, job_id
@@ -38,10 +40,8 @@ SWEEP = 3600.0  # seconds between two looks for arrays of which no pod is left
 _LOCK_POLL = 0.02
 
 
-class Slurm(Protocol):
+class Slurm(gang_jobs.Slurm, Protocol):
     """What a submission must know of the site."""
-
-    async def spec(self, submission: Submission) -> JobSpec: ...
 
     async def find(self, submission: Submission, workdir: Path) -> JobId | None:
         """A job of that pod, or of its array, that somebody submitted and nobody heard of."""
@@ -60,33 +60,39 @@ class _Asked:
     spec: JobSpec
 
 
-T = TypeVar("T")
 _Outcomes = dict[str, JobId | Error]  # by the pods' uids
 
 
 class Submitter:
-    def __init__(self, slurm: Slurm, commands: Commands, cluster_uid: str, root: Path) -> None:
+    def __init__(self, slurm: Slurm, commands: Commands, cluster_uid: str, paths: Paths) -> None:
         self._slurm = slurm
         self._commands = commands
         self._cluster_uid = cluster_uid
-        self._root = root  # of arrays
+        self._root = paths.arrays
         self._open_folders = asyncio.Semaphore(SUBMISSIONS)
         self._threads = ThreadPoolExecutor(SUBMITTERS, thread_name_prefix="sbatch")
         self._alike: dict[object, Batch[_Asked, _Outcomes]] = {}
         self._asking: dict[object, int] = {}
         self._swept = -SWEEP  # when arrays without pods were last removed
+        self.gangs = GangJobs(slurm, commands, cluster_uid, paths.gangs, self._lock, self._sbatch)
 
     async def submit(self, submission: Submission) -> JobId:
         """The job of the pod's folder, submitted unless it was.
 
         1. What an earlier control plane or call has begun is found again.
-        2. Else together with its like, as soon as no sbatch for them is under way.
+        2. A member of a gang is submitted with all others of it.
+        3. Else together with its like, as soon as no sbatch for them is under way.
         """
         try:
             async with self._open_folders:
                 known = await self._known(submission)
                 if known is not None:
                     return known
+            if submission.gang is not None:
+                job = await self.gangs.submit(submission)
+                if job is not None:
+                    return job
+            async with self._open_folders:
                 spec = await self._slurm.spec(submission)
             for warning in spec.warnings:
                 log.warning("option ignored", pod=str(key_of(submission.pod)), why=warning)
@@ -132,7 +138,7 @@ class Submitter:
                 log.info("found job again", pod=str(key_of(submission.pod)), job=known)
                 folder.record(known)
             elif array is not None:
-                arrays.leave(folder)
+                gangs.leave(folder)
         return known
 
     # Submitting
@@ -181,7 +187,7 @@ class Submitter:
     async def _send_array(self, waiting: list[_Asked]) -> _Outcomes:
         first = waiting[0]
         folders = [asked.submission.folder for asked in waiting]
-        array = await _to_its_end(lambda: self._make(folders))
+        array = await to_its_end(lambda: self._make(folders))
         name = arrays.name_of(first.submission.pod, first.spec)
         comment = array_comment(self._cluster_uid, array.id)
         spec = as_array(first.spec, name, comment, str(array.folder), len(waiting))
@@ -193,7 +199,7 @@ class Submitter:
             raise  # it may have been accepted: the folders say where to look
         except EngineError as error:
             log.info("array refused, submitting its pods singly", name=name, error=error)
-            await _to_its_end(lambda: array.dissolve(folders))
+            await to_its_end(lambda: array.dissolve(folders))
             return await self._each(waiting)
         finally:
             folder.release()
@@ -227,16 +233,6 @@ class Submitter:
         future = self._threads.submit(folder.sbatch, argv, environment, timeout, lock)
         future.add_done_callback(lambda _: os.close(lock))
         return await asyncio.wrap_future(future)
-
-
-async def _to_its_end(work: Callable[[], T]) -> T:
-    """In a thread, and never left half done: who is cancelled meanwhile waits for its end."""
-    task = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
 
 
 def _unheard(folder: Folder) -> NoReturn:

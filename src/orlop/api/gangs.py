@@ -1,0 +1,52 @@
+"""Which gang a pod is a member of: pods that must start together, or not at all.
+
+Asked by the scheduler, which gives all members one node, and by the kubelet, which has them start
+together. Pure. Marks, the first that is there counts: the annotation `slurm.orlop.dev/gang`, then
+the label of a PodGroup. How many members a gang needs is not known here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .. import wellknown
+from .objects import Obj, annotations_of, controller_of, key_of, labels_of
+
+BY_GANG = "gang"  # index of pods, shared by the scheduler and the kubelet
+OWN = "true"  # the annotation's value that means: the gang of my controller
+
+
+class Mark(NamedTuple):
+    """What a pod says of its gang."""
+
+    kind: str  # gang, owner or podgroup
+    namespace: str
+    name: str  # of the gang, of the controller, or of the PodGroup
+    key: str  # the same for all members, and for no other gang; empty: it cannot be one
+
+    @property
+    def title(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def mark_of(pod: Obj) -> Mark | None:
+    """None for a pod that starts on its own, as nearly all do."""
+    namespace = key_of(pod).namespace
+    name = annotations_of(pod).get(wellknown.GANG, "").strip()
+    if name == OWN:
+        owner = controller_of(pod)
+        if owner is None:
+            return Mark("owner", namespace, "", "")
+        return Mark("owner", namespace, owner["name"], f"{namespace}/owner/{owner['uid']}")
+    if name and name != "false":
+        return Mark("gang", namespace, name, f"{namespace}/gang/{name}")
+    group = labels_of(pod).get(wellknown.POD_GROUP_LABEL, "")
+    if group:
+        return Mark("podgroup", namespace, group, f"{namespace}/podgroup/{group}")
+    return None
+
+
+def keys_of(pod: Obj) -> tuple[str, ...]:
+    """For the index of pods by gang."""
+    mark = mark_of(pod)
+    return (mark.key,) if mark is not None and mark.key else ()

@@ -1,0 +1,60 @@
+"""Members of gangs that wait for each other, until there are enough of them.
+
+Used by engines for pods that must start together. It holds what was asked for in this process
+only: a control plane that is started anew has each pod ask again. It starts nothing itself.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..api.objects import key_of, uid_of
+from ..errors import WaitingForGang
+from . import Gang, Submission
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+class Muster:
+    def __init__(self) -> None:
+        self._waiting: dict[str, dict[str, Submission]] = {}
+
+    def add(self, submission: Submission) -> list[Submission]:
+        """All members that are there, in the order of their names; WaitingForGang if too few."""
+        gang = submission.gang
+        assert gang is not None, "only members of a gang muster"
+        waiting = self._waiting.setdefault(gang.key, {})
+        waiting[uid_of(submission.pod)] = submission
+        for uid in [uid for uid in waiting if uid not in gang.peers]:
+            del waiting[uid]  # deleted meanwhile
+        size = max(_gang(one).size for one in waiting.values())
+        if len(waiting) < size:
+            raise WaitingForGang(waiting_words(gang.name, len(waiting), size))
+        return sorted(waiting.values(), key=_order)
+
+    def discard(self, submission: Submission) -> None:
+        """It need not wait any more."""
+        gang = submission.gang
+        if gang is None:
+            return
+        waiting = self._waiting.get(gang.key, {})
+        waiting.pop(uid_of(submission.pod), None)
+        if not waiting:
+            self._waiting.pop(gang.key, None)
+
+
+def waiting_words(name: str, there: int, size: int) -> str:
+    """What is told of a gang that is not complete, with the remedy."""
+    words = f"{there} of {size} members of gang {name} are there"
+    return f"{words}; nothing starts and nothing is held before the others are"
+
+
+def _gang(submission: Submission) -> Gang:
+    assert submission.gang is not None, "only members of a gang muster"
+    return submission.gang
+
+
+def _order(submission: Submission) -> list[object]:
+    """worker-10 after worker-9."""
+    parts = _DIGITS.split(str(key_of(submission.pod)))
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]

@@ -1,0 +1,172 @@
+"""How members of unlike shapes share one plain job: bundles of resources that are all alike.
+
+Used by `gang_spec`; pure. Slurm gives a job's tasks equal shares, so each task of a gang's job is
+one bundle, and each member belongs to one: a bundle is always on one host, and the members in it
+fit beside each other. Which hosts those are is for Slurm to say. It never splits a member.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..errors import ConfigError
+
+_MEMORY = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
+_UNITS = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
+_COUNTED = re.compile(r"(?:gres/)?(?P<name>[A-Za-z_][\w.:-]*?)(?::(?P<count>\d+))?")
+_GPUS = ("gpus", "gpus-per-node", "gpus-per-task")
+# One step on one host each: what only says so is allowed and means nothing more.
+_ONES = ("ntasks", "nodes", "ntasks-per-node")
+_NOT_HERE = (
+    "cpus-per-gpu", "mem-per-gpu", "gpus-per-socket", "ntasks-per-core", "ntasks-per-gpu",
+    "ntasks-per-socket", "sockets-per-node", "cores-per-socket", "threads-per-core",
+    "extra-node-info", "mincpus", "tres-per-task",
+)  # fmt: skip
+SHAPE_OPTIONS = frozenset(
+    {"cpus-per-task", "mem", "mem-per-cpu", "gres", *_GPUS, *_ONES, *_NOT_HERE}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What one member, or one bundle, is given; zero memory: what Slurm gives by default."""
+
+    cpus: int = 1
+    memory_mib: int = 0
+    gres: Mapping[str, int] = field(default_factory=dict)  # name, with its type if it has one
+
+    def __add__(self, other: Shape) -> Shape:
+        gres = dict(Counter(self.gres) + Counter(other.gres))
+        return Shape(self.cpus + other.cpus, self.memory_mib + other.memory_mib, gres)
+
+    def __or__(self, other: Shape) -> Shape:
+        """The least that both fit into."""
+        gres = dict(Counter(self.gres) | Counter(other.gres))
+        cpus, memory = max(self.cpus, other.cpus), max(self.memory_mib, other.memory_mib)
+        return Shape(cpus, memory, gres)
+
+    def fits(self, room: Shape) -> bool:
+        is_small = self.cpus <= room.cpus and self.memory_mib <= room.memory_mib
+        return is_small and all(room.gres.get(name, 0) >= n for name, n in self.gres.items())
+
+    @property
+    def gres_words(self) -> str:
+        """As --gres takes it."""
+        return ",".join(f"{name}:{count}" for name, count in sorted(self.gres.items()))
+
+
+NOTHING = Shape(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    bundle: Shape  # what each of them has
+    count: int
+    places: tuple[int, ...]  # for each member, its bundle
+
+
+def shape_of(options: Mapping[str, str | None], who: str) -> Shape:
+    """Of one member, from the options of the job that it would be alone; ConfigError."""
+    for name in _NOT_HERE:
+        if name in options:
+            raise ConfigError(f"--{name} of pod {who}: a member of a gang is one task; leave it")
+    for name in _ONES:
+        if (options.get(name) or "1") not in ("1", "1-1"):
+            message = f"--{name}={options[name]} of pod {who}: a member of a gang is one task"
+            raise ConfigError(f"{message} on one host; give the gang more members instead")
+    cpus = int(_number(options.get("cpus-per-task") or "1", "cpus-per-task", who))
+    memory = math.ceil(_memory(options.get("mem"), "mem", who))
+    memory += math.ceil(_memory(options.get("mem-per-cpu"), "mem-per-cpu", who) * cpus)
+    gres = Counter(_gres(options.get("gres") or "", who))
+    for name in _GPUS:
+        gres.update(_gres(",".join(_gpus(options.get(name) or "")), who))
+    return Shape(max(cpus, 1), memory, dict(gres))
+
+
+def pack(shapes: Sequence[Shape]) -> Packing:
+    """With the least that nobody uses; of equal ways that with the smallest bundles."""
+    largest = _all_of(shapes)
+    unlike = {(s.cpus, s.memory_mib, s.gres_words): s for s in shapes}
+    rooms = [largest, *(largest + shape for shape in unlike.values())]
+    packings = [_packed(shapes, room) for room in rooms]
+    total = sum(shapes, NOTHING)
+    return min(packings, key=lambda one: (_cost(one, total), one.bundle.cpus, one.count))
+
+
+def place_in(room: Shape, taken: Mapping[int, Sequence[Shape]], shape: Shape) -> int | None:
+    """The first bundle in which `shape` fits beside those that are there; None: in none."""
+    for number, others in sorted(taken.items()):
+        if sum(others, shape).fits(room):
+            return number
+    return None
+
+
+def _packed(shapes: Sequence[Shape], room: Shape) -> Packing:
+    """First fit, the largest first, as bins are filled."""
+    order = sorted(range(len(shapes)), key=lambda i: (-shapes[i].cpus, -shapes[i].memory_mib, i))
+    bins: list[Shape] = []
+    chosen = [0] * len(shapes)
+    for index in order:
+        for number, used in enumerate(bins):
+            if (used + shapes[index]).fits(room):
+                bins[number] = used + shapes[index]
+                break
+        else:
+            number = len(bins)
+            bins.append(shapes[index])
+        chosen[index] = number
+    return Packing(_all_of(bins), len(bins), tuple(chosen))
+
+
+def _cost(packing: Packing, total: Shape) -> float:
+    """How much more is asked for than is needed, over all kinds of resources."""
+    bundle, count = packing.bundle, packing.count
+    cost = count * bundle.cpus / max(total.cpus, 1)
+    if total.memory_mib:
+        cost += count * bundle.memory_mib / total.memory_mib
+    cost += sum(count * bundle.gres[name] / n for name, n in total.gres.items())
+    return round(cost, 6)
+
+
+def _all_of(shapes: Iterable[Shape]) -> Shape:
+    result = NOTHING
+    for shape in shapes:
+        result |= shape
+    return result
+
+
+def _number(text: str, name: str, who: str) -> int:
+    if not text.isdigit():
+        raise ConfigError(f"--{name} of pod {who}: expected a number, found {text!r}")
+    return int(text)
+
+
+def _memory(text: str | None, name: str, who: str) -> float:
+    """MiB; megabytes are what Slurm takes a bare number for."""
+    if not text:
+        return 0
+    match = _MEMORY.fullmatch(text)
+    if match is None:
+        raise ConfigError(f"--{name} of pod {who}: expected a size as 512M, found {text!r}")
+    return int(match.group(1)) * _UNITS[match.group(2).upper()]
+
+
+def _gres(text: str, who: str) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for part in filter(None, text.split(",")):
+        if part == "none":
+            continue
+        match = _COUNTED.fullmatch(part)
+        if match is None:
+            raise ConfigError(f"--gres of pod {who}: expected name:count, found {part!r}")
+        found[match["name"]] += int(match["count"] or 1)
+    return dict(found)
+
+
+def _gpus(text: str) -> list[str]:
+    """`2` and `a100:2` as gres."""
+    return [f"gpu:{part}" for part in text.split(",") if part]

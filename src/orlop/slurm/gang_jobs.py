@@ -1,0 +1,370 @@
+"""Gangs as Slurm jobs: one sbatch for all members, one step for each.
+
+Used by `jobs`, for pods that must start together. Members wait in a muster that holds nothing of
+Slurm's; the last to come submits for all. Whoever comes later takes the place of a member that has
+ended, in the same allocation, as long as others of the gang run there. It never splits a gang, and
+never decides what an end means for a pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from ..api.objects import key_of, uid_of
+from ..engine import Job, JobId, JobState, Machine, Submission
+from ..engine.muster import Muster, waiting_words
+from ..errors import ConfigError, EngineError, EngineUnavailable, SubmitRejected, WaitingForGang
+from ..log import logger
+from . import bundles, gangs
+from .batch import to_its_end
+from .bundles import Packing, Shape
+from .commands import CommandFailed, Commands
+from .gang_spec import as_gang, gang_comment, gang_in
+from .gangs import Gang, Member, member_id, parts_of
+from .job import JobSpec
+from .submission import Folder
+
+log = logger(__name__)
+
+REMEMBERED = 4.0  # seconds for which a refusal is told to all members without another sbatch
+SWEEP = 3600.0  # seconds between two looks for gangs of which no pod is left
+_HELD = "held"  # file of a gang's folder: its job waits for a member that has left
+
+
+class Slurm(Protocol):
+    """What must be known of the site."""
+
+    async def spec(self, submission: Submission) -> JobSpec: ...
+
+    async def gang_jobs(self) -> Mapping[str, Job]:
+        """The jobs that Slurm lists of gangs, by the gang's id."""
+        ...
+
+    async def machine(self, name: str) -> Machine | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    error: EngineError | ConfigError
+    uids: frozenset[str]
+    until: float
+
+
+class GangJobs:
+    """`sbatch` submits the script of a folder whose lock is held; `lock` waits for that lock."""
+
+    def __init__(
+        self,
+        slurm: Slurm,
+        commands: Commands,
+        cluster_uid: str,
+        root: Path,
+        lock: Callable[[Folder], Awaitable[None]],
+        sbatch: Callable[[Folder, JobSpec], Awaitable[JobId]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._slurm = slurm
+        self._commands = commands
+        self._cluster_uid = cluster_uid
+        self._root = root
+        self._lock = lock
+        self._sbatch = sbatch
+        self._clock = clock
+        self._muster = Muster()
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._refusals: dict[str, _Refusal] = {}
+        self._gangs: dict[str, Gang] | None = None
+        self._swept = -SWEEP
+
+    # Submitting
+
+    async def submit(self, submission: Submission) -> JobId | None:
+        """The member's job; None where its gang runs without it and has no room: it goes alone.
+
+        Raises WaitingForGang while there are too few members.
+        """
+        gang = submission.gang
+        assert gang is not None, "only members of a gang come here"
+        spec = await self._slurm.spec(submission)
+        shape = bundles.shape_of(dict(spec.options), str(key_of(submission.pod)))
+        async with self._turns.setdefault(gang.key, asyncio.Lock()):
+            known = Folder(submission.folder).job()
+            if known is not None:
+                return known  # who had the turn before us submitted for all
+            running = await self._running(submission)
+            if running is not None:
+                joined = await self._join(running, submission, shape)
+                if joined is not None:
+                    return joined or None
+            return await self._together(submission, shape)
+
+    async def _running(self, submission: Submission) -> Gang | None:
+        """The gang's job that runs or waits, if any of its members is still wanted."""
+        gang = submission.gang
+        assert gang is not None, "only members of a gang come here"
+        alike = [one for one in self._known().values() if one.kept.key == gang.key and one.job()]
+        if not alike:
+            return None
+        listed = await self._slurm.gang_jobs()
+        for one in alike:
+            job = listed.get(one.id)
+            if job is None or job.state.has_ended or job.state is JobState.COMPLETING:
+                continue
+            if any(m.is_active and m.uid in gang.peers for m in one.members()):
+                return one
+        return None
+
+    async def _join(self, running: Gang, submission: Submission, shape: Shape) -> JobId | None:
+        """In the place of one that has ended; empty: there is none; None: the gang is over."""
+        gang = submission.gang
+        assert gang is not None, "only members of a gang come here"
+        active = [member for member in running.members() if member.is_active]
+        taken: dict[int, list[Shape]] = {n: [] for n in range(running.kept.bundles)}
+        for member in active:
+            if member.given is not None:
+                taken[member.given.bundle].append(member.given.shape)
+        place = bundles.place_in(running.kept.bundle, taken, shape)
+        if place is None:
+            going = [member for member in active if member.uid not in gang.peers]
+            if not going:
+                return JobId("")
+            words = f"pod {going[0].key}, whose place in job {running.job()} it takes, is ending"
+            raise WaitingForGang(words)
+        name = str(key_of(submission.pod))
+        number = await to_its_end(lambda: running.join(submission.folder, name, shape, place))
+        if number is None:
+            return None
+        log.info("joined gang", pod=name, gang=gang.name, job=running.job(), member=number)
+        await self._release(running)
+        return member_id(running.job(), number)
+
+    async def _together(self, submission: Submission, shape: Shape) -> JobId:
+        gang = submission.gang
+        assert gang is not None, "only members of a gang come here"
+        await self._check_size(submission, shape, gang.size)
+        members = self._muster.add(submission)
+        uids = frozenset(uid_of(member.pod) for member in members)
+        past = self._refusals.get(gang.key)
+        if past is not None and past.uids == uids and self._clock() < past.until:
+            raise past.error
+        try:
+            job = await self._submit(gang.name, members)
+        except EngineUnavailable:
+            raise  # it may have been accepted: the folders say where to look
+        except (EngineError, ConfigError) as error:
+            until = self._clock() + REMEMBERED
+            self._refusals[gang.key] = _Refusal(error, uids, until)
+            raise
+        self._refusals.pop(gang.key, None)
+        numbers = {uid_of(member.pod): number for number, member in enumerate(members)}
+        for member in members:
+            self._muster.discard(member)
+        return member_id(job, numbers[uid_of(submission.pod)])
+
+    async def _check_size(self, submission: Submission, shape: Shape, size: int) -> None:
+        """Say at once what can never be, before anybody has waited for the others."""
+        machine = await self._slurm.machine(submission.machine)
+        if machine is None:
+            return
+        for what, each, all_of in (
+            ("CPUs", shape.cpus, machine.cpus),
+            ("MiB of memory", shape.memory_mib, machine.memory_mib),
+        ):
+            if all_of and each * size > all_of:
+                asked = f"{size} members with {each} {what} each are {each * size} {what}"
+                has = f"all of partition {machine.name} has {all_of}"
+                raise SubmitRejected(f"{asked}, and {has}; ask for less, or another partition")
+
+    async def _submit(self, name: str, members: list[Submission]) -> JobId:
+        specs = [await self._slurm.spec(member) for member in members]
+        names = [str(key_of(member.pod)) for member in members]
+        shapes = [
+            bundles.shape_of(dict(spec.options), who)
+            for spec, who in zip(specs, names, strict=True)
+        ]
+        packing = bundles.pack(shapes)
+        pods = list(zip((member.folder for member in members), names, shapes, strict=True))
+        # Before any file is written: what does not go together never becomes a folder.
+        as_gang(specs, packing, name, "", "")
+        gang = await to_its_end(lambda: self._make(members, pods, packing))
+        spec = as_gang(
+            specs, packing, name, gang_comment(self._cluster_uid, gang.id), str(gang.folder)
+        )
+        folder = Folder(gang.folder)
+        try:
+            await self._lock(folder)
+            job = await self._sbatch(folder, spec)
+        except EngineUnavailable:
+            raise
+        except EngineError:
+            await to_its_end(lambda: gang.dissolve([pod for pod, _, _ in pods]))
+            self._known().pop(gang.id, None)
+            raise
+        finally:
+            folder.release()
+        log.info("submitted gang", gang=name, job=job, members=len(members), bundles=packing.count)
+        return job
+
+    def _make(
+        self, members: list[Submission], pods: list[tuple[Path, str, Shape]], packing: Packing
+    ) -> Gang:
+        if time.monotonic() - self._swept > SWEEP:
+            self._swept = time.monotonic()
+            gangs.sweep(self._root)
+        first = members[0].gang
+        assert first is not None, "only members of a gang come here"
+        size = max(member.gang.size for member in members if member.gang is not None)
+        made = Gang.make(self._root, (first.key, first.name, size), pods, packing)
+        self._known()[made.id] = made
+        return made
+
+    def _known(self) -> dict[str, Gang]:
+        """All gangs that have a folder."""
+        if self._gangs is None:
+            self._gangs = {gang.id: gang for gang in gangs.existing(self._root)}
+        for gone in [key for key, gang in self._gangs.items() if not gang.folder.exists()]:
+            del self._gangs[gone]
+        return self._gangs
+
+    # What became of members
+
+    def gang_of(self, job: Job) -> str:
+        """The id of the gang whose job it is; empty for any other."""
+        return gang_in(job.pod_uid)
+
+    def expand(self, job: Job) -> dict[JobId, Job]:
+        """The members of a gang's job, each as a job of its own."""
+        gang = self._known().get(gang_in(job.pod_uid))
+        if gang is None:
+            log.warning("a gang's job has no folder", job=job.id, name=job.name)
+            return {}
+        members = gang.members()
+        missing = gang.kept.size - sum(not member.has_left for member in members)
+        if job.state is JobState.PENDING and missing > 0:
+            there = gang.kept.size - missing
+            words = waiting_words(gang.kept.name, there, gang.kept.size)
+            job = replace(job, reason="WaitingForGang", message=f"job {job.id} is held: {words}")
+        hosts = gang.hosts()
+        found = [_as_job(member, job, hosts) for member in members]
+        return {one.id: one for one in found}
+
+    def expand_ended(self, job: Job, folder: str) -> dict[JobId, Job]:
+        """The same of a job that only the accounting remembers, by its working directory."""
+        return self.expand(replace(job, pod_uid=f"gang-{Path(folder).name}"))
+
+    def ends(self, ids: Sequence[JobId]) -> dict[JobId, Job]:
+        """What the leader wrote of members whose job nobody remembers."""
+        by_job = {gang.job(): gang for gang in self._known().values()}
+        found: dict[JobId, Job] = {}
+        for job in ids:
+            parts = parts_of(job)
+            gang = by_job.get(parts[0]) if parts is not None else None
+            for member in gang.members() if gang is not None else ():
+                if parts is not None and member.number == parts[1] and member.end is not None:
+                    nobody = Job(job, JobState.UNKNOWN)
+                    assert gang is not None, "it has members"
+                    found[job] = replace(_as_job(member, nobody, gang.hosts()), id=job)
+        return found
+
+    # Ending
+
+    async def cancel(self, ids: Sequence[JobId]) -> list[str]:
+        """End these members now; the jobs, and steps, that scancel must be given for it."""
+        listed = {job.id: job for job in (await self._slurm.gang_jobs()).values()}
+        wanted: list[str] = []
+        for base, numbers in _by_job(ids).items():
+            gang = self._by_job(base)
+            if gang is None:
+                wanted.append(base)
+                continue
+            gang.leave(numbers)
+            members = gang.members()
+            if not any(member.is_active for member in members):
+                wanted.append(base)
+            elif JobId(base) in listed and listed[JobId(base)].state is JobState.PENDING:
+                await self._hold(gang)
+            else:
+                wanted += _steps(base, [m for m in members if m.number in numbers])
+        return wanted
+
+    async def steps(self, ids: Sequence[JobId]) -> tuple[list[str], list[JobId]]:
+        """The steps in which these members run, and the members that run in none."""
+        steps: list[str] = []
+        idle: list[JobId] = []
+        for base, numbers in _by_job(ids).items():
+            gang = self._by_job(base)
+            members = {m.number: m for m in gang.members()} if gang is not None else {}
+            for number in numbers:
+                found = _steps(base, [members[number]] if number in members else [])
+                steps += found
+                idle += [] if found else [member_id(base, number)]
+        return steps, idle
+
+    def _by_job(self, job: str) -> Gang | None:
+        return next((gang for gang in self._known().values() if gang.job() == job), None)
+
+    async def _hold(self, gang: Gang) -> None:
+        """Its job must not start with fewer than all: it waits, and holds nothing."""
+        (gang.folder / _HELD).touch(mode=0o600)
+        await self._control("hold", gang.job())
+
+    async def _release(self, gang: Gang) -> None:
+        there = sum(not member.has_left for member in gang.members())
+        if there >= gang.kept.size and (gang.folder / _HELD).exists():
+            await self._control("release", gang.job())
+            (gang.folder / _HELD).unlink(missing_ok=True)
+
+    async def _control(self, verb: str, job: str) -> None:
+        try:
+            await self._commands.run("scontrol", verb, job)
+        except CommandFailed as error:
+            log.info("job is not waiting any more", job=job, verb=verb, error=error)
+
+
+def _as_job(member: Member, job: Job, hosts: Mapping[int, str]) -> Job:
+    """What is so for one member, from what is so for all."""
+    end = member.end
+    state, ended, reason = job.state, job.ended, job.reason
+    if end is not None:
+        state, ended, reason = JobState(end.state), end.time, ""
+        if state is JobState.FAILED and end.code:
+            reason = f"ExitCode{end.code}"
+    elif member.has_left and job.state is JobState.PENDING:
+        state, ended, reason = JobState.CANCELLED, job.submitted, "CANCELLED"
+    host = hosts.get(member.given.bundle) if member.given is not None else None
+    base = gangs_base(job.id)
+    return replace(
+        job,
+        id=member_id(base, member.number),
+        state=state,
+        pod_uid=member.uid,
+        name=str(member.key),
+        reason=reason,
+        message="" if end is not None else job.message,
+        nodes=(host,) if host else (),
+        started=job.started,
+        ended=ended if state.has_ended else None,
+    )
+
+
+def gangs_base(job: str) -> str:
+    return job.partition("+")[0]
+
+
+def _steps(base: str, members: Sequence[Member]) -> list[str]:
+    steps = (gangs.step_of(member.folder) for member in members)
+    return [f"{base}.{step}" for step in steps if step]
+
+
+def _by_job(ids: Sequence[JobId]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for job in dict.fromkeys(ids):
+        parts = parts_of(job)
+        if parts is not None:
+            found.setdefault(parts[0], []).append(parts[1])
+    return found

@@ -1,0 +1,113 @@
+"""From the jobs that members of a gang would be alone to the one job that they are together.
+
+Used by `gang_jobs`; pure. Resources become bundles (see `bundles`); what concerns the whole job is
+the same for all members or said by only some; the longest time limit and the earliest signal hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .. import wellknown
+from ..errors import ConfigError
+from . import durations
+from .bundles import SHAPE_OPTIONS, Packing
+from .job import JobSpec, comment_of
+
+_GANG = "gang-"
+_EACH_OWN = frozenset({"job-name", "comment", "chdir", "output", "time", "signal"})
+_CARRIES = "one Slurm job carries the whole gang, so its members must agree"
+
+
+def gang_comment(cluster_uid: str, gang: str) -> str:
+    """Of the job of a gang, whose steps are pods: by its folder's name."""
+    return comment_of(cluster_uid, _GANG + gang)
+
+
+def gang_in(uid: str) -> str:
+    """The gang in the place of a pod's uid in a job's comment; empty if it is a pod's."""
+    return uid.removeprefix(_GANG) if uid.startswith(_GANG) else ""
+
+
+def as_gang(
+    specs: Sequence[JobSpec], packing: Packing, name: str, comment: str, folder: str
+) -> JobSpec:
+    """One job for all; ConfigError where two members ask for what does not go together."""
+    first = specs[0]
+    agreed = _agreed(specs)
+    signal = _signal(specs)
+    options: dict[str, str | None] = {
+        "job-name": name,
+        "comment": comment,
+        **{key: value for key, value in agreed.items() if key not in _EACH_OWN},
+        **_resources(packing),
+        **_time(specs),
+        "chdir": folder,
+        "output": f"{folder}/{wellknown.OUTPUT_FILE}".replace("%", "%%"),
+        **signal,
+    }
+    environment = dict(first.environment)
+    if signal:
+        environment.pop(wellknown.KILL_WAIT_ENV, None)
+    return replace(
+        first,
+        options=tuple(options.items()),
+        command=(*first.command[:-1], "gang", folder),
+        environment=tuple(sorted(environment.items())),
+        prologue="\n".join(dict.fromkeys(spec.prologue for spec in specs if spec.prologue)),
+        title=f"gang {name}, {len(specs)} pods",
+    )
+
+
+def _agreed(specs: Sequence[JobSpec]) -> dict[str, str | None]:
+    """What all say, or some say and nobody contradicts."""
+    found: dict[str, tuple[str | None, str]] = {}
+    for spec in specs:
+        for name, value in spec.options:
+            if name in SHAPE_OPTIONS or name in _EACH_OWN:
+                continue
+            other, who = found.setdefault(name, (value, spec.title))
+            if other != value:
+                both = f"{_words(name, other)} ({who}), {_words(name, value)} ({spec.title})"
+                raise ConfigError(f"{both}: {_CARRIES}; give all of them the same")
+    return {name: value for name, (value, _) in found.items()}
+
+
+def _words(name: str, value: str | None) -> str:
+    return f"--{name}" if value is None else f"--{name}={value}"
+
+
+def _resources(packing: Packing) -> dict[str, str | None]:
+    bundle = packing.bundle
+    found: dict[str, str | None] = {
+        "ntasks": str(packing.count),
+        "cpus-per-task": str(bundle.cpus),
+    }
+    if bundle.memory_mib:
+        found["mem-per-cpu"] = f"{math.ceil(bundle.memory_mib / bundle.cpus)}M"
+    gpus = {name: n for name, n in bundle.gres.items() if name.partition(":")[0] == "gpu"}
+    if bundle.gres and len(gpus) == len(bundle.gres):
+        kinds = [f"{name.partition(':')[2]}:{n}".lstrip(":") for name, n in sorted(gpus.items())]
+        found["gpus-per-task"] = ",".join(kinds)
+    elif bundle.gres:
+        # Slurm counts other GRES by the node: then each bundle has a host of its own.
+        found |= {"nodes": str(packing.count), "ntasks-per-node": "1"}
+        found["gres"] = bundle.gres_words
+    return found
+
+
+def _time(specs: Sequence[JobSpec]) -> dict[str, str | None]:
+    asked = [text for spec in specs if (text := spec.value("time"))]
+    return {"time": max(asked, key=_seconds)} if asked else {}
+
+
+def _seconds(text: str) -> float:
+    return durations.seconds(text) or 0.0
+
+
+def _signal(specs: Sequence[JobSpec]) -> dict[str, str | None]:
+    """The earliest: who needs less time has more."""
+    asked = [text for spec in specs if (text := spec.value("signal"))]
+    return {"signal": max(asked, key=lambda text: int(text.rpartition("@")[2]))} if asked else {}

@@ -1,0 +1,86 @@
+"""One job for all members of a gang."""
+
+from __future__ import annotations
+
+import pytest
+
+from orlop.errors import ConfigError
+from orlop.slurm.bundles import pack, shape_of
+from orlop.slurm.gang_spec import as_gang, gang_comment, gang_in
+from orlop.slurm.job import JobSpec
+from orlop.slurm.script import script
+
+from .pods import SLURM, container, pod, site, spec_of
+
+
+def member(name: str = "w-0", requests: dict[str, str] | None = None, **options: str) -> JobSpec:
+    annotations = {SLURM + key.replace("_", "-"): value for key, value in options.items()}
+    one = pod(container(requests or {}), annotations=annotations)
+    one["metadata"] |= {"name": name, "uid": name}
+    return spec_of(one)
+
+
+def gang(*members: JobSpec) -> JobSpec:
+    shapes = [shape_of(dict(spec.options), spec.title) for spec in members]
+    comment = gang_comment("c0ffee", "ab12")
+    return as_gang(members, pack(shapes), "default/train", comment, "/home/ann/gangs/ab12")
+
+
+def test_the_job_of_a_gang_has_a_task_for_each_bundle():
+    found = gang(*[member(f"w-{n}", {"cpu": "2", "memory": "1Gi"}) for n in range(4)])
+    assert found.value("ntasks") == "4"
+    assert found.value("cpus-per-task") == "2"
+    assert found.value("mem-per-cpu") == "512M"
+    assert found.value("mem") is None
+    assert found.value("job-name") == "default/train"
+    assert found.value("comment") == "orlop:c0ffee:gang-ab12"
+    assert found.value("chdir") == "/home/ann/gangs/ab12"
+
+
+def test_its_script_starts_the_leader():
+    text = script(gang(member(), member("w-1")))
+    assert text.startswith("#!/bin/bash\n# Orlop: gang default/train, 2 pods.")
+    assert text.endswith("agent.pyz gang /home/ann/gangs/ab12\n")
+
+
+def test_gpus_go_with_the_tasks():
+    found = gang(*[member(f"w-{n}", {"nvidia.com/gpu": "2"}) for n in range(2)])
+    assert found.value("gpus-per-task") == "2"
+    assert found.value("gres") is None
+
+
+def test_other_gres_are_counted_by_the_node():
+    found = gang(*[member(f"w-{n}", gres="nvme:1") for n in range(2)])
+    assert (found.value("nodes"), found.value("ntasks-per-node")) == ("2", "1")
+    assert found.value("gres") == "nvme:1"
+
+
+def test_what_one_member_says_holds_for_the_job():
+    found = gang(member(), member("w-1", account="research", constraint="ib"))
+    assert found.value("account") == "research"
+    assert found.value("constraint") == "ib"
+
+
+def test_members_that_disagree_are_told_so():
+    words = r"--qos=high \(pod default/w-0\), --qos=low \(pod default/w-1\): .* must agree"
+    with pytest.raises(ConfigError, match=words):
+        gang(member(qos="high"), member("w-1", qos="low"))
+
+
+def test_the_longest_time_limit_holds():
+    found = gang(member(time="10"), member("w-1", time="2:00:00"), member("w-2"))
+    assert found.value("time") == "2:00:00"
+
+
+def test_the_earliest_signal_holds_and_leaves_the_whole_grace():
+    patient = pod(container(), terminationGracePeriodSeconds=300)
+    quick = pod(container(), terminationGracePeriodSeconds=10)
+    limits = site(default_time=7200.0)
+    found = gang(spec_of(patient, limits), spec_of(quick, limits))
+    assert found.value("signal") == "B:TERM@330"
+    assert "ORLOP_KILL_WAIT" not in dict(found.environment)
+
+
+def test_a_gang_is_told_from_a_pod_by_its_comment():
+    assert gang_in("gang-ab12") == "ab12"
+    assert gang_in("6f1c-77") == ""

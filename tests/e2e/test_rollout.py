@@ -82,7 +82,8 @@ class Client:
         try:
             eventually(lambda: not silent(), f"answers of {pods}", timeout=60)
         except NotYet as error:
-            raise NotYet(f"{error}; the client says {self.said()}") from None
+            now = [one["metadata"]["name"] for one in running(self._site)]
+            raise NotYet(f"{error}; the client says {self.said()}; pods are {now}") from None
         return pods
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.site import Obj, Site, eventually, pod
+from tests.e2e.site import Obj, Site, container, eventually, pod
 
 pytestmark = pytest.mark.slurm
 
@@ -46,3 +46,51 @@ def test_a_gang_is_one_job_with_a_step_for_each_pod(site: Site):
     found = [site.pod(f"w{n}") for n in range(3)]
     hosts = {one["metadata"]["annotations"]["slurm.orlop.dev/node-list"] for one in found}
     assert len(hosts) == 3
+
+
+def test_a_statefulset_as_a_gang_finds_itself_by_name_across_hosts(site: Site):
+    """Its pods are made at once, and one that dies is replaced in the same allocation."""
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "ring"},
+        "spec": {"clusterIP": "None", "selector": {"app": "ring"}, "ports": [{"port": 7000}]},
+    }
+    serve = "while :; do echo here is $(hostname) | nc -l -p 7000; done"
+    template = {
+        "metadata": {"labels": {"app": "ring"}, "annotations": {GANG: "true"}},
+        "spec": {
+            "terminationGracePeriodSeconds": 1,
+            "containers": [container("busybox", serve, **cpus(5))],
+        },
+    }
+    spec = {"serviceName": "ring", "replicas": 3, "template": template}
+    spec["selector"] = {"matchLabels": {"app": "ring"}}
+    ring = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "ring"}}
+    site.apply(service)
+    site.apply({**ring, "spec": spec})
+    for n in range(3):
+        site.wait_phase(f"ring-{n}", "Running")
+    (job,) = site.squeue("%i")
+
+    def ask(of: str) -> str:
+        argv = ["kubectl", "-n", site.namespace, "exec", "ring-0", "--", "nc", "-w", "2"]
+        return site.run(*argv, f"{of}.ring", "7000", check=False).stdout.strip()
+
+    for name in ("ring-1", "ring-2"):
+        eventually(lambda name=name: ask(name) == f"here is {name}", f"{name} answers by its name")
+    former = site.pod("ring-2")["metadata"]
+    site.kubectl("delete", "pod", "ring-2", "--wait=false")
+
+    def is_replaced() -> bool:
+        found = site.get("pods", "-l", "app=ring")["items"]
+        new = [one for one in found if one["metadata"]["name"] == "ring-2"]
+        return bool(new) and new[0]["metadata"]["uid"] != former["uid"]
+
+    eventually(is_replaced, "ring-2 has a successor")
+    new = site.wait_phase("ring-2", "Running")
+    assert new["metadata"]["annotations"]["slurm.orlop.dev/job-id"] == f"{job}+3"
+    assert site.squeue("%i") == [job]
+    eventually(lambda: ask("ring-2") == "here is ring-2", "the successor answers by its name")
+    site.kubectl("delete", "statefulset", "ring")
+    eventually(lambda: not site.squeue("%i"), "no job is left behind")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from orlop.engine import JobState, Submission
+from orlop.engine import Gang, JobState, Submission
 from orlop.engine.local import LocalEngine
 from orlop.engine.processes import descendants
-from orlop.errors import SubmitRejected
+from orlop.errors import SubmitRejected, WaitingForGang
 from orlop.settings import Paths
 
 
@@ -302,3 +302,75 @@ def test_killed_at_any_moment_no_job_is_lost_or_started_twice(paths, pause):
     runs = [(folder / "runs").read_text().split() for folder in paths.pods.iterdir()]
     assert all(len(each) == 1 for each in runs), runs
     assert len({each[0] for each in runs}) == 8
+
+
+# Gangs
+
+
+def a_member(paths, name, peers, script="sleep 60", cpu="1", size=2):
+    alone = a_submission(paths, script, name, cpu)
+    uids = frozenset(f"uid-{peer}" for peer in [name, *peers])
+    gang = Gang("default/gang/g", "default/g", size, uids)
+    return Submission(alone.pod, alone.folder, alone.command, alone.machine, gang)
+
+
+async def test_members_of_a_gang_start_together(engine, paths):
+    first, second = a_member(paths, "a", "b"), a_member(paths, "b", "a")
+    with pytest.raises(WaitingForGang, match="1 of 2 members"):
+        await engine.submit(first)
+    assert not await engine.jobs()
+    await engine.submit(second)
+    await engine.submit(first)  # its turn again: it was submitted with the other
+    assert [job.state for job in (await engine.jobs()).values()] == [JobState.RUNNING] * 2
+
+
+async def test_a_gang_that_does_not_fit_lets_others_pass_and_holds_nothing(engine, paths):
+    busy = await engine.submit(a_submission(paths, "sleep 60", "busy", "1"))
+    for member in (a_member(paths, "a", "b"), a_member(paths, "b", "a")):
+        try:
+            await engine.submit(member)
+        except WaitingForGang:
+            continue
+    small = await engine.submit(a_submission(paths, "sleep 60", "small", "1"))
+    states = {job.name: job.state for job in (await engine.jobs()).values()}
+    assert states["default/a"] is states["default/b"] is JobState.PENDING
+    assert states["default/small"] is JobState.RUNNING
+    for job in (busy, small):
+        await engine.cancel(job)
+    for identity, job in (await engine.jobs()).items():
+        if job.name in ("default/a", "default/b"):
+            await reached(engine, identity, JobState.RUNNING, timeout=30.0)
+
+
+async def test_a_gang_that_was_half_accepted_is_completed_by_the_next_engine(paths):
+    engine = LocalEngine(paths, cpus=2)
+    members = [a_member(paths, "a", "b"), a_member(paths, "b", "a")]
+    engine._accept(members[0], together=2)  # and there it was killed
+    engine.close()
+    later = LocalEngine(paths, cpus=2)
+    try:
+        (waiting,) = (await later.jobs()).values()
+        assert (waiting.state, waiting.reason) == (JobState.PENDING, "WaitingForGang")
+        await later.submit(members[1])
+        assert [job.state for job in (await later.jobs()).values()] == [JobState.RUNNING] * 2
+    finally:
+        for job in await later.jobs():
+            await later.cancel(job)
+        later.close()
+
+
+async def test_a_replacement_starts_where_others_of_its_gang_run(engine, paths):
+    for member in (a_member(paths, "a", "b", "exit 1"), a_member(paths, "b", "a")):
+        try:
+            await engine.submit(member)
+        except WaitingForGang:
+            continue
+    job = await engine.submit(a_member(paths, "c", "b", "exit 0"))
+    await reached(engine, job, JobState.COMPLETED, timeout=30.0)
+
+
+async def test_a_gang_that_can_never_fit_is_refused(engine, paths):
+    with pytest.raises(WaitingForGang):
+        await engine.submit(a_member(paths, "a", "b", cpu="2"))
+    with pytest.raises(SubmitRejected, match="the 2 members of gang default/g ask for 4 CPUs"):
+        await engine.submit(a_member(paths, "b", "a", cpu="2"))

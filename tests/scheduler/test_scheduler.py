@@ -290,3 +290,31 @@ async def test_slurm_is_told_by_annotations_of_the_binding(cluster):
             assert "--exclusive" in event["message"]
 
         await eventually(told)
+
+
+GANG = "slurm.orlop.dev/gang"
+
+
+async def test_members_of_a_gang_go_where_the_first_of_them_is(cluster):
+    await add_node(cluster, a_node("gpu"))
+    await add_node(cluster, a_node("main", default=True))
+    async with cluster.running(scheduler(cluster)):
+        await cluster.create(POD, a_pod("first", annotations={PARTITION: "gpu", GANG: "g"}))
+        assert await eventually(lambda: node_of(cluster, "first")) == "gpu"
+        await cluster.create(POD, a_pod("second", annotations={GANG: "g"}))
+        assert await eventually(lambda: node_of(cluster, "second")) == "gpu"
+
+
+async def test_a_member_that_cannot_go_where_its_gang_is_is_told_so(cluster):
+    await add_node(cluster, a_node("gpu"))
+    await add_node(cluster, a_node("main", default=True))
+    async with cluster.running(scheduler(cluster)):
+        await cluster.create(POD, a_pod("first", annotations={PARTITION: "gpu", GANG: "g"}))
+        assert await eventually(lambda: node_of(cluster, "first")) == "gpu"
+        await cluster.create(POD, a_pod("other", annotations={PARTITION: "main", GANG: "g"}))
+
+        async def told():
+            found = condition_of(await cluster.get(POD, "other"), "PodScheduled")
+            assert "didn't have the other members of its gang" in found["message"]
+
+        await eventually(told)

@@ -67,6 +67,11 @@ def test_members_that_disagree_are_told_so():
         gang(member(qos="high"), member("w-1", qos="low"))
 
 
+def test_licences_are_those_of_all_members_together():
+    found = gang(member(licenses="matlab:2,ansys"), member("w-1", licenses="matlab"))
+    assert found.value("licenses") == "matlab:3,ansys:1"
+
+
 def test_the_longest_time_limit_holds():
     found = gang(member(time="10"), member("w-1", time="2:00:00"), member("w-2"))
     assert found.value("time") == "2:00:00"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from ..api.gangs import keys_of
 from ..api.kinds import PERSISTENT_VOLUME_CLAIM
 from ..api.objects import Obj, is_deleting, labels_of, meta, owner_reference, phase_of
 from .history import REVISION_LABEL
@@ -37,7 +38,16 @@ def ordinals_of(stateful_set: Obj) -> range:
 
 
 def is_parallel(stateful_set: Obj) -> bool:
-    return bool(stateful_set["spec"].get("podManagementPolicy") == "Parallel")
+    """A gang, too: its first pod will never be ready before the last is there."""
+    spec = stateful_set["spec"]
+    return bool(spec.get("podManagementPolicy") == "Parallel") or bool(keys_of(_any_pod(spec)))
+
+
+def _any_pod(spec: Obj) -> Obj:
+    """What its template says of each of its pods, as far as a gang is concerned."""
+    metadata = (spec.get("template") or {}).get("metadata") or {}
+    owner = {"kind": "StatefulSet", "name": "", "uid": "", "controller": True}
+    return {"metadata": {**metadata, "namespace": "", "name": "", "ownerReferences": [owner]}}
 
 
 def is_healthy(pod: Obj, stateful_set: Obj, now: float) -> bool:

@@ -25,8 +25,9 @@ from ..errors import SubmitRejected
 from ..files import write_private
 from ..log import logger
 from ..settings import Paths
-from . import Job, JobId, JobState, Machine, Submission, processes
+from . import Gang, Job, JobId, JobState, Machine, Submission, processes
 from .demand import milli_cpus
+from .muster import Muster, waiting_words
 from .processes import Process
 
 PROCESS_FILE = "process"
@@ -58,6 +59,8 @@ class _Submitted(msgspec.Struct, frozen=True):
     cpus: int  # thousandths
     time: float
     command: tuple[str, ...]
+    gang: str = ""  # the gang that it starts with
+    together: int = 1  # how many of that gang start at the same moment
 
 
 class _End(msgspec.Struct, frozen=True):
@@ -98,6 +101,7 @@ class LocalEngine:
         self._host = socket.gethostname()
         self._boot = processes.boot_id()
         self._jobs: dict[JobId, _LocalJob] | None = None
+        self._muster = Muster()
 
     async def version(self) -> str:
         return f"local ({os.uname().sysname} {os.uname().release}, {self._cpus} CPUs)"
@@ -108,7 +112,6 @@ class LocalEngine:
         return [Machine(name, self._cpus, memory, is_default=True, hosts=(self._host,))]
 
     async def submit(self, submission: Submission) -> JobId:
-        jobs = self._known()
         path = submission.folder / wellknown.SUBMIT_FILE
         if path.exists():
             return JobId(msgspec.json.decode(path.read_bytes(), type=_Submitted).id)
@@ -116,15 +119,63 @@ class LocalEngine:
         if cpus > self._cpus * 1000:
             asked = f"the pod asks for {cpus / 1000:g} CPUs"
             raise SubmitRejected(f"{asked} and {self._host} has {self._cpus}; lower its requests")
-        identity = JobId(str(max((int(known) for known in jobs), default=0) + 1))
-        pod = submission.pod
-        now = processes.now()
-        name = str(key_of(pod))
-        submitted = _Submitted(identity, uid_of(pod), name, cpus, now, submission.command)
-        write_private(path, msgspec.json.encode(submitted))
-        jobs[identity] = _LocalJob(submission.folder, submitted)
+        if submission.gang is None or self._runs_without(submission.gang):
+            identity = self._accept(submission, together=1)
+        else:
+            identity = self._accept_gang(submission, submission.gang)
         self._start_what_fits()
         return identity
+
+    def _accept(self, submission: Submission, together: int) -> JobId:
+        jobs = self._known()
+        identity = JobId(str(max((int(known) for known in jobs), default=0) + 1))
+        pod, gang = submission.pod, submission.gang
+        submitted = _Submitted(
+            identity,
+            uid_of(pod),
+            str(key_of(pod)),
+            milli_cpus(pod),
+            processes.now(),
+            submission.command,
+            gang.key if gang is not None else "",
+            together,
+        )
+        path = submission.folder / wellknown.SUBMIT_FILE
+        write_private(path, msgspec.json.encode(submitted))
+        jobs[identity] = _LocalJob(submission.folder, submitted)
+        return identity
+
+    # Gangs
+
+    def _runs_without(self, gang: Gang) -> bool:
+        """Whether others of the gang run already: who comes then takes an ended one's place."""
+        running = (job for job in self._known().values() if job.is_running)
+        return any(
+            job.submitted.gang == gang.key and job.submitted.uid in gang.peers for job in running
+        )
+
+    def _accept_gang(self, submission: Submission, gang: Gang) -> JobId:
+        """With all others of it; a control plane that was killed here goes on where it was."""
+        begun = self._waiting_of(gang.key)
+        if begun and len(begun) < begun[0].submitted.together:
+            return self._accept(submission, begun[0].submitted.together)
+        members = self._muster.add(submission)
+        asked = sum(milli_cpus(member.pod) for member in members)
+        if asked > self._cpus * 1000:
+            words = f"the {len(members)} members of gang {gang.name} ask for {asked / 1000:g} CPUs"
+            raise SubmitRejected(f"{words} and {self._host} has {self._cpus}; lower their requests")
+        accepted = {
+            uid_of(member.pod): self._accept(member, len(members))
+            for member in members
+            if not (member.folder / wellknown.SUBMIT_FILE).exists()
+        }
+        for member in members:
+            self._muster.discard(member)
+        return accepted[uid_of(submission.pod)]
+
+    def _waiting_of(self, gang: str) -> list[_LocalJob]:
+        jobs = self._known().values()
+        return [job for job in jobs if job.is_pending and job.submitted.gang == gang]
 
     async def jobs(self) -> Mapping[JobId, Job]:
         known = self._known()
@@ -210,6 +261,11 @@ class LocalEngine:
         )
         if end is not None:
             return replace(told, state=JobState(end.state), reason=end.reason, ended=end.time)
+        if job.is_pending and submitted.together > 1:
+            there = len(self._waiting_of(submitted.gang))
+            if there < submitted.together:
+                words = waiting_words(submitted.gang, there, submitted.together)
+                return replace(told, reason="WaitingForGang", message=words)
         if job.is_pending:
             asked = f"it asks for {submitted.cpus / 1000:g} of the {self._cpus} CPUs"
             words = f"{asked} of {self._host}, which others have"
@@ -227,13 +283,28 @@ class LocalEngine:
     def _start_what_fits(self) -> None:
         """First come, first served; what does not fit lets smaller ones pass."""
         free, places = self._free()
-        for job in [job for job in self._known().values() if job.is_pending]:
-            if places <= 0:
-                return
-            if job.submitted.cpus <= free:
+        for together in self._pending():
+            cpus = sum(job.submitted.cpus for job in together)
+            if len(together) > places or cpus > free:
+                continue
+            for job in together:
                 self._start(job)
-                free -= job.submitted.cpus
-                places -= 1
+            free -= cpus
+            places -= len(together)
+
+    def _pending(self) -> list[list[_LocalJob]]:
+        """What waits, each with those that it starts with; a gang only once it is whole."""
+        found: list[list[_LocalJob]] = []
+        gangs: dict[str, list[_LocalJob]] = {}
+        for job in [job for job in self._known().values() if job.is_pending]:
+            if job.submitted.together == 1:
+                found.append([job])
+            elif job.submitted.gang in gangs:
+                gangs[job.submitted.gang].append(job)
+            else:
+                gangs[job.submitted.gang] = [job]
+                found.append(gangs[job.submitted.gang])
+        return [one for one in found if len(one) >= one[0].submitted.together]
 
     def _start(self, job: _LocalJob) -> None:
         submitted, folder = job.submitted, job.folder

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ..api import quantity
 from ..api.objects import Obj, meta
-from . import affinity, capacity, preemption, spread
+from . import affinity, capacity, gangs, preemption, spread
 from .affinity import Affinity
 from .filters import explain, refusal, wish_of
 from .preemption import Plan
@@ -40,10 +40,12 @@ def decide(
         return Decision(message=f"0/{len(nodes)} nodes are available: {view.trouble}.")
     wish = wish_of(pod)
     near, even = affinity.prepare(pod, snapshot), spread.prepare(pod, snapshot)
+    mates = gangs.prepare(pod, snapshot)
     refusals = [
         refusal(wish, node)
         or view.refusal(node)
-        or capacity.refusal(node, pod, snapshot)
+        or mates.refusal(node)
+        or (not mates.are_queued_on(node) and capacity.refusal(node, pod, snapshot))
         or even.refusal(node)
         or near.refusal(node)
         for node in nodes
@@ -105,6 +107,8 @@ def _helps(refusals: Iterable[str]) -> frozenset[str]:
     for reason in refusals:
         if _is_curable(reason):
             found.add(GONE)
+        if reason == gangs.ELSEWHERE:
+            found |= {GONE, PLACED}
         if reason in affinity.REASONS or reason in spread.REASONS:
             found.add(PLACED)
     return frozenset(found)

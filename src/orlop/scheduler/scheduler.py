@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Iterable
 
 from .. import errors
+from ..api.gangs import BY_GANG, keys_of
 from ..api.kinds import NAMESPACE, NODE, POD, POD_DISRUPTION_BUDGET
 from ..api.objects import (
     Key,
@@ -75,6 +76,7 @@ class Scheduler:
         self._pods = informers.informer(POD)
         self._pods.add_index(BY_NODE, node_of)
         self._pods.add_index(BY_TERM, terms_of)
+        self._pods.add_index(BY_GANG, keys_of)
         self._nodes = informers.informer(NODE)
         self._namespaces = informers.informer(NAMESPACE)
         self._budgets = informers.informer(POD_DISRUPTION_BUDGET)

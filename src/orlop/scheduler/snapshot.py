@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from .. import wellknown
-from ..api.objects import Key, Obj, is_terminal, key_of, labels_of, meta, uid_of
+from ..api.gangs import BY_GANG, keys_of
+from ..api.objects import Key, Obj, is_deleting, is_terminal, key_of, labels_of, meta, uid_of
 from ..client.informer import Informer
 from . import terms
 
@@ -95,6 +96,16 @@ class Snapshot:
         for pod, place in self._on_their_way():
             if which in terms_of(pod) and place in self.by_name:
                 yield pod, self.by_name[place]
+
+    def mates(self, gang: str) -> Iterator[tuple[Obj, str]]:
+        """The members of a gang that have a node and are not on their way out, with its name."""
+        for pod in self.pods.by_index(BY_GANG, gang):
+            name = pod["spec"].get("nodeName")
+            if name and self._counts(pod) and not is_deleting(pod):
+                yield pod, name
+        for pod, place in self._on_their_way():
+            if gang in keys_of(pod):
+                yield pod, place
 
     def _on_their_way(self) -> Iterator[tuple[Obj, str]]:
         for key, (pod, place) in self.assumed.items():

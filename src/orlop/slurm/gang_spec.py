@@ -7,6 +7,8 @@ the same for all members or said by only some; the longest time limit and the ea
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,7 +19,7 @@ from .bundles import SHAPE_OPTIONS, Packing
 from .job import JobSpec, comment_of
 
 _GANG = "gang-"
-_EACH_OWN = frozenset({"job-name", "comment", "chdir", "output", "time", "signal"})
+_EACH_OWN = frozenset({"job-name", "comment", "chdir", "output", "time", "signal", "licenses"})
 _CARRIES = "one Slurm job carries the whole gang, so its members must agree"
 
 
@@ -43,6 +45,7 @@ def as_gang(
         "comment": comment,
         **{key: value for key, value in agreed.items() if key not in _EACH_OWN},
         **_resources(packing),
+        **_licenses(specs),
         **_time(specs),
         "chdir": folder,
         "output": f"{folder}/{wellknown.OUTPUT_FILE}".replace("%", "%%"),
@@ -96,6 +99,17 @@ def _resources(packing: Packing) -> dict[str, str | None]:
         found |= {"nodes": str(packing.count), "ntasks-per-node": "1"}
         found["gres"] = bundle.gres_words
     return found
+
+
+def _licenses(specs: Sequence[JobSpec]) -> dict[str, str | None]:
+    """Of all members together: `matlab:1` of each of four is `matlab:4`."""
+    found: Counter[str] = Counter()
+    for spec in specs:
+        for part in filter(None, re.split(r"[,;]", spec.value("licenses") or "")):
+            name, _, count = part.partition(":")
+            found[name] += int(count) if count.isdigit() else 1
+    words = ",".join(f"{name}:{count}" for name, count in found.items())
+    return {"licenses": words} if words else {}
 
 
 def _time(specs: Sequence[JobSpec]) -> dict[str, str | None]:

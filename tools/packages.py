@@ -38,6 +38,9 @@ PACKAGES = (
     "squashfuse",
     "uidmap",
     "zstd",
+    # compiles the quick part of the pod network
+    "gcc",
+    "libc6-dev",
     # programs that pods' networks are tried with, and what others make such networks of
     "iperf3",
     "nginx-light",

@@ -61,6 +61,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow_outside: bool = False  # whether others than the cluster's own pods may connect to pods
     upstream: list[str] = []  # DNS servers for all other names; empty: those of the node
     stub_domains: dict[str, list[str]] = {}  # domain -> DNS servers that know it
+    compile: bool = True  # whether a part of the pod network is compiled, where there is a compiler
     node_ports: bool = False  # whether NodePort and LoadBalancer services are open at this host
     ingress_port: int = 0  # where Ingresses are served at this host by HTTP; 0: nowhere
     ingress_tls_port: int = 0  # and by HTTPS

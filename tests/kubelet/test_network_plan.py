@@ -34,6 +34,7 @@ def test_the_whole_of_a_planned_network():
             "upstream": [],
             "stubs": {},
         },
+        "helper": "",
         "host": {"allowOutside": False},
         "policy": None,
     }

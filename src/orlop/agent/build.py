@@ -15,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
+_ELSEWHERE = ("build.py", "compiling.py")  # used where the control plane is
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 # Imports modules from a dictionary: name -> (is it a package, its source or marshalled code).
 _MAIN = """\
@@ -53,7 +54,7 @@ def sources() -> dict[str, str]:
     """Module -> text, for every module the agent needs on a compute node."""
     found = {"orlop": "", "orlop.wellknown": (_PACKAGE.parent / "wellknown.py").read_text()}
     for path in sorted(_PACKAGE.rglob("*.py")):
-        if path != Path(__file__).resolve():
+        if path.name not in _ELSEWHERE:
             parts = path.relative_to(_PACKAGE).with_suffix("").parts
             name = ".".join(("orlop", "agent", *(part for part in parts if part != "__init__")))
             found[name] = path.read_text()

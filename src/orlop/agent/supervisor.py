@@ -325,7 +325,7 @@ class Supervisor:
     def _on_exit(self, pid: int, status: int) -> None:
         if self.execs is not None and self.execs.on_exit(pid, status):
             return
-        if self._network is not None and self._network.on_exit(pid):
+        if self._network is not None and self._network.on_exit(pid, status):
             return
         for run in self._runs.values():
             if pid == run.launcher:

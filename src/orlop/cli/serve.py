@@ -20,6 +20,7 @@ import click
 
 from .. import __version__, errors, log, pki
 from ..agent.build import build as build_agent
+from ..agent.compiling import compile_helper, helper_file
 from ..apiserver import ApiServer
 from ..apiserver.aggregation import FrontProxy
 from ..apiserver.audit import AuditLog, Auditor, load_policy
@@ -131,6 +132,7 @@ class ControlPlane:
                 tls=kubelet_tls,
                 token_key=self.pki.token_key,
                 agent_file=agent_file(self.paths.run),
+                helper=self._helper,
                 addresses=addresses.addresses(),
                 api_server=self._url(port),
             )
@@ -175,6 +177,7 @@ class ControlPlane:
                     **({"upstream": server.watch()} if isinstance(server, UpstreamServer) else {}),
                     "heartbeat": self._beat(),
                     "certificates": self._renew(contexts, mine.url),
+                    "compiling": self._compile(),
                 }
             )
         logger.info("control plane has stopped")
@@ -286,6 +289,19 @@ class ControlPlane:
                 raise
             except OSError as error:
                 logger.warning("no heartbeat", file=self.paths.pid, error=error)
+
+    @property
+    def _helper(self) -> Path | None:
+        """The compiled part of the pod network, which may not be there yet, or ever."""
+        return helper_file(self.paths.run) if self.settings.network.compile else None
+
+    async def _compile(self) -> None:
+        """Once; pods that start before it is done, or where it cannot be, do without it."""
+        if self._helper is not None:
+            problem = await compile_helper(self._helper)
+            if problem:
+                logger.info("the pod network is not compiled", reason=problem)
+        await asyncio.Event().wait()
 
     async def _renew(self, contexts: dict[pki.Pair, ssl.SSLContext], url: str) -> None:
         """Certificates outlive no control plane that runs for years; connections are untouched."""

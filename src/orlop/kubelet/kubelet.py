@@ -82,6 +82,7 @@ class Kubelet:
         tls: ssl.SSLContext,
         token_key: bytes,
         agent_file: Path,
+        helper: Path | None = None,
         addresses: Sequence[str] = (),
         api_server: str = "",
         election: LeaderElection | None = None,
@@ -92,7 +93,7 @@ class Kubelet:
         self._settings = settings
         self._paths = paths
         self._tls = tls
-        self._addresses = addresses
+        self._addresses, self._helper = addresses, helper
         self._api_server = api_server
         self._cached = informers.informer(POD)
         self._cached.add_index(_BY_NODE, _node_names)
@@ -202,6 +203,7 @@ class Kubelet:
                 network.allow_outside,
                 tuple(network.upstream),
                 network.stub_domains,
+                str(self._helper or ""),
             ),
         )
 

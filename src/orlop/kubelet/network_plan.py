@@ -26,6 +26,7 @@ class ClusterNetwork:
     allow_outside: bool = False
     upstream: tuple[str, ...] = ()
     stub_domains: Mapping[str, list[str]] = field(default_factory=dict)
+    helper: str = ""  # the compiled part of the network, used by agents where they can
 
 
 def network_key(token_key: bytes) -> str:
@@ -60,6 +61,7 @@ def planned_network(
             "upstream": list(network.upstream),
             "stubs": dict(network.stub_domains),
         },
+        "helper": network.helper,
         "host": {"allowOutside": network.allow_outside},
         "policy": policy,
     }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shutil
 import tempfile
 from pathlib import Path
 
 import pytest
+
+from orlop.agent.compiling import compile_helper, helper_file
 
 from ..kubelet_double import KubeletDouble
 from .neighbourhood import Neighbourhood
@@ -28,7 +31,24 @@ def kubelet_for_module():
         yield kubelet
 
 
+@pytest.fixture(scope="session")
+def compiled(stage):
+    """The compiled part of netd, where pods may read it."""
+    target = helper_file(stage.folder)
+    assert not asyncio.run(compile_helper(target))
+    target.chmod(0o755)
+    return str(target)
+
+
+@pytest.fixture(scope="session", params=["python", "compiled"])
+def helper(request):
+    """With the compiled part of netd, and without: all must be the same."""
+    return request.getfixturevalue("compiled") if request.param == "compiled" else ""
+
+
 @pytest.fixture
-def neighbourhood(make_pod):
+def neighbourhood(make_pod, helper):
     with running_kubelet() as kubelet:
-        yield Neighbourhood(kubelet, make_pod)
+        found = Neighbourhood(kubelet, make_pod)
+        found.helper = helper
+        yield found

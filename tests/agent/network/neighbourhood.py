@@ -63,6 +63,7 @@ class Neighbourhood:
         self._count = 0
         self._lock = threading.Lock()
         self.is_silent = False
+        self.helper = ""  # the compiled part of netd, if pods shall have it
         threading.Thread(target=self._welcome, daemon=True).start()
 
     def add(self, *containers: dict[str, Any], **options: Any) -> Neighbour:
@@ -75,6 +76,7 @@ class Neighbourhood:
             "serviceCIDR": "10.96.0.0/12",
             "key": KEY,
             "dns": {"nameserver": NAMESERVER, "domain": "cluster.local"},
+            "helper": self.helper,
             "host": {"allowOutside": options.pop("allow_outside", False)},
         }
         plan = {"kubelet": self.kubelet.plan, "network": network, **options.pop("plan", {})}

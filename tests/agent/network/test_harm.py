@@ -60,6 +60,14 @@ def server(neighbourhood):
     return found
 
 
+def test_a_compiled_part_that_crashes_is_done_without(neighbourhood, server):
+    client = neighbourhood.add(runtime="host")
+    client.sh(f"/usr/bin/python3 -c '{PATIENT}' {server.ip} 3")
+    for pod in (client, server):
+        os.kill(netd_of(pod), signal.SIGSEGV)
+    client.sh(f"/usr/bin/python3 -c '{PATIENT}' {server.ip} 3")
+
+
 @pytest.mark.parametrize("whose", ["client", "server"])
 def test_a_netd_that_is_killed_is_followed_by_another(neighbourhood, server, whose):
     client = neighbourhood.add(runtime="host")

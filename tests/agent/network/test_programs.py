@@ -13,7 +13,7 @@ PYTHON = "/usr/bin/python3"
 
 
 @pytest.fixture(scope="module")
-def pod(stage, kubelet_for_module):
+def pod(stage, kubelet_for_module, helper):
     """One pod on the node's own root, where there is a Python."""
     made = []
 
@@ -21,7 +21,9 @@ def pod(stage, kubelet_for_module):
         made.append(stage.pod(*containers, **options))
         return made[-1]
 
-    found = Neighbourhood(kubelet_for_module, make).add(runtime="host")
+    neighbourhood = Neighbourhood(kubelet_for_module, make)
+    neighbourhood.helper = helper
+    found = neighbourhood.add(runtime="host")
     shutil.copy(programs.__file__, found.pod.folder / "programs.py")
     yield found
     for one in made:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 import select
-import threading
 import time
-from collections import OrderedDict
 from errno import EAGAIN
 
 from . import sockaddr, sockets
+from .arrivals import Arrivals
 from .directory import Directory
 from .identities import Identities
 from .notices import Notice, Notices
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 PATIENCE, PATIENCE_HERE = 0.05, 0.003  # seconds for a notice that is late; on this very node
 LOOK_AGAIN: Wait = (0, 0.001)
 TCP = 6
-MAX_KEPT = 256
 _NOBODY, _NOT_YET = object(), object()
 
 
@@ -48,12 +46,11 @@ class Accepting:
         owners: Owners,
         identities: Identities,
         pending: Pending,
+        arrivals: Arrivals,
     ) -> None:
         self._world, self._directory, self._notices = world, directory, notices
         self._owners, self._identities, self._pending = owners, identities, pending
-        self._lock = threading.Lock()  # a socket's flags are changed while we take from it
-        # Connections whose caller was interrupted before it had them, by the listening socket.
-        self._kept: OrderedDict[int, tuple[int, Address]] = OrderedDict()
+        self.arrivals = arrivals
 
     def accept(self, call: Call, target: Target, flags: int) -> Optional[int]:
         """The answer, None to let the kernel go on, or LATER."""
@@ -73,22 +70,6 @@ class Accepting:
                 os.close(fd)
 
     # For one accept
-
-    def take(self, fd: int, flags: int, blocking: bool) -> tuple[int, bytes]:
-        """A connection that is there; raises BlockingIOError."""
-        if not blocking:
-            return sockets.accept(fd, flags, False)
-        with self._lock:
-            return sockets.accept(fd, flags, True)
-
-    def kept(self, fd: int) -> Optional[tuple[int, Address]]:
-        """One that was kept, and who it is."""
-        return self._kept.pop(sockets.cookie(fd), None) if self._kept else None
-
-    def keep(self, fd: int, connection: int, peer: Address) -> None:
-        self._kept[sockets.cookie(fd)] = (connection, peer)
-        if len(self._kept) > MAX_KEPT:
-            os.close(self._kept.popitem(last=False)[1][0])
 
     def judge(self, connection: int, peer: Address, port: int) -> object:
         """The peer as its pod, _NOBODY, or _NOT_YET while a notice may be on its way."""
@@ -149,12 +130,13 @@ class _Taking:
         self._is_blocking = sockets.is_blocking(fd)
         timeout = sockets.receive_timeout(fd) if self._is_blocking else 0.0
         self._give_up_at = time.monotonic() + timeout if timeout else None
-        self._connection, self._raw = -1, b""
+        self._connection = -1
+        self._real: Optional[Address] = None
         self._doubt_until = 0.0
 
     def step(self, target: Target, is_ready: bool) -> Optional[Wait]:
         """Go as far as can be gone now; what to wait for, or None when it is answered."""
-        kept = self._accepting.kept(self._fd) if self._connection < 0 else None
+        kept = self._accepting.arrivals.kept(self._fd) if self._connection < 0 else None
         if kept is not None:
             self._connection, peer = kept
             self._deliver(target, peer)
@@ -162,7 +144,7 @@ class _Taking:
         while True:
             if self._connection < 0:
                 try:
-                    self._connection, self._raw = self._accepting.take(
+                    self._connection, self._real = self._accepting.arrivals.take(
                         self._fd, self._flags, self._is_blocking
                     )
                 except BlockingIOError:
@@ -190,7 +172,7 @@ class _Taking:
         return int(select.EPOLLIN), left
 
     def _verdict(self) -> object:
-        peer = sockaddr.parse(self._raw)
+        peer = self._real
         if peer is None:
             return _NOBODY
         found = self._accepting.judge(self._connection, peer, self._port)
@@ -213,4 +195,4 @@ class _Taking:
         if self._call.answer_with(connection, self._flags & CLOSE_ON_EXEC):
             os.close(connection)
         else:
-            self._accepting.keep(self._fd, connection, peer)
+            self._accepting.arrivals.keep(self._fd, connection, peer)

@@ -54,6 +54,8 @@ class Bindings:
         self._by_port: dict[Key, Binding] = {}
         self._by_real: dict[tuple[str, bytes, int], Binding] = {}
         self.before_conflict: Callable[[], None] = lambda: None
+        # A real address and what it stands for, or None when it is forgotten.
+        self.on_bound: Callable[[str, Address, Optional[Address]], None] = lambda *words: None
 
     # Questions
 
@@ -178,12 +180,14 @@ class Bindings:
             self.before_conflict()  # copies of ours may be all that is left of it
             sockets.bind(fd, packed)
         known.given = Address(wanted.family, wanted.ip, wanted.port)
+        self.on_bound(protocol, known.real, known.given)
 
     def _add(self, key: Key, binding: Binding) -> None:
         if len(self._by_real) > MAX_FLEETING:
             self._forget_fleeting()
         self._by_port[key] = binding
         self._by_real[(key[0], binding.real.ip, binding.real.port)] = binding
+        self.on_bound(key[0], binding.real, binding.given)
 
     def _forget_fleeting(self) -> None:
         """The older half of those that nothing holds; their programs are most likely gone."""
@@ -191,6 +195,7 @@ class Bindings:
         for key in loose[: len(loose) // 2]:
             found = self._by_port.pop(key)
             self._by_real.pop((key[0], found.real.ip, found.real.port), None)
+            self.on_bound(key[0], found.real, None)
 
     # listen
 

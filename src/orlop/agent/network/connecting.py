@@ -61,6 +61,7 @@ class Connecting:
         self._world, self._routes, self._notices = world, routes, notices
         self._identities, self._pending, self._datagrams = identities, pending, datagrams
         self._unheard: list[int] = []  # cookies
+        self.on_unheard: Callable[[int], None] = self._keep_in_mind
         self.step_aside: Callable[[], None] = lambda: None  # before a call takes long
 
     def connect(self, call: Call, target: Target, to: Address) -> Optional[int]:
@@ -124,7 +125,10 @@ class Connecting:
     def not_heard(self, call: Call) -> None:
         """A signal kept our answer from the caller, who will ask again if it cares."""
         if call.cookie:
-            self._unheard = [*self._unheard[-MAX_UNHEARD:], call.cookie]
+            self.on_unheard(call.cookie)
+
+    def _keep_in_mind(self, cookie: int) -> None:
+        self._unheard = [*self._unheard[-MAX_UNHEARD:], cookie]
 
     # For attempts
 

@@ -67,6 +67,9 @@ class Directory:
         self._address, self._notice = "", 0
         self._listens: dict[tuple[str, int], int] = {}
         self.before_waiting: Callable[[], None] = lambda: None  # called by whoever must wait
+        self.on_told: Callable[[str], None] = lambda key: None  # after a key's answer has changed
+        # Whether no policy restricts who may come, and where one may go; as soon as that is known.
+        self.on_policy: Callable[[bool, bool], None] = lambda ingress, egress: None
 
     # What is asked, by CIDR
 
@@ -87,6 +90,13 @@ class Directory:
         if service.affinity:
             return self._with_affinity((protocol, ip, port), found, service.affinity)
         return _picked(found)
+
+    def endpoints(self, protocol: str, ip: str, port: int) -> list[tuple[str, int]]:
+        """All that a connection may go to, any as well as another; none where that is not so."""
+        service = self._known.get(f"svc/{ip}")
+        if service is None or service.affinity:
+            return []
+        return list(service.ports.get((protocol, port)) or ())
 
     def location(self, protocol: str, ip: str, port: int) -> tuple[str, int, int]:
         """A pod's port: its node's address, the real port, where to announce oneself.
@@ -145,7 +155,13 @@ class Directory:
         except Unknown:
             with self._changed:
                 found = self._known.setdefault("policy", self._planned)
+                self._say_policy()
         return found
+
+    def _say_policy(self) -> None:
+        policy: Policy | None = self._known["policy"]
+        free = [policy is None or not policy.restricts(way) for way in ("ingress", "egress")]
+        self.on_policy(*free)
 
     def _with_affinity(
         self, key: tuple[str, str, int], found: list[tuple[str, int]], seconds: float
@@ -207,6 +223,7 @@ class Directory:
         for key in gone:
             for table in (self._used, self._known, self._version):
                 table.pop(key, None)
+            self.on_told(key)
         if self._is_connected:
             self._send({"type": "net-forget", "keys": gone})
 
@@ -235,6 +252,9 @@ class Directory:
             self._used.setdefault(key, time.monotonic())
             self._known[key] = told
             self._version[key] = self._version.get(key, 0) + 1
+            self.on_told(key)
+            if key == "policy":
+                self._say_policy()
             self._changed.notify_all()
 
     def _service(self, told: dict[str, Any] | None) -> _Service | None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..plan import Plan
     from ..relay import Relay
     from ..sandbox import Sandbox
+    from .quick import Quick
 
     Watch = Callable[[int, Callable[[], object], int], None]
     Place = tuple[int, tuple[str, int]]  # family and address
@@ -40,6 +41,7 @@ MAX_MESSAGE = 4096
 START_TIME = 20.0  # for a new netd to say that it is ready, on the slowest of nodes
 PAUSE = 0.2  # before the next netd, if the last one ended at once
 FAILED = b"!"
+CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
 
 
 @value
@@ -54,6 +56,7 @@ class Heirloom:
     diagnostics: int  # a socket of sock_diag(7), from outside the sandbox
     uids: list[tuple[int, int]]
     bindings: list[tuple[dict[str, Any], int]]
+    quick: Optional[Quick]
 
 
 class Keeper:
@@ -62,6 +65,8 @@ class Keeper:
         self._plan, self._network, self._sandbox = plan, plan.network, sandbox
         self._diagnostics = diagnostics
         self._filter = bpf.build(os.uname().machine)
+        # Now, before there are threads: the loader's lock may be held for ever in a fork.
+        self._quick = _load(self._network.get("helper") or "")
         # Each listener is sent twice: to netd, which shall not wait for us, and to us to keep.
         self._door, self._way_in = socket.socketpair(socket.AF_UNIX, PACKETS)
         self._porch, self._way_to_porch = socket.socketpair(socket.AF_UNIX, PACKETS)
@@ -228,6 +233,7 @@ class Keeper:
             self._diagnostics,
             uids(),
             list(self._bindings.values()),
+            self._quick,
         )
         Netd(self._network, self._plan.pod.node, heirloom).run(dict(self._listeners))
 
@@ -243,10 +249,12 @@ class Keeper:
             if fd not in kept and fd != null:
                 os.dup2(null, fd, inheritable=False)
 
-    def on_exit(self, pid: int) -> bool:
+    def on_exit(self, pid: int, status: int = 0) -> bool:
         """Whether the process that has ended was netd; there is another then."""
         if pid != self.pid:
             return False
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) in CRASHES:
+            self._quick = None  # nobody but compiled code ends so
         self._on_control()  # what it still had to say
         while self._on_door():  # whom it may have heard of, and we not yet
             pass
@@ -272,6 +280,15 @@ class Keeper:
     def stop(self) -> None:
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
+
+
+def _load(path: str) -> Optional[Quick]:
+    """The compiled part of netd, if there is one here."""
+    if not path:
+        return None
+    from .quick import load
+
+    return load(path)
 
 
 def open_diagnostics() -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from ctypes import create_string_buffer
 from errno import EFAULT, ENOSYS
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
@@ -20,6 +21,7 @@ from ..relay import Line
 from . import sockaddr
 from .abstract import Abstract
 from .accepting import Accepting
+from .arrivals import Arrivals
 from .bindings import Bindings
 from .connecting import Connecting
 from .datagrams import Datagrams
@@ -32,6 +34,7 @@ from .notify import Call, Listener
 from .numbers import calls
 from .owners import Owners
 from .pending import Pending
+from .quick import CALL_SIZE, Quick, QuickArrivals, QuickNotices, QuickOwners
 from .register import Register
 from .routes import Routes
 from .sockaddr import Address
@@ -64,10 +67,9 @@ class Netd:
         self._directory = Directory(network, self._line.send, node)
         self._directory.before_waiting = self._step_aside
         self._bindings = Bindings(world, self._tell)
-        self._notices = Notices(world)
+        self._quick, self._notices, owners, arrivals = _parts(world, heirloom)
         identities = Identities(world, self._bindings, Register(heirloom.names))
         routes = Routes(world, self._bindings, self._directory)
-        owners = Owners(heirloom.diagnostics, heirloom.uids)
         self._abstract = Abstract(world.pod)
         self._naming = Naming(identities, self._abstract)
         self._datagrams = Datagrams(
@@ -84,10 +86,13 @@ class Netd:
             world, routes, self._notices, identities, self._pending, self._datagrams
         )
         self._accepting = Accepting(
-            world, self._directory, self._notices, owners, identities, self._pending
+            world, self._directory, self._notices, owners, identities, self._pending, arrivals
         )
         self._connecting.step_aside = self._step_aside
-        self._bindings.before_conflict = self._pending.sweep
+        self._bindings.before_conflict = self._sweep
+        self._listeners: dict[int, Listener] = {}
+        if self._quick is not None:
+            self._teach(self._quick, routes)
         self._handlers = self._by_number()
         self._naming_lock = threading.Lock()
         self._names: Optional[Address] = None
@@ -103,6 +108,19 @@ class Netd:
         for message, holder in heirloom.bindings:
             self._bindings.remember(message, holder)
             self._publish(message)
+
+    def _teach(self, quick: Quick, routes: Routes) -> None:
+        """Let the compiled part know what changes, and learn what is found."""
+        routes.quick = quick
+        self._bindings.on_bound = quick.bound
+        self._connecting.on_unheard = quick.not_heard
+        self._directory.on_policy = quick.policy
+        self._directory.on_told = lambda key: _drop(quick, key)
+
+    def _sweep(self) -> None:
+        self._pending.sweep()
+        if self._quick is not None:
+            self._quick.sweep()
 
     def _serve_names(self) -> Address:
         """Where the name server of the cluster is for this pod: here, once it is asked for."""
@@ -145,7 +163,9 @@ class Netd:
         threading.Thread(target=self._hear, name="line", daemon=True).start()
         self._serials = set(listeners)
         for fd in listeners.values():
-            self._start(Listener(fd))
+            self._start(Listener(fd, self._quick))
+        if self._quick is not None:
+            threading.Thread(target=self._take_back, args=(self._quick,), daemon=True).start()
         self._pending.watch(self._porch.fileno(), self._on_porch)
         send(self._control, dumps({"type": "ready"}).encode(), [])
         while True:
@@ -165,28 +185,40 @@ class Netd:
     def _receive(self, listener: Listener) -> None:
         """Take one call after another, until nobody is left or another has taken this post."""
         target, posts = Target(), self._posts
-        posts.listener = listener
-        handlers = self._handlers
+        posts.listener = self._listeners[listener.fd] = listener
         while posts.listener is not None:
             call = listener.receive()
             if call is None:
-                os.close(listener.fd)
-                self._pending.sweep()
+                del self._listeners[listener.fd]
+                listener.close()
+                self._sweep()
                 break
-            try:
-                result = handlers[call.number](call, target)
-            except OSError as error:
-                result = -(error.errno or EFAULT)
-            except Exception as error:
-                complain(f"call {call.number}: {error!r}")
-                result = -ENOSYS
-            if result is None:
-                call.go_on()
-            elif result != LATER and not call.answer(result):
-                self._connecting.not_heard(call)
+            self._answer(call, target)
         target.close()
         if posts.listener is None:
             self._aside -= 1
+
+    def _answer(self, call: Call, target: Target) -> None:
+        try:
+            result = self._handlers[call.number](call, target)
+        except OSError as error:
+            result = -(error.errno or EFAULT)
+        except Exception as error:
+            complain(f"call {call.number}: {error!r}")
+            result = -ENOSYS
+        if result is None:
+            call.go_on()
+        elif result != LATER and not call.answer(result):
+            self._connecting.not_heard(call)
+
+    def _take_back(self, quick: Quick) -> None:
+        """Calls that turned out to be for us after a while; each may take another."""
+        buffer = create_string_buffer(CALL_SIZE)
+        target = Target()
+        while True:
+            listener = self._listeners.get(quick.returned(buffer))
+            if listener is not None:
+                self._answer(listener.call(buffer.raw), target)
 
     def _step_aside(self) -> None:
         """The call at hand will take a while: another thread takes those that come after it."""
@@ -206,7 +238,7 @@ class Netd:
                 os.close(fd)
             else:
                 self._serials.add(serial)
-                self._start(Listener(fd))
+                self._start(Listener(fd, self._quick))
 
     def _tell(self, message: dict[str, Any], fds: list[int]) -> None:
         """The agent keeps it for whoever comes after us."""
@@ -236,6 +268,23 @@ class Netd:
         if to is None:
             return self._abstract.connect(call, target, raw)
         return self._connecting.connect(call, target, to)
+
+
+def _parts(world: World, heirloom: Heirloom) -> tuple[Optional[Quick], Notices, Owners, Arrivals]:
+    """What is kept by the compiled part, where that can be used, and else here."""
+    quick, diagnostics, uids = heirloom.quick, heirloom.diagnostics, heirloom.uids
+    if quick is not None:
+        notices = QuickNotices(world, quick)
+        if quick.start(world, notices.socket.fileno(), diagnostics, uids, heirloom.names):
+            return quick, notices, QuickOwners(quick), QuickArrivals(quick)
+        notices.socket.close()
+    return None, Notices(world), Owners(diagnostics, uids), Arrivals()
+
+
+def _drop(quick: Quick, key: str) -> None:
+    kind, _, ip = key.partition("/")
+    if kind in ("svc", "pod"):
+        quick.drop(sockaddr.number(ip))
 
 
 def complain(words: str) -> None:

@@ -16,7 +16,9 @@ from .numbers import calls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional
+    from typing import Optional, Union
+
+    from .quick import Quick
 
 _SET_MODE_FILTER = 1
 _NEW_LISTENER = 1 << 3
@@ -112,15 +114,19 @@ class Call:
 class Listener:
     """Where the calls of one container's processes arrive."""
 
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
+    def __init__(self, fd: int, quick: Optional[Quick] = None) -> None:
+        self.fd, self._quick = fd, quick
+        self._desk = quick.desk() if quick is not None else None
         try:
             fcntl.ioctl(fd, _SET_FLAGS, _SYNC_WAKE_UP)  # Linux 6.6: answered on the caller's core
         except OSError:
             pass
 
     def receive(self) -> Optional[Call]:
-        """The next call; None when nobody is left to make one."""
+        """The next call that is for us; None when nobody is left to make one."""
+        if self._quick is not None:
+            raw = ctypes.create_string_buffer(_NOTICE.size)
+            return self.call(raw.raw) if self._quick.next(self._desk, self.fd, raw) else None
         buffer = bytearray(_EMPTY)
         while True:
             try:
@@ -132,8 +138,16 @@ class Listener:
                     return None
                 buffer[:] = _EMPTY
                 continue
-            id, pid, _, number, _, _, *args = _NOTICE.unpack(buffer)
-            return Call(self, id, pid, number, tuple(args))
+            return self.call(buffer)
+
+    def call(self, raw: Union[bytes, bytearray]) -> Call:
+        id, pid, _, number, _, _, *args = _NOTICE.unpack(raw)
+        return Call(self, id, pid, number, tuple(args))
+
+    def close(self) -> None:
+        os.close(self.fd)
+        if self._quick is not None:
+            self._quick.leave(self._desk)
 
     def is_abandoned(self) -> bool:
         poll = select.poll()

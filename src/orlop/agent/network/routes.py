@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Optional
 
+    from .quick import Quick
+
 
 class Place:
     """One real place of a destination."""
@@ -40,6 +42,7 @@ class Place:
 class Routes:
     def __init__(self, world: World, bindings: Bindings, directory: Directory) -> None:
         self._world, self._bindings, self._directory = world, bindings, directory
+        self.quick: Optional[Quick] = None  # it learns of TCP what is found here
         # Answered by netd itself, which is asked where.
         self.own_services: dict[tuple[str, bytes, int], Callable[[], Address]] = {}
 
@@ -64,12 +67,20 @@ class Routes:
             raise OSError(EHOSTUNREACH, "a NetworkPolicy forbids it")
 
     def _own(self, protocol: str, to: Address) -> Place:
+        generation = self._generation(protocol)
         found = self._bindings.find(protocol, to.ip, to.port)
         if found is None:
             raise OSError(ECONNREFUSED, "nobody of this pod listens there")
+        if self.quick is not None and generation is not None:
+            self.quick.learn_own(generation, to, found)
         return Place(Address(to.family, found.ip, found.port), is_own=True)
 
+    def _generation(self, protocol: str) -> Optional[int]:
+        """As of when something is found that is worth teaching."""
+        return self.quick.generation() if self.quick is not None and protocol == "tcp" else None
+
     def _pod(self, protocol: str, to: Address) -> Place:
+        generation = self._generation(protocol)
         try:
             found = self._directory.location(protocol, sockaddr.text(to.ip), to.port)
         except Refused:
@@ -78,6 +89,9 @@ class Routes:
             raise OSError(EHOSTUNREACH, "nothing is known of that pod") from None
         node, port, notice = found
         real = Address(to.family, sockaddr.number(node), port)
+        if self.quick is not None and generation is not None:
+            at = (sockaddr.number(node), notice) if notice else None
+            self.quick.learn_pod(generation, to, real, at)
         return Place(real, (to.ip, to.port), (node, notice) if notice else None)
 
     def _service(self, protocol: str, to: Address) -> Iterator[Place]:
@@ -85,6 +99,7 @@ class Routes:
         if serve is not None:
             own = serve()
             return iter([Place(Address(to.family, own.ip, own.port))])
+        generation = self._generation(protocol)
         try:
             words = sockaddr.text(to.ip), to.port, sockaddr.text(self._world.pod)
             found = self._directory.backend(protocol, *words)
@@ -92,6 +107,11 @@ class Routes:
             raise OSError(EHOSTUNREACH, "nothing is known of that service") from None
         if not found:
             raise OSError(ECONNREFUSED, "the service has no endpoint that is ready")
+        if self.quick is not None and generation is not None:
+            ends = self._directory.endpoints(protocol, *words[:2])
+            if ends and all(":" not in ip for ip, _ in ends):
+                numbers = [(sockaddr.number(ip), port) for ip, port in ends]
+                self.quick.learn_service(generation, to, numbers)
         return self._endpoints(protocol, to.family, found)
 
     def _endpoints(

@@ -131,7 +131,7 @@ def connect_without_waiting(fd: int, packed: bytes, blocking: bool) -> int:
 is_blocking = os.get_blocking
 
 
-def accept(fd: int, flags: int, blocking: bool) -> tuple[int, bytes]:
+def accept(fd: int, flags: int, blocking: bool) -> tuple[int, Optional[Address]]:
     """A connection that is there now, and where it came from; raises BlockingIOError."""
     name, length = _Name(), _uint(MAX)
     if blocking:
@@ -140,7 +140,7 @@ def accept(fd: int, flags: int, blocking: bool) -> tuple[int, bytes]:
         found = int(libc.accept4(fd, name, byref(length), flags))
         if found < 0:
             raise _fail()
-        return found, name.raw[: length.value]
+        return found, parse(name.raw[: length.value])
     finally:
         if blocking:
             os.set_blocking(fd, True)

@@ -1,0 +1,64 @@
+"""Compiles the quick part of the pod network (network/quick), where there is a C compiler.
+
+Called by the control plane when it starts, beside everything else; agents load the file if it is
+there and fits their node, and do without it otherwise. It is named by its sources, so that it is
+made once for a home and a machine. It is not part of the agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
+
+_SOURCES = Path(__file__).resolve().parent / "network" / "quick"
+COMPILERS = ("gcc", "cc", "clang")
+FLAGS = ("-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread")
+PATIENCE = 120.0  # seconds, on the slowest of file systems
+
+
+def helper_file(folder: Path) -> Path:
+    """Where it is, once it is made."""
+    digest = hashlib.sha256(" ".join(FLAGS).encode())
+    for path in sorted(_SOURCES.iterdir()):
+        digest.update(path.read_bytes())
+    return folder / f"netd-{digest.hexdigest()[:12]}-{os.uname().machine}.so"
+
+
+async def compile_helper(target: Path, compilers: tuple[str, ...] = COMPILERS) -> str:
+    """Make it, whole or not at all, unless it is there; what was in the way, or nothing."""
+    if target.exists():
+        return ""
+    found = [path for path in map(shutil.which, compilers) if path]
+    if not found:
+        return f"there is no C compiler here ({', '.join(compilers)})"
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    names = sorted(str(path) for path in _SOURCES.glob("*.c"))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        said = await _run(["nice", found[0], *FLAGS, "-o", str(temporary), *names, "-lm"])
+        if said is not None:
+            return f"{found[0]} failed: {said}"
+        temporary.replace(target)
+    except (OSError, TimeoutError) as error:
+        return f"{found[0]}: {error or 'it took too long'}"
+    finally:
+        temporary.unlink(missing_ok=True)
+    return ""
+
+
+async def _run(command: list[str]) -> str | None:
+    """What it said when it failed, at most its end; it does not outlive its caller."""
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
+    )
+    try:
+        _, said = await asyncio.wait_for(process.communicate(), PATIENCE)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return said.decode(errors="replace").strip()[-500:] if process.returncode else None

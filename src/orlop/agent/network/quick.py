@@ -1,0 +1,206 @@
+"""The compiled part of netd, where there is one: quick/*.c, loaded as a library.
+
+Loaded by the agent before it has threads, and used by netd: calls arrive there first, those it can
+answer it answers, and what it learns of places it learns from here. Tables that both sides need are
+kept there alone, behind the same methods as their Python ones. Without it all is done in Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from errno import EAGAIN
+
+from .arrivals import Arrivals
+from .notices import PROTOCOLS, Notice, Notices
+from .owners import Owners
+from .sockaddr import AF_INET, Address
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import mmap
+    from collections.abc import Callable
+    from typing import Any, Optional
+
+    from .sockaddr import Range
+    from .world import World
+
+ABI = 1  # as quick.h has it
+CALL_SIZE = 80
+MAX_UIDS = 16
+_ADDRESS = struct.Struct("<HHI16s")
+_PLACE = struct.Struct("<4s4sHHI")
+_NOTICE = struct.Struct(f"<{_ADDRESS.size}s{_ADDRESS.size}sHxx")
+_WORLD = struct.Struct(f"<4s4s4sIIIIiiii{2 * MAX_UIDS}I64sIQ")
+_NOTHING = bytes(_ADDRESS.size)
+_int, _long, _bytes, _pointer = ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_void_p
+_SHORT: dict[str, tuple[Any, list[Any]]] = {  # they never wait, and keep the interpreter's lock
+    "generation": (_long, []),
+    "learn_pod": (None, [_long, _bytes, _bytes]),
+    "learn_own": (None, [_long, _bytes, _bytes]),
+    "learn_service": (None, [_long, ctypes.c_uint32, _int, ctypes.c_uint32, _bytes]),
+    "drop": (None, [ctypes.c_uint32]),
+    "drop_own": (None, []),
+    "policy": (None, [_int, _int]),
+    "bound": (None, [_int, _bytes, _bytes]),
+    "not_heard": (None, [_long]),
+    "expect": (None, [_int, _bytes, _bytes]),
+    "find_notice": (_int, [_int, _bytes, _int, _pointer]),
+    "read_notices": (None, []),
+    "desk": (_pointer, []),
+    "leave": (None, [_pointer]),
+}
+_LONG: dict[str, tuple[Any, list[Any]]] = {
+    "start": (_int, [_bytes]),
+    "next": (_int, [_pointer, _int, _pointer]),
+    "returned": (_int, [_pointer]),
+    "sweep": (None, []),
+    "is_ours": (_int, [_int, _bytes, _bytes]),
+    "take": (_int, [_int, _int, _int, _pointer]),
+    "keep": (None, [_int, _int, _bytes]),
+    "take_kept": (_int, [_int, _pointer]),
+}
+
+
+def load(path: str) -> Optional[Quick]:
+    """None where there is none, or none for this machine."""
+    if not path or not os.path.isfile(path):
+        return None
+    try:
+        found = Quick(path)
+    except (OSError, AttributeError):  # for another machine or C library; from another time
+        return None
+    return found if found.abi == ABI else None
+
+
+class Quick:
+    """The library's functions, without their prefix."""
+
+    def __init__(self, path: str) -> None:
+        self.functions: dict[str, Callable[..., Any]] = {}
+        for library, some in ((ctypes.PyDLL(path), _SHORT), (ctypes.CDLL(path), _LONG)):
+            for name, (result, arguments) in some.items():
+                function = getattr(library, f"quick_{name}")
+                function.restype, function.argtypes = result, arguments
+                self.functions[name] = function
+        self.abi = int(ctypes.CDLL(path).quick_abi())
+        self._call = self.functions.__getitem__
+        self.next, self.desk = self._call("next"), self._call("desk")
+        self.leave, self.sweep = self._call("leave"), self._call("sweep")
+        self.returned, self.generation = self._call("returned"), self._call("generation")
+        self.not_heard, self.drop_own = self._call("not_heard"), self._call("drop_own")
+        self.policy = self._call("policy")
+
+    def start(
+        self,
+        world: World,
+        notices: int,
+        diagnostics: int,
+        uids: list[tuple[int, int]],
+        names: mmap.mmap,
+    ) -> bool:
+        """Whether it can be used for this pod."""
+        numbers = [number for pair in uids for number in pair]
+        if len(uids) > MAX_UIDS or len(world.key) > 64:
+            return False
+        numbers += [0] * (2 * MAX_UIDS - len(numbers))
+        memory = ctypes.addressof(ctypes.c_char.from_buffer(names))
+        ranges: list[Range] = [world.pods, world.services]
+        packed = _WORLD.pack(
+            *(world.pod, world.node, world.loopback),
+            *(number for one in ranges for number in (one.first, one.mask)),
+            *(int(world.allows_outside), notices, diagnostics, len(uids)),
+            *numbers,
+            *(world.key, len(world.key), memory),
+        )
+        return bool(self._call("start")(packed) == 0)
+
+    # Lessons; each is refused if something was dropped since its generation
+
+    def learn_pod(
+        self, generation: int, to: Address, real: Address, notice: Optional[tuple[bytes, int]]
+    ) -> None:
+        notice_ip, notice_port = notice or (bytes(4), 0)
+        if len(real.ip) == 4:
+            ends = _PLACE.pack(to.ip, notice_ip, to.port, notice_port, 0)
+            self._call("learn_pod")(generation, _packed(to), _packed(real) + ends)
+
+    def learn_own(self, generation: int, to: Address, real: Address) -> None:
+        ends = _PLACE.pack(b"", b"", 0, 0, 1)
+        self._call("learn_own")(generation, _packed(to), _packed(real) + ends)
+
+    def learn_service(self, generation: int, to: Address, ends: list[tuple[bytes, int]]) -> None:
+        packed = b"".join(struct.pack("<4sI", ip, port) for ip, port in ends)
+        ip = int.from_bytes(to.ip, "little")
+        self._call("learn_service")(generation, ip, to.port, len(ends), packed)
+
+    def drop(self, ip: bytes) -> None:
+        """What was known of a pod or a service is so no more."""
+        self._call("drop")(int.from_bytes(ip, "little"))
+
+    def bound(self, protocol: str, real: Address, given: Optional[Address]) -> None:
+        self.drop_own()
+        packed = _packed(given) if given is not None else None
+        self._call("bound")(PROTOCOLS[protocol], _packed(real), packed)
+
+
+class QuickNotices(Notices):
+    """What is known by notices is known there."""
+
+    def __init__(self, world: World, quick: Quick) -> None:
+        super().__init__(world)
+        self.read = quick.functions["read_notices"]  # type: ignore[method-assign]
+        self._expect, self._find = quick.functions["expect"], quick.functions["find_notice"]
+
+    def expect(self, protocol: str, real: Address, peer: Address, own: Address) -> None:
+        packed = _NOTICE.pack(_packed(peer), _packed(own), own.port)
+        self._expect(PROTOCOLS[protocol], _packed(real), packed)
+
+    def known(self, protocol: str, real: Address, port: int) -> Optional[Notice]:
+        buffer = ctypes.create_string_buffer(_NOTICE.size)
+        if not self._find(PROTOCOLS[protocol], _packed(real), port, buffer):
+            return None
+        peer, own, _ = _NOTICE.unpack(buffer.raw)
+        is_own = own != _NOTHING
+        return Notice(_unpacked(peer), port, 0.0, _unpacked(own) if is_own else None)
+
+
+class QuickOwners(Owners):
+    def __init__(self, quick: Quick) -> None:
+        super().__init__(-1, [])
+        self._is_ours = quick.functions["is_ours"]
+
+    def is_ours(self, protocol: int, peer: Address, own: Address) -> Optional[bool]:
+        found = self._is_ours(protocol, _packed(peer), _packed(own))
+        return None if found < 0 else bool(found)
+
+
+class QuickArrivals(Arrivals):
+    def __init__(self, quick: Quick) -> None:
+        super().__init__()
+        self._functions = quick.functions
+
+    def take(self, fd: int, flags: int, blocking: bool) -> tuple[int, Optional[Address]]:
+        peer = ctypes.create_string_buffer(_ADDRESS.size)
+        found = self._functions["take"](fd, flags, blocking, peer)
+        if found < 0:
+            raise BlockingIOError() if found == -EAGAIN else OSError(-found, os.strerror(-found))
+        return found, _unpacked(peer.raw) if peer.raw != _NOTHING else None
+
+    def kept(self, fd: int) -> Optional[tuple[int, Address]]:
+        peer = ctypes.create_string_buffer(_ADDRESS.size)
+        found = self._functions["take_kept"](fd, peer)
+        return (found, _unpacked(peer.raw)) if found >= 0 else None
+
+    def keep(self, fd: int, connection: int, peer: Address) -> None:
+        self._functions["keep"](fd, connection, _packed(peer))
+
+
+def _packed(address: Address) -> bytes:
+    return _ADDRESS.pack(address.family, address.port, len(address.ip), address.ip)
+
+
+def _unpacked(raw: bytes) -> Address:
+    family, port, length, ip = _ADDRESS.unpack(raw)
+    return Address(family or AF_INET, ip[:length], port)

@@ -1,0 +1,259 @@
+/* Answers accept: takes a connection, makes sure of who it is, and hands it over. As accepting.py.
+ *
+ * Only where no NetworkPolicy restricts who may come; else Python takes it. What nobody vouches for
+ * is closed, and the caller never sees it. */
+#include "quick.h"
+
+#include <fcntl.h>
+#include <poll.h>
+
+enum { KEPT = 64 };
+enum { NOBODY, SOMEBODY, NOT_YET };
+static const double patience = 0.05, patience_here = 0.003, look_again = 0.001; /* seconds */
+
+struct kept { /* a connection whose caller was interrupted before it had it */
+    uint64_t listening; /* the cookie of the socket it came by */
+    int connection;
+    struct address peer;
+};
+
+static struct kept kept[KEPT];
+static unsigned kept_next, kept_count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t flags_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void keep(int fd, int connection, const struct address *peer)
+{
+    pthread_mutex_lock(&lock);
+    struct kept *place = &kept[kept_next++ % KEPT];
+    if (place->listening)
+        close(place->connection);
+    *place = (struct kept){cookie_of(fd), connection, *peer};
+    kept_count++;
+    pthread_mutex_unlock(&lock);
+}
+
+static int take_kept(int fd, struct address *peer)
+{
+    int connection = -1;
+    if (!__atomic_load_n(&kept_count, __ATOMIC_RELAXED))
+        return -1;
+    uint64_t cookie = cookie_of(fd);
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < KEPT && connection < 0; i++)
+        if (kept[i].listening == cookie) {
+            connection = kept[i].connection;
+            *peer = kept[i].peer;
+            kept[i].listening = 0;
+        }
+    pthread_mutex_unlock(&lock);
+    return connection;
+}
+
+/* A connection that is there now, or minus an errno. */
+static int take(int fd, int flags, int is_blocking, struct address *peer)
+{
+    uint8_t raw[NAME_MAX_LENGTH];
+    socklen_t length = sizeof raw;
+    struct pollfd ready = {fd, POLLIN, 0};
+    int old = 0;
+    if (is_blocking) {
+        if (!poll(&ready, 1, 0))
+            return -EAGAIN;
+        pthread_mutex_lock(&flags_lock); /* its flags are changed while we take from it */
+        old = fcntl(fd, F_GETFL);
+        fcntl(fd, F_SETFL, old | O_NONBLOCK);
+    }
+    int found = accept4(fd, (struct sockaddr *)raw, &length, flags), code = errno;
+    if (is_blocking) {
+        fcntl(fd, F_SETFL, old & ~O_NONBLOCK);
+        pthread_mutex_unlock(&flags_lock);
+    }
+    if (found < 0)
+        return -code;
+    if (!parse(raw, length, peer))
+        memset(peer, 0, sizeof *peer);
+    return found;
+}
+
+static int is_here(const struct address *peer)
+{
+    return is4(peer, world.node) || is_loopback(peer);
+}
+
+static void own_end(const struct taking *taking, struct address *own)
+{
+    *own = taking->own;
+    if (is_any(own))
+        own_name(taking->connection, own);
+}
+
+static int found_by_notice(struct taking *taking, const struct address *real)
+{
+    struct notice notice;
+    if (!find_notice(TCP, real, taking->port, &notice))
+        return 0;
+    taking->peer = notice.peer;
+    taking->peer.family = real->family;
+    remember(cookie_of(taking->connection), &taking->peer, notice.own.length ? &notice.own : NULL);
+    return 1;
+}
+
+/* Who is at the other end; `taking->peer` is its real address before, and its pod's after. */
+static int judge(struct taking *taking)
+{
+    struct address real = taking->peer, own;
+    int ours = -1;
+    if (!real.length)
+        return NOBODY;
+    if (found_by_notice(taking, &real))
+        return SOMEBODY;
+    own_end(taking, &own);
+    /* Another pod has no business at our localhost. */
+    if (is_here(&real) && is4(&own, world.loopback) && !is4(&real, world.loopback))
+        return NOBODY;
+    read_notices();
+    if (found_by_notice(taking, &real))
+        return SOMEBODY;
+    if (is_here(&real)) {
+        ours = is_ours(TCP, &real, &own);
+        if (ours == 1 && is4(&real, world.loopback)) { /* the agent: a probe, a forwarded port */
+            set4(&taking->peer, htonl(INADDR_LOOPBACK));
+        } else if (ours != 1 || !neighbour(&real, &taking->peer)) {
+            if (ours == 0 && !world.allows_outside)
+                return NOBODY;
+            if (!world.allows_outside)
+                goto unknown;
+        }
+        remember(cookie_of(taking->connection), &taking->peer, NULL);
+        return SOMEBODY;
+    }
+    if (world.allows_outside) {
+        remember(cookie_of(taking->connection), &taking->peer, NULL);
+        return SOMEBODY;
+    }
+unknown:;
+    double left = taking->doubt_until - now();
+    /* A program of this user's on this node that is in no pod with a network of its own. */
+    if (ours == 1 && left < patience - patience_here)
+        return SOMEBODY;
+    return left < 0 ? NOBODY : NOT_YET;
+}
+
+static void deliver(const struct call *call, int fd, struct taking *taking)
+{
+    int connection = taking->connection;
+    taking->connection = -1;
+    int code = write_name(call, call->asked.args[1], call->asked.args[2], &taking->peer);
+    if (code && answer(call, code)) {
+        close(connection);
+        return;
+    }
+    if (!code && answer_with(call, connection, taking->flags & O_CLOEXEC))
+        close(connection);
+    else
+        keep(fd, connection, &taking->peer);
+}
+
+/* Go as far as can be gone now: DONE, TO_PYTHON, or WAIT for so many seconds (0: for ever). */
+int resume_accept(const struct call *call, int fd, struct taking *taking, double *seconds,
+                  int *is_for_socket)
+{
+    if (taking->connection < 0) {
+        taking->connection = take_kept(fd, &taking->peer);
+        if (taking->connection >= 0) {
+            deliver(call, fd, taking);
+            return DONE;
+        }
+    }
+    for (;;) {
+        if (taking->connection < 0) {
+            if (!ingress_free) /* a NetworkPolicy has come while it waited */
+                return TO_PYTHON;
+            int found = take(fd, taking->flags, taking->is_blocking, &taking->peer);
+            if (found == -EAGAIN) {
+                double left = taking->give_up_at ? taking->give_up_at - now() : 0;
+                if (!taking->is_blocking || left < 0) {
+                    answer(call, -EAGAIN);
+                    return DONE;
+                }
+                *seconds = left;
+                *is_for_socket = 1;
+                return WAIT;
+            }
+            if (found < 0) {
+                answer(call, found);
+                return DONE;
+            }
+            taking->connection = found;
+            taking->doubt_until = now() + patience;
+        }
+        int verdict = judge(taking);
+        if (verdict == NOT_YET) {
+            *seconds = look_again;
+            *is_for_socket = 0;
+            return WAIT;
+        }
+        if (verdict == SOMEBODY) {
+            deliver(call, fd, taking);
+            return DONE;
+        }
+        close(taking->connection);
+        taking->connection = -1;
+    }
+}
+
+static double receive_timeout(int fd)
+{
+    struct timeval found = {0};
+    socklen_t length = sizeof found;
+    getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &found, &length);
+    return found.tv_sec + found.tv_usec / 1e6;
+}
+
+int do_accept(struct desk *desk, const struct call *call, int flags)
+{
+    struct taking taking = {.flags = flags, .connection = -1};
+    struct address name;
+    double seconds = 0;
+    int is_for_socket = 1;
+    int fd = grab(desk, call, (int)call->asked.args[0]);
+    if (fd < 0)
+        return TO_PYTHON;
+    if (!own_name(fd, &taking.own) || option(fd, SOL_SOCKET, SO_PROTOCOL) != TCP) {
+        go_on(call);
+        close(fd);
+        return DONE;
+    }
+    shown(TCP, &taking.own, 1, &name);
+    taking.port = name.port;
+    taking.is_blocking = is_blocking(fd);
+    if (taking.is_blocking) {
+        double timeout = receive_timeout(fd);
+        taking.give_up_at = timeout > 0 ? now() + timeout : 0;
+    }
+    int result = resume_accept(call, fd, &taking, &seconds, &is_for_socket);
+    if (result == WAIT) {
+        wait_accept(call, fd, &taking, seconds, is_for_socket);
+        return DONE;
+    }
+    close(fd);
+    return result;
+}
+
+/* For Python, where it answers an accept itself. */
+
+API int quick_take(int fd, int flags, int is_blocking, struct address *peer)
+{
+    return take(fd, flags, is_blocking, peer);
+}
+
+API void quick_keep(int fd, int connection, const struct address *peer)
+{
+    keep(fd, connection, peer);
+}
+
+API int quick_take_kept(int fd, struct address *peer)
+{
+    return take_kept(fd, peer);
+}

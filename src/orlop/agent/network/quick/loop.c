@@ -1,0 +1,79 @@
+/* Receives calls and answers those it can; the others go to Python, one at a time. */
+#include "quick.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
+#define RECV 0xC0502100
+
+struct world world;
+
+API int quick_abi(void)
+{
+    return ABI;
+}
+
+/* Once for each process; 0, or it is not to be used. */
+API int quick_start(const struct world *given)
+{
+    world = *given;
+    set_key(world.key, world.key_length);
+    return start_pending();
+}
+
+API void *quick_desk(void)
+{
+    return calloc(1, sizeof(struct desk));
+}
+
+API void quick_leave(struct desk *desk)
+{
+    for (int i = 0; desk && i < PIDFDS; i++)
+        if (desk->known[i].pid)
+            close(desk->known[i].fd);
+    free(desk);
+}
+
+static int handle(struct desk *desk, const struct call *call)
+{
+    switch (call->asked.number) {
+    case SYS_connect:
+        return do_connect(desk, call);
+    case SYS_accept:
+        return do_accept(desk, call, 0);
+    case SYS_accept4:
+        return do_accept(desk, call, (int)call->asked.args[3]);
+    case SYS_getsockname:
+        return do_getsockname(desk, call);
+    case SYS_getpeername:
+        return do_getpeername(desk, call);
+    default:
+        return TO_PYTHON;
+    }
+}
+
+static int is_abandoned(int listener)
+{
+    struct pollfd found = {listener, 0, 0};
+    return poll(&found, 1, 0) > 0;
+}
+
+/* The next call for Python: 1; 0 when nobody is left to make one. */
+API int quick_next(struct desk *desk, int listener, struct notification *asked)
+{
+    struct call call = {.listener = listener};
+    for (;;) {
+        memset(&call.asked, 0, sizeof call.asked);
+        if (ioctl(listener, RECV, &call.asked)) {
+            if (errno != EINTR && is_abandoned(listener))
+                return 0;
+            continue;
+        }
+        if (handle(desk, &call) == TO_PYTHON) {
+            *asked = call.asked;
+            return 1;
+        }
+    }
+}

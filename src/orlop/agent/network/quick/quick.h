@@ -1,0 +1,162 @@
+/* netd's quick path: connect, accept, getsockname and getpeername of TCP, answered without Python.
+ *
+ * Compiled by `orlop up` where there is a C compiler, and loaded by netd where it can be; what it
+ * does not know it hands to Python, which does the same, and teaches it. Addresses of IPv4 are kept
+ * as the kernel has them (network order), ports as numbers. One library serves one pod.
+ */
+#ifndef QUICK_H
+#define QUICK_H
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ABI 1 /* as quick.py has it */
+#define API __attribute__((visibility("default")))
+#define TRIES 5 /* endpoints tried for one connection, as in directory.py */
+#define NAME_MAX_LENGTH 128
+
+enum { DONE, TO_PYTHON }; /* what became of a call */
+enum { TCP = 6, UDP = 17 };
+
+struct address {
+    uint16_t family; /* of the socket; an address of IPv4 has 4 bytes also when it is mapped */
+    uint16_t port;
+    uint32_t length;
+    uint8_t ip[16];
+};
+
+struct place { /* one real place of a destination */
+    struct address real;
+    uint32_t pod, notice; /* whose it is; where its netd hears who comes, 0: nowhere */
+    uint16_t port, notice_port;
+    uint32_t is_own;
+};
+
+struct world { /* as world.py */
+    uint32_t pod, node, loopback;
+    uint32_t pods_first, pods_mask, services_first, services_mask; /* as numbers */
+    int32_t allows_outside, notices, diagnostics, uid_ranges;
+    uint32_t uids[32]; /* first, count */
+    uint8_t key[64];
+    uint32_t key_length;
+    void *names; /* the register */
+};
+
+struct notification { /* struct seccomp_notif: headers of older systems lack parts of it */
+    uint64_t id;
+    uint32_t pid, flags;
+    int32_t number;
+    uint32_t arch;
+    uint64_t pointer, args[6];
+};
+
+struct call {
+    struct notification asked;
+    int listener;
+};
+
+#define PIDFDS 256
+struct desk { /* of one thread that answers */
+    struct {
+        uint32_t pid;
+        int fd;
+    } known[PIDFDS];
+};
+
+struct attempt { /* one connect of one caller */
+    struct address to, own; /* own: before the first try */
+    struct place places[TRIES];
+    int count, next, is_blocking, has_more; /* more endpoints, that only Python can find */
+    uint64_t cookie;
+};
+
+struct taking { /* one accept of one caller */
+    struct address own;
+    int flags, is_blocking, connection;
+    uint16_t port;
+    struct address peer;
+    double give_up_at, doubt_until;
+};
+
+struct notice { /* who speaks from a real address */
+    struct address peer, own; /* own: of this very pod, the name of ours that it asked for */
+    uint16_t port;
+};
+
+extern struct world world;
+extern volatile int ingress_free, egress_free; /* whether no NetworkPolicy restricts the pod */
+
+/* addresses.c */
+int parse(const void *raw, unsigned length, struct address *found);
+unsigned pack(const struct address *address, void *raw);
+int is_any(const struct address *address);
+int is_loopback(const struct address *address);
+int is4(const struct address *address, uint32_t ip);
+uint32_t ip4(const struct address *address);
+void set4(struct address *address, uint32_t ip);
+int in_pods(uint32_t ip);
+int in_services(uint32_t ip);
+int own_name(int fd, struct address *found);
+int peer_name(int fd, struct address *found);
+int option(int fd, int level, int name);
+uint64_t cookie_of(int fd);
+int is_blocking(int fd);
+double now(void);
+
+/* caller.c */
+int grab(struct desk *desk, const struct call *call, int number);
+int read_caller(const struct call *call, uint64_t at, void *into, unsigned length);
+int write_name(const struct call *call, uint64_t at, uint64_t length_at, const struct address *name);
+int is_waiting(const struct call *call);
+int answer(const struct call *call, int64_t value);
+int go_on(const struct call *call);
+int answer_with(const struct call *call, int fd, int flags);
+
+/* signature.c */
+void set_key(const uint8_t *key, unsigned length);
+void sign(const uint8_t *body, unsigned length, uint8_t signature[16]);
+
+/* notices.c */
+void expect(int protocol, const struct address *real, const struct notice *notice);
+int find_notice(int protocol, const struct address *real, uint16_t port, struct notice *found);
+void read_notices(void);
+void announce(const struct address *real, uint16_t port, const struct place *place);
+
+/* tables.c */
+enum { FOUND, OUTSIDE, UNKNOWN };
+int find_places(const struct address *to, struct attempt *attempt);
+int given_to(int protocol, const struct address *real, struct address *given);
+
+/* names.c */
+void remember(uint64_t cookie, const struct address *peer, const struct address *own);
+int neighbour(const struct address *real, struct address *found);
+void shown(int protocol, const struct address *real, int is_connected, struct address *found);
+void towards(const struct address *peer, struct address *shown);
+int do_getsockname(struct desk *desk, const struct call *call);
+int do_getpeername(struct desk *desk, const struct call *call);
+
+/* owners.c: 1, 0, or -1 when nobody can tell */
+int is_ours(int protocol, const struct address *peer, const struct address *own);
+
+/* connecting.c, accepting.c */
+enum { WAIT = 2 }; /* beside DONE and TO_PYTHON: for the socket, as long as `seconds` says */
+int do_connect(struct desk *desk, const struct call *call);
+int resume_connect(const struct call *call, int fd, struct attempt *attempt, int is_ready);
+int do_accept(struct desk *desk, const struct call *call, int flags);
+int resume_accept(const struct call *call, int fd, struct taking *taking, double *seconds,
+                  int *is_for_socket);
+
+/* pending.c */
+void wait_connect(const struct call *call, int fd, const struct attempt *attempt);
+void wait_accept(const struct call *call, int fd, const struct taking *taking, double seconds,
+                 int is_for_socket);
+int start_pending(void);
+
+#endif

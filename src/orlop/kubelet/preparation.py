@@ -42,6 +42,8 @@ from .source_reader import SourceReader
 from .users import Accounts
 from .volumes import unmet_options
 
+PROGRESS_INTERVAL = 10.0  # seconds between two Events of one pull
+
 
 class ImageStore(Protocol):
     """runtime.images.Images, as far as it is used here."""
@@ -207,13 +209,22 @@ class _Pull:
         self._pod = pod
         self._image = container["image"]
         self._began = 0.0
+        self._told = 0.0
         self._bytes = 0
 
     def progress(self, done: int, total: int) -> None:
+        now = time.monotonic()
         if not self._began:
-            self._began = time.monotonic()
+            self._began = self._told = now
             self._events.tell(self._pod, "Normal", "Pulling", f'Pulling image "{self._image}"')
+        elif now - self._told >= PROGRESS_INTERVAL and done < total:
+            self._told = now
+            self._events.tell(self._pod, "Normal", "Pulling", self._words(done, total))
         self._bytes = total
+
+    def _words(self, done: int, total: int) -> str:
+        part = f"{done * 100 // total}% of {total / 1e6:.0f} MB"
+        return f'Pulling image "{self._image}": {part} in {self._told - self._began:.0f}s'
 
     def finish(self) -> None:
         if self._began:

@@ -117,6 +117,21 @@ async def test_many_pods_at_once_pull_once(images: Images, loopback_registry: Re
     assert len(asked) == len(set(asked)) == 3  # manifest, configuration, layer
 
 
+async def test_all_who_wait_for_one_pull_see_how_far_it_is(
+    images: Images, loopback_registry: Registry
+):
+    loopback_registry.push("watched:latest", new_image())
+    seen: list[list[tuple[int, int]]] = [[] for _ in range(3)]
+    pulls = (
+        images.ensure(
+            loopback_registry.name("watched"), progress=lambda *at, own=own: own.append(at)
+        )
+        for own in seen
+    )
+    await asyncio.gather(*pulls)
+    assert all(own and own[-1][0] == own[-1][1] for own in seen)
+
+
 async def test_many_pods_with_a_bad_name_ask_once(images: Images, loopback_registry: Registry):
     name = loopback_registry.name("nobody-has-this")
     results = await asyncio.gather(

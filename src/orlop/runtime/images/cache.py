@@ -27,8 +27,10 @@ from ...files import write_private
 from ...log import logger
 from ...settings import ImageSettings
 from . import collection, credentials, layout, manifest, pull, reference
+from .credential_programs import of_programs
 from .locks import FileLock
 from .manifest import Manifest
+from .sif import Sif, is_sif
 
 log = logger(__name__)
 
@@ -58,6 +60,11 @@ class _Shared:
     finished: float = -1.0
     outcome: Image | ImageError | None = None
     callers: int = 0
+    watchers: list[Progress] = field(default_factory=list)
+
+    def progress(self, done: int, total: int) -> None:
+        for watcher in self.watchers:
+            watcher(done, total)
 
 
 class Images:
@@ -93,22 +100,26 @@ class Images:
         """
         if image == wellknown.HOST_IMAGE:
             return Image(image, "", None)
-        if image.startswith("/") and not layout.is_layout(image):
+        if image.startswith("/") and not layout.is_layout(image) and not is_sif(Path(image)):
             return _folder(image)
         keyring = credentials.of_secrets(pull_secrets)
         key = (image, policy, hashlib.sha256(repr(_plain(keyring)).encode()).hexdigest())
         shared = self._shared.setdefault(key, _Shared())
         shared.callers += 1
+        if progress is not None:
+            shared.watchers.append(progress)
         asked = time.monotonic()
         try:
             async with shared.lock:
                 # Somebody who was before us may have finished what we want while we waited.
                 if shared.finished < asked:
-                    shared.outcome = await self._outcome(image, policy, keyring, progress)
+                    shared.outcome = await self._outcome(image, policy, keyring, shared.progress)
                     shared.finished = time.monotonic()
                 outcome = shared.outcome
         finally:
             shared.callers -= 1
+            if progress is not None:
+                shared.watchers.remove(progress)
             if not shared.callers:
                 self._shared.pop(key, None)
         if isinstance(outcome, ImageError):
@@ -141,7 +152,7 @@ class Images:
     async def _get(
         self, image: str, policy: str, keyring: credentials.Keyring, progress: Progress | None
     ) -> Image:
-        source = self._source(image, keyring)
+        source = await self._source(image, keyring)
         present = self._present(source.name, image)
         if present is not None and policy != "Always":
             return present
@@ -157,13 +168,25 @@ class Images:
             async with source:
                 return await self._pull(source, image, lock, progress)
 
-    def _source(self, image: str, keyring: credentials.Keyring) -> pull.Source:
+    async def _source(self, image: str, keyring: credentials.Keyring) -> pull.Source:
         if image.startswith("/"):
-            return layout.Layout(image)
+            if layout.is_layout(image):
+                return layout.Layout(image)
+            return await asyncio.to_thread(Sif, image)
         name = reference.parse(image, self._settings.default_registry)
-        own = credentials.of_user(self._environ, self._home)
-        logins = credentials.matching([*keyring, *own], name.registry, name.repository)
-        return pull.Remote(name, self._settings, logins)
+        return pull.Remote(name, self._settings, lambda: self._logins(name, keyring))
+
+    async def _logins(
+        self, name: reference.Reference, keyring: credentials.Keyring
+    ) -> list[credentials.Credential]:
+        """Those of the pod, then the user's own; asked for only when there is something to pull."""
+        own = await asyncio.to_thread(self._own_logins, name.registry)
+        return credentials.matching([*keyring, *own], name.registry, name.repository)
+
+    def _own_logins(self, registry: str) -> credentials.Keyring:
+        configs = credentials.configs_of(self._environ, self._home)
+        written = credentials.of_user(self._environ, self._home)
+        return [*written, *of_programs(configs, registry, self._environ)]
 
     async def _pull(
         self, source: pull.Source, image: str, lock: FileLock, progress: Progress | None
@@ -276,8 +299,8 @@ def _folder(image: str) -> Image:
     path = Path(image)
     if not path.is_dir():
         found = "a file" if path.exists() else "nothing"
-        message = f"{image}: expected a root folder or an OCI layout, found {found}"
-        raise ImageError("InvalidImageName", f"{message}; unpack it to a folder first")
+        message = f"{image}: expected a SIF, an OCI layout or a root folder, found {found}"
+        raise ImageError("InvalidImageName", f"{message}; it must be seen from here, too")
     return Image(image, "", path)
 
 

@@ -51,17 +51,25 @@ def of_secrets(secrets: Sequence[Obj]) -> Keyring:
 
 
 def of_user(environ: Mapping[str, str], home: Path) -> Keyring:
-    """Logins of the user who runs Orlop; files that are missing or unreadable hold none."""
+    """Logins of the user who runs Orlop."""
     keyring: Keyring = []
     for name, password in _ENVIRONMENT:
         if environ.get(name) and environ.get(password):
             keyring.append(("*", Credential(environ[name], environ[password])))
+    for config in configs_of(environ, home):
+        keyring += _entries(config.get("auths"))
+    return keyring
+
+
+def configs_of(environ: Mapping[str, str], home: Path) -> list[dict[str, Any]]:
+    """The user's files of logins; those that are missing or unreadable hold none."""
+    found = []
     for path in _files(environ, home):
         try:
-            keyring += _entries(_json(path.read_bytes()).get("auths"))
+            found.append(_json(path.read_bytes()))
         except OSError:
             continue
-    return keyring
+    return found
 
 
 def matching(keyring: Keyring, registry: str, repository: str) -> list[Credential]:
@@ -89,7 +97,7 @@ def _matches(pattern: str, registry: str, repository: str) -> bool:
     """As pkg/credentialprovider/keyring.go: host with wildcards, then a path as a prefix."""
     bare = pattern.split("://", 1)[-1]
     host = bare.split("/", 1)[0]
-    if _canonical(host) != _canonical(registry) and not fnmatch.fnmatchcase(registry, host):
+    if canonical(host) != canonical(registry) and not fnmatch.fnmatchcase(registry, host):
         return False
     path = _path(pattern)
     return not path or repository == path or repository.startswith(f"{path}/")
@@ -102,7 +110,7 @@ def _path(pattern: str) -> str:
     return "" if path in ("v1", "v2") else path
 
 
-def _canonical(host: str) -> str:
+def canonical(host: str) -> str:
     return "docker.io" if host in _HUB_NAMES else host
 
 

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -30,7 +30,7 @@ Progress = Callable[[int, int], None]
 
 
 class Source(Protocol):
-    """Where an image comes from: a registry, or a layout on disk."""
+    """Where an image comes from: a registry, or a layout or a SIF on disk."""
 
     name: str
 
@@ -50,7 +50,10 @@ class Remote:
     """An image in a registry."""
 
     def __init__(
-        self, reference: Reference, settings: ImageSettings, logins: Sequence[Credential]
+        self,
+        reference: Reference,
+        settings: ImageSettings,
+        logins: Callable[[], Awaitable[Sequence[Credential]]],
     ) -> None:
         self.name = str(reference)
         self._reference = reference
@@ -59,7 +62,7 @@ class Remote:
         self._client: Client | None = None
 
     async def __aenter__(self) -> Remote:
-        self._client = Client(self._reference, self._settings, self._logins)
+        self._client = Client(self._reference, self._settings, await self._logins())
         return self
 
     async def __aexit__(self, *_: object) -> None:

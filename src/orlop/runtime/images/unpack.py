@@ -2,8 +2,9 @@
 
 Run by `pull` as a child process of its own, `python unpack.py ROOT`, so that the control plane
 goes on answering; it reads one JSON object {"path", "type"} a line from standard input, a layer
-each, in order. Standard library only. It never follows a link out of the root, makes no devices,
-gives no file to anybody else, and sets no setuid bits.
+each, in order; a squashfs, as a SIF holds one, is a whole root. Standard library only. It never
+follows a link out of the root, makes no devices, gives no file to anybody else, and sets no setuid
+bits.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ _WHITEOUT = ".wh."
 _OPAQUE = ".wh..wh..opq"
 _MOST_LINKS = 40  # as the kernel
 _CHUNK = 1 << 20
+SQUASHFS = "application/vnd.orlop.squashfs"  # ;offset=<bytes> into the file
 _READ = 1 << 15  # tarfile copies what is left of its buffer with every read
 # Runtimes mount onto these; images made from scratch lack them.
 _FOLDERS = {"dev": 0o755, "etc": 0o755, "proc": 0o555, "run": 0o755, "sys": 0o555, "tmp": 0o1777}
@@ -58,6 +60,17 @@ class Root:
             target = os.path.join(self._folder(folder), base)
             if not os.path.lexists(target):
                 os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o644))
+
+    def tame(self) -> None:
+        """Give every file the mode that one of a layer would have."""
+        for folder, folders, files in os.walk(self.path):
+            for name in (*folders, *files):
+                path = os.path.join(folder, name)
+                mode = os.lstat(path).st_mode
+                if stat.S_ISDIR(mode):  # before it is entered
+                    os.chmod(path, (mode & 0o1777) | 0o700)
+                elif stat.S_ISREG(mode):
+                    os.chmod(path, (mode & 0o777) | 0o400)
 
     def _lay(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         name = _normal(member.name)
@@ -246,12 +259,30 @@ def _zstd(path: str, raw: IO[bytes]) -> Iterator[IO[bytes]]:
             yield stream
 
 
+def unsquash(path: str, offset: int, root: Root) -> None:
+    """The whole root in a squashfs; devices, which an ordinary user cannot make, are left out."""
+    program = shutil.which("unsquashfs")
+    if program is None:
+        remedy = f"install squashfs-tools on this host, or `apptainer build --sandbox DIR {path}`"
+        raise UnpackError(f"unsquashfs is not here to unpack it; {remedy} and name the folder")
+    options = ["-no-progress", "-no-xattrs", "-force", "-quiet", "-offset", str(offset)]
+    argv = [program, *options, "-dest", root.path, path]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode not in (0, 2):  # 2: it left something out
+        words = (done.stderr or done.stdout).strip().splitlines() or ["without a word"]
+        raise UnpackError(f"unsquashfs ended with {done.returncode}: {words[-1]}")
+    root.tame()
+
+
 def unpack(root: str, layers: Iterator[dict[str, str]]) -> None:
     os.umask(0o022)
     os.makedirs(root, exist_ok=True)
     os.chmod(root, 0o755)
     target = Root(root)
     for layer in layers:
+        if layer.get("type", "").startswith(SQUASHFS):
+            unsquash(layer["path"], int(layer["type"].partition("=")[2]), target)
+            continue
         try:
             with (
                 opened(layer["path"]) as stream,

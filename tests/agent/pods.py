@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from orlop.wellknown import AGENT_LAUNCH
 from tools.devroot import dev_root
 
 IS_ROOT = os.geteuid() == 0
@@ -140,7 +141,8 @@ class Pod:
 
     def start(self, pass_fds: tuple[int, ...] = ()) -> Pod:
         env = {"PATH": PATH, "SLURM_JOB_ID": "17", "SLURMD_NODENAME": "n1", **self.env}
-        command = [*self.prefix, self.python, "-I", str(self.stage.agent), str(self.folder)]
+        launch = [self.python, "-I", "-S", "-c", AGENT_LAUNCH]
+        command = [*self.prefix, *launch, str(self.stage.agent), str(self.folder)]
         if IS_ROOT:
             ids = ["--reuid", self.user, "--regid", self.user, "--init-groups"]
             procs = [str(path / "cgroup.procs") for path in self.cgroups]

@@ -15,6 +15,7 @@ import pytest
 
 from orlop.agent import build
 from orlop.agent.build import sources
+from orlop.wellknown import AGENT_LAUNCH
 
 OURS = sys.version_info.minor
 
@@ -71,18 +72,34 @@ def test_every_module_is_written_for_python_3_9(name):
     assert futures or not imports, "annotations of today must not be evaluated there"
 
 
-def test_it_needs_an_argument(stage):
+WAYS = {"launched": ["-I", "-S", "-c", AGENT_LAUNCH], "as a script": ["-I"]}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_it_needs_an_argument(stage, way):
     done = subprocess.run(
-        [sys.executable, "-I", stage.agent], capture_output=True, text=True, check=False
+        [sys.executable, *way, stage.agent], capture_output=True, text=True, check=False
     )
     assert done.returncode == 64
     assert "usage" in done.stderr
 
 
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("version", list(OTHERS))
-def test_it_runs_on_other_pythons(stage, version):
+def test_it_runs_on_other_pythons(stage, version, way):
     """Where another Python is at hand: it has no use for our bytecode, and reads the source."""
     done = subprocess.run(
-        [OTHERS[version], "-I", stage.agent], capture_output=True, text=True, check=False
+        [OTHERS[version], *way, stage.agent], capture_output=True, text=True, check=False
     )
     assert (done.returncode, "usage" in done.stderr) == (64, True)
+
+
+def test_launching_it_imports_nothing_of_archives(stage):
+    """That is what the launch is for: it takes a pod as long as the rest of its start."""
+    way = ["-X", "importtime", *WAYS["launched"]]
+    done = subprocess.run(
+        [sys.executable, *way, stage.agent], capture_output=True, text=True, check=False
+    )
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "orlop.agent.main" in imported
+    assert imported.isdisjoint({"runpy", "importlib.util", "contextlib", "collections", "site"})

@@ -11,6 +11,7 @@ from orlop.api.kinds import CONFIG_MAP, POD
 from orlop.api.objects import Key
 from orlop.engine import JobState
 from orlop.errors import EngineError, SubmitDeferred, SubmitRejected
+from orlop.wellknown import AGENT_LAUNCH
 
 from .conftest import condition, eventually, waiting
 from .objects import a_container, exited, finished, running, started, terminating
@@ -31,7 +32,8 @@ async def test_a_bound_pod_becomes_a_plan_and_a_job(site):
     folder = site.folder()
     assert submission.folder == folder
     assert submission.machine == "main"
-    assert submission.command[1:] == ("-I", str(site.paths.run / "agent.pyz"), str(folder))
+    launch = ("-I", "-S", "-c", AGENT_LAUNCH, str(site.paths.run / "agent.pyz"))
+    assert submission.command[1:] == (*launch, str(folder))
     plan = json.loads((folder / "plan.json").read_text())
     assert plan["pod"]["uid"] == uid
     assert plan["cluster"] == "cluster-1"

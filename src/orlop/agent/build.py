@@ -19,17 +19,21 @@ _ELSEWHERE = ("build.py", "compiling.py")  # used where the control plane is
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 # Imports modules from a dictionary: name -> (is it a package, its source or marshalled code).
 _MAIN = """\
+import gc
 import marshal
+import os
 import sys
+from _frozen_importlib import ModuleSpec
 
 MODULES = {modules!r}
+gc.disable()  # until the containers run: all that is made before stays
 
 
 class Bundle:
     @staticmethod
     def find_spec(name, path=None, target=None):
         if name in MODULES:
-            return type(__spec__)(name, Bundle, is_package=MODULES[name][0])
+            return ModuleSpec(name, Bundle, is_package=MODULES[name][0])
 
     @staticmethod
     def create_module(spec):
@@ -46,7 +50,9 @@ class Bundle:
 sys.meta_path.insert(0, Bundle)
 from orlop.agent.main import main
 
-sys.exit(main(sys.argv))
+code = main(sys.argv)
+sys.stderr.flush()
+os._exit(code)  # there is nothing to tidy up, and Python takes a while to
 """
 
 
@@ -70,6 +76,7 @@ def build(target: Path) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     # Stored, not deflated: a compute node's Python then need not import zlib.
+    # And the bytecode first: AGENT_LAUNCH looks for it there.
     with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
         _add(archive, "__main__.pyc", _bytecode(_MAIN.format(modules=quick)))
         _add(archive, "__main__.py", _MAIN.format(modules=plain).encode())

@@ -9,15 +9,18 @@ from __future__ import annotations
 import errno
 import os
 import select
-import socket
 import time
 
 from .streams import Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
+
     from .link import Link
     from .network.keeper import Keeper
+else:
+    import _socket as socket  # without the enums of `socket`, which are slow to import
 
 CONNECT_TIME = 5.0
 _networks: list[Keeper] = []  # the pod's own, if it has one

@@ -1,10 +1,13 @@
-"""Parts of the standard library without the weight of their imports: JSON, signals, values.
+"""Parts of the standard library without the weight of their imports: JSON, values, threads.
 
-Used by every module that runs before the first container does: `json`, `signal` and `dataclasses`
-together take longer to import than all the agent does of its own. Nothing else belongs here.
+Used by every module that a pod needs which nobody looks into: `json`, `signal`, `dataclasses` and
+`threading` together take longer to import than all the agent does of its own. Nothing else belongs
+here.
 """
 
 from __future__ import annotations
+
+import _thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 else:
     import _signal as signal
 
-__all__ = ["dumps", "loads", "signal", "value"]
+__all__ = ["Flag", "dumps", "loads", "signal", "start_thread", "value"]
 
 
 def _lean_value(cls: type) -> type:
@@ -103,3 +106,31 @@ def loads(text: str | bytes) -> Any:
 def dumps(found: Any) -> str:
     """One line of JSON without spaces."""
     return _encode(found)
+
+
+def start_thread(body: Callable[[], object]) -> None:
+    """Run `body` in a thread that nobody waits for."""
+    _thread.start_new_thread(body, ())
+
+
+class Flag:
+    """Set once, by any thread; an Event of `threading`, as far as we use it."""
+
+    def __init__(self) -> None:
+        self._lock = _thread.allocate_lock()
+        self._lock.acquire()
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        if not self._is_set:
+            self._is_set = True
+            self._lock.release()
+
+    def wait(self, timeout: float) -> bool:
+        """Whether it is set, by then."""
+        if self._lock.acquire(timeout=timeout):
+            self._lock.release()
+        return self._is_set

@@ -6,12 +6,10 @@ the socket allows and the caller polls. It knows frames and not what they mean.
 
 from __future__ import annotations
 
-import socket
-import ssl
-
 from .. import wellknown
 from .frames import Broken, Frames, frame
 from .lean import dumps
+from .tls import Plain, Tls, WantMore, socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ _MAX_HEAD = 16384
 
 
 class Link:
-    def __init__(self, sock: ssl.SSLSocket, received: bytes) -> None:
+    def __init__(self, sock: Tls, received: bytes) -> None:
         self._sock = sock
         self._frames = Frames(received)
         self._out = bytearray()
@@ -49,7 +47,7 @@ class Link:
         while self._out:
             try:
                 sent = self._sock.send(bytes(self._out[:_CHUNK]))
-            except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            except WantMore:
                 return
             except OSError as error:
                 raise Broken(str(error)) from error
@@ -60,7 +58,7 @@ class Link:
         while True:
             try:
                 data = self._sock.recv(_CHUNK)
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            except WantMore:
                 break
             except OSError as error:
                 raise Broken(str(error)) from error
@@ -76,23 +74,38 @@ class Link:
 def dial(endpoint: str, ca: str, server_name: str, path: str, token: str) -> Link:
     """Connect to `host:port` and upgrade; raises Broken with the reason."""
     host, _, port = endpoint.rpartition(":")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        context.load_verify_locations(ca)
-        raw = socket.create_connection((host.strip("[]"), int(port)), DIAL_TIMEOUT)
+        raw = _connected(host.strip("[]"), int(port))
     except (OSError, ValueError) as error:
         raise Broken(f"{endpoint}: {error}") from error
     try:
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        sock = context.wrap_socket(raw, server_hostname=server_name)
+        sock = Tls(raw, ca, server_name)
         return Link(sock, _upgrade(sock, path, token))
     except (OSError, Broken) as error:
         raw.close()
         raise Broken(f"{endpoint}: {error}") from error
 
 
-def _upgrade(sock: ssl.SSLSocket, path: str, token: str) -> bytes:
+def _connected(host: str, port: int) -> Plain:
+    """A connection to the first address of the host that answers."""
+    failure: OSError = OSError(f"{host} has no address")
+    # As bytes: for a str the codec of foreign names would be imported, which is slow.
+    found = socket.getaddrinfo(host.encode(), port, 0, socket.SOCK_STREAM)
+    for family, kind, protocol, _, address in found:
+        sock = Plain(family, kind, protocol)
+        try:
+            sock.settimeout(DIAL_TIMEOUT)
+            sock.connect(address)
+            return sock
+        except OSError as error:
+            sock.close()
+            failure = error
+    raise failure
+
+
+def _upgrade(sock: Tls, path: str, token: str) -> bytes:
     """Ask for our protocol; what came after the answer's head."""
     lines = (
         f"GET {path} HTTP/1.1",

@@ -1,13 +1,14 @@
 """The agent's whole course: claim the pod, enter its sandbox, run it, clean up.
 
-Started in the job as `python -I agent.pyz <folder>`. Two processes: the keeper, which the engine
-signals and whose exit code the job has, and the supervisor, first in a process namespace of the
-pod's own so that all of the pod dies with it. Modules that are slow to import come after the
-first containers run.
+Started in the job by AGENT_LAUNCH, or as `python -I agent.pyz <folder>`. Two processes: the keeper,
+which the engine signals and whose exit code the job has, and the supervisor, first in a process
+namespace of the pod's own so that all of the pod dies with it. Modules that are slow to import come
+after the first containers run, or when somebody asks for what they do.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -154,6 +155,7 @@ def _keep(course: Course) -> int:
     """Fork the supervisor, pass signals on to it, wait for it, clean up after it."""
     held = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, held)  # until somebody can handle them
+    gc.freeze()  # a collection would write to, and so copy, every page that the two share
     pid = os.fork()
     if pid == 0:
         code = BROKEN
@@ -226,6 +228,7 @@ def _run_with_uplink(course: Course, supervisor: Supervisor, workshop: Workshop)
         forwarding.use(course.network)
         course.network.carried_by(uplink.carry)
     uplink.start()
+    gc.enable()
     Watch(course.plan.volumes, workshop.volumes, supervisor.post).start()
     code = supervisor.run()
     uplink.finish(DELIVERY_TIME)

@@ -64,12 +64,22 @@ def spawn(
 def program(argv: list[str], env: Mapping[str, str]) -> Callable[[], object]:
     """The body of a child that becomes another program, looked for in the agent's own PATH."""
 
-    def become() -> None:
-        if "/" in argv[0]:
-            os.execve(argv[0], argv, env)
-        os.execvpe(argv[0], argv, env)
+    return lambda: become(argv, env, os.environ.get("PATH", os.defpath))
 
-    return become
+
+def become(argv: list[str], env: Mapping[str, str], path: str) -> None:
+    """os.execvpe, without the modules it imports; looks in `path`, raises OSError."""
+    if "/" in argv[0]:
+        os.execve(argv[0], argv, env)
+    failure: OSError = FileNotFoundError(2, os.strerror(2), argv[0])
+    for folder in path.split(os.pathsep):
+        try:
+            os.execve(os.path.join(folder, argv[0]), argv, env)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            failure = error  # of no use here; another folder may have a better one
+    raise failure
 
 
 def close_on_exec() -> None:

@@ -7,7 +7,7 @@ process, so that one killed in the middle of a message leaves nothing behind.
 
 from __future__ import annotations
 
-import threading
+import _thread
 
 from .frames import Broken, Frames, frame
 from .lean import dumps, loads
@@ -103,7 +103,7 @@ class Line:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._frames = Frames()
-        self._lock = threading.Lock()
+        self._lock = _thread.allocate_lock()
         sock.setblocking(True)
 
     def send(self, message: dict[str, Any]) -> None:

@@ -103,10 +103,10 @@ class Run:
 
     def _take_console(self) -> None:
         """The terminal that the launcher has left for us before it ended."""
-        import socket
-
         if self._console is None:
             return
+        import socket
+
         with self._console:
             self._console.settimeout(1.0)
             with self._console.accept()[0] as connection:

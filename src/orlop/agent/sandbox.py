@@ -11,6 +11,7 @@ import os
 
 from . import syscalls
 from .lean import value
+from .process import become
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class _IdMaps:
             try:
                 os.close(self._write_end)
                 if os.read(self._read_end, 1):
-                    os.execvp(argv[0], argv)
+                    become(argv, os.environ, os.environ.get("PATH", os.defpath))
             finally:
                 os._exit(127)
         return pid

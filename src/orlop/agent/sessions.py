@@ -7,7 +7,6 @@ spoken of here. With the line go all sessions, and with them their commands.
 
 from __future__ import annotations
 
-import collections
 import fcntl
 import os
 import struct
@@ -21,6 +20,7 @@ from .streams import Stream
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import select
+    from collections import deque
     from collections.abc import Callable
     from typing import Any, Protocol
 
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """The other side has gone."""
             ...
+else:
+    from _collections import deque  # without the rest of `collections`, which is slow to import
 
 
 DRAIN_TIME = 0.3  # for output of those who outlive the command and hold its pipes
@@ -62,7 +64,7 @@ class Sessions:
         self._sessions: dict[int, Session] = {}
         self._streams: dict[int, Stream] = {}
         self._asked: dict[int, Stream] = {}
-        self._news: collections.deque[Callable[[], None]] = collections.deque()
+        self._news: deque[Callable[[], None]] = deque()
         self._turns = 0
         self.wake: Callable[[], None] = lambda: None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import select
-import threading
 import time
 
 from .. import wellknown
@@ -17,7 +16,7 @@ from .addresses import endpoints_in
 from .frames import Broken
 from .happenings import Terminate
 from .journal import Journal
-from .lean import dumps, loads, value
+from .lean import Flag, dumps, loads, start_thread, value
 from .logs import LogReader
 from .plan import Plan
 from .relay import Memory, Relay
@@ -75,11 +74,10 @@ class Uplink:
         self._complaints: set[str] = set()
         self._is_welcome = False
         self._is_ending = False
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="uplink", daemon=True)
+        self._done = Flag()
 
     def start(self) -> None:
-        self._thread.start()
+        start_thread(self._run)
 
     def on_records(self) -> None:
         """The journal has grown (called by the supervisor)."""
@@ -131,7 +129,7 @@ class Uplink:
         except OSError:
             return None
         for endpoint in endpoints_in(kubelet.get("endpointFile", "")):
-            from .link import dial  # ssl is slow to import: here, in this thread
+            from .link import dial  # TLS is slow to import: here, in this thread
 
             try:
                 return dial(endpoint, kubelet["ca"], kubelet["serverName"], path, token)

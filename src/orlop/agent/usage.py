@@ -8,10 +8,10 @@ be over its limit for a moment; the longer a look takes, the rarer it is taken.
 from __future__ import annotations
 
 import os
-import threading
 import time
 
 from .happenings import Terminate
+from .lean import start_thread
 from .volumes import Volumes
 
 TYPE_CHECKING = False
@@ -29,11 +29,10 @@ class Watch:
     ) -> None:
         self._limited = [one for one in volumes if is_watched(one)]
         self._places, self._post = places, post
-        self._thread = threading.Thread(target=self._run, name="usage", daemon=True)
 
     def start(self) -> None:
         if self._limited:
-            self._thread.start()
+            start_thread(self._run)
 
     def _run(self) -> None:
         took = 0.0

@@ -32,7 +32,7 @@ from ..metrics import PROCESS
 from ..network.addresses import PodAddresses
 from ..network.ranges import Ranges
 from ..settings import Paths, Settings
-from ..wellknown import JOB_ID, NODE_LIST
+from ..wellknown import AGENT_LAUNCH, JOB_ID, NODE_LIST
 from .access import Access
 from .ephemeral import EphemeralContainers
 from .events import Events
@@ -403,4 +403,5 @@ def _wishes(pod: Obj) -> Obj:
 def _command(settings: Settings, agent_file: Path) -> Callable[[PodFolder], tuple[str, ...]]:
     """How a job starts the agent; a virtual environment's Python by its own path."""
     python = settings.agent.python or os.path.realpath(sys.executable)
-    return lambda folder: (python, "-I", str(agent_file), str(folder.path))
+    launch = (python, "-I", "-S", "-c", AGENT_LAUNCH, str(agent_file))
+    return lambda folder: (*launch, str(folder.path))

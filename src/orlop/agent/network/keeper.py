@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import mmap
 import os
+import select
 import struct
 import time
 
 from .. import syscalls
 from ..addresses import own_addresses
-from ..lean import loads, signal, value
+from ..lean import dumps, loads, signal, value
 from . import bpf, notify
 from .register import SIZE
 
@@ -78,7 +79,7 @@ class Keeper:
         self._bindings: dict[tuple[str, str, int], tuple[dict[str, Any], int]] = {}
         self._watch: Watch = lambda fd, read, events: None
         self._unwatch: Callable[[int], None] = lambda fd: None
-        self.pid = 0
+        self.pid = self._forks = 0
         self._started = 0.0
         self._now: Callable[[], float] = time.monotonic
         self._ready_by: Optional[float] = None
@@ -186,6 +187,7 @@ class Keeper:
         control, their_control = socket.socketpair(socket.AF_UNIX, PACKETS)
         self._started = time.monotonic()
         self._ready_by = self._now() + START_TIME
+        self._forks += 1
         self.pid = os.fork()
         if self.pid == 0:
             try:
@@ -221,6 +223,8 @@ class Keeper:
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         self._let_go(control.fileno(), line.fileno(), self._porch.fileno())
+        is_first = self._forks == 1
+        listeners = self._first_call(control) if is_first else dict(self._listeners)
         from .netd import Netd
 
         address = own_addresses(self._plan.kubelet.get("endpointFile", ""))[0]
@@ -235,7 +239,32 @@ class Keeper:
             list(self._bindings.values()),
             self._quick,
         )
-        Netd(self._network, self._plan.pod.node, heirloom).run(dict(self._listeners))
+        Netd(self._network, self._plan.pod.node, heirloom).run(listeners)
+
+    def _first_call(self, control: socket.socket) -> dict[bytes, int]:
+        """Wait until a container makes a call that is asked about; the listeners there are then.
+
+        Many pods make none, and shall not pay for a netd. The process is there already because
+        later, beside threads, it could not be forked as safely; one that follows another waits
+        for nothing, for the same reason.
+        """
+        send(control, dumps({"type": "ready"}).encode(), [])
+        found: dict[bytes, int] = {}
+        poll = select.poll()
+        poll.register(self._porch.fileno(), POLLIN)
+        while True:
+            for fd, events in poll.poll():
+                if fd == self._porch.fileno():
+                    serial, fds = receive(self._porch)
+                    for listener in fds:
+                        found[serial] = listener
+                        poll.register(listener, POLLIN)
+                elif events & POLLIN:
+                    return found
+                else:  # all of its processes are gone
+                    poll.unregister(fd)
+                    found = {serial: kept for serial, kept in found.items() if kept != fd}
+                    os.close(fd)
 
     def _let_go(self, *needed: int) -> None:
         """Of all that the agent holds: a container's standard input would never end otherwise.

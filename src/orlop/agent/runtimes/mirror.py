@@ -20,11 +20,11 @@ MAX_ENTRIES = 2000  # each costs a mount
 def mirror_root(path: str, binds: list[Bind]) -> str:
     """Make the new folder `path` a view of / in which every bind has a place; `path` itself."""
     os.mkdir(path, 0o755)
-    syscalls.mount("root", path, "tmpfs", 0, "mode=0755")
-    fill(path, "/")
+    syscalls.bind("/", path)
+    own: set[int] = set()  # devices of what is rebuilt
     for number, bind in enumerate(binds):
         if not any(bind.path.startswith(outer.path + "/") for outer in binds[:number]):
-            _make_place(path, bind)
+            _make_place(path, bind, own)
         else:
             outer = max(
                 (o for o in binds[:number] if bind.path.startswith(o.path + "/")),
@@ -35,7 +35,7 @@ def mirror_root(path: str, binds: list[Bind]) -> str:
     return path
 
 
-def _make_place(root: str, bind: Bind) -> None:
+def _make_place(root: str, bind: Bind, own: set[int]) -> None:
     """A mount point at bind.path, rebuilding the deepest folder that exists on the way there."""
     place = inside(root, bind.path)  # /var/run is a link to /run: ours, not the node's
     folder = place
@@ -43,8 +43,9 @@ def _make_place(root: str, bind: Bind) -> None:
         folder = os.path.dirname(folder)
     if folder == place:
         return
-    if os.stat(folder).st_dev != os.stat(root).st_dev:
+    if os.stat(folder).st_dev not in own:
         rebuild(folder)
+        own.add(os.stat(folder).st_dev)
     make_point(folder, place[len(folder) :], os.path.isdir(bind.source))
 
 

@@ -14,6 +14,7 @@ from ...wellknown import SERVICE_ACCOUNT_PATH
 from .. import capabilities, devices, syscalls
 from ..plan import User
 from ..points import inside, make_points
+from ..process import become
 from ..volumes import Bind
 from . import Box, Launch
 from .mirror import mirror_root
@@ -121,7 +122,8 @@ def _become(box: Box) -> None:
         words = f'chdir to cwd ("{container.cwd}") set in the plan failed: {error.strerror}'
         raise _Failure(words) from error
     try:
-        os.execvpe(container.argv[0], container.argv, dict(box.env))
+        env = dict(box.env)
+        become(container.argv, env, env.get("PATH", os.defpath))
     except OSError as error:
         is_missing = error.errno == 2 and "/" not in container.argv[0]
         why = "executable file not found in $PATH" if is_missing else error.strerror

@@ -1,0 +1,82 @@
+"""A TLS client without the weight of `ssl`: the C module under it, with one CA and one name.
+
+Used by `link`. Importing `ssl` takes longer than a whole handshake, and a thousand pods that start
+together each pay for it; where an interpreter's C module has another shape, `ssl` itself is used.
+The server's certificate and name are always checked.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    import ssl as _ssl
+    from typing import Any
+else:
+    import _socket as socket
+    import _ssl
+
+__all__ = ["Plain", "Tls", "WantMore", "socket"]
+
+# Until the other end has read, or said, more; in either direction.
+WantMore = (_ssl.SSLWantReadError, _ssl.SSLWantWriteError)
+_ENDS = (_ssl.SSLZeroReturnError, _ssl.SSLEOFError)
+
+
+class Plain(socket.socket):
+    """A socket that TLS may be spoken over: a class of ours can be referred to weakly."""
+
+
+class Tls:
+    """A connected socket, from its handshake on; closes the socket with itself."""
+
+    def __init__(self, raw: socket.socket, ca: str, server_name: str) -> None:
+        self._raw, self._tls = _wrapped(raw, ca, server_name)
+        self._tls.do_handshake()
+
+    def fileno(self) -> int:
+        return int(self._raw.fileno())
+
+    def setblocking(self, is_blocking: bool) -> None:
+        self._raw.setblocking(is_blocking)
+
+    def send(self, data: bytes) -> int:
+        return int(self._tls.write(data))
+
+    def sendall(self, data: bytes) -> None:
+        while data:
+            data = data[self.send(data) :]
+
+    def recv(self, size: int) -> bytes:
+        """Empty at the end of the connection, however that came."""
+        try:
+            return bytes(self._tls.read(size))
+        except _ENDS:
+            return b""
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+def _wrapped(raw: socket.socket, ca: str, server_name: str) -> tuple[Any, Any]:
+    """Who has the descriptor, and who speaks TLS over it."""
+    try:
+        context: Any = _ssl._SSLContext(_ssl.PROTOCOL_TLS_CLIENT)  # type: ignore[attr-defined]
+        context.load_verify_locations(ca, None, None)
+        context.verify_mode, context.check_hostname = 2, True  # they are so, by this protocol
+        return raw, context._wrap_socket(raw, False, server_name)
+    except (AttributeError, TypeError):
+        return _by_the_book(raw, ca, server_name)
+
+
+def _by_the_book(raw: socket.socket, ca: str, server_name: str) -> tuple[Any, Any]:
+    import socket as full
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(ca)
+    timeout = raw.gettimeout()
+    whole = full.socket(fileno=raw.detach())
+    whole.settimeout(timeout)
+    found = context.wrap_socket(whole, server_hostname=server_name, do_handshake_on_connect=False)
+    return found, found

@@ -82,6 +82,7 @@ def main(argv: list[str]) -> int:
     if argv[1:2] == ["gang"]:
         from .gang import lead
 
+        gc.enable()  # it lives long, and forks nothing that it shares with
         return lead(argv)
     if len(argv) != 2:
         print("usage: python -I agent.pyz <pod folder>", file=sys.stderr)

@@ -28,7 +28,7 @@ class NotYet(AssertionError):
     """What a test waited for did not come; says what was seen last."""
 
 
-def eventually(probe: Callable[[], T], what: str, timeout: float = 30.0) -> T:
+def eventually(probe: Callable[[], T], what: str, timeout: float = 90.0) -> T:
     """The first true answer of `probe`; polls, because kubectl is what a user has."""
     deadline = time.monotonic() + timeout
     while True:

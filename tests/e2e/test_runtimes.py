@@ -135,6 +135,22 @@ def test_init_containers_hand_over_by_an_empty_dir(site: Site, runtime: str) -> 
     assert site.kubectl("logs", f"init-{runtime}") == "prepared\n/shared\n"
 
 
+def test_a_sif_runs_in_every_runtime(site: Site) -> None:
+    """Built by apptainer from the registry: entry point and variables come with it."""
+    target = site.home.parent / "entry.sif"
+    registry = site.config["images"]["default_registry"]
+    build = ["apptainer", "build", "--force", "--no-https", str(target)]
+    site.run(*build, f"docker://{registry}/busybox:entry", timeout=120)
+    for runtime in RUNTIMES:
+        manifest = pod(f"sif-{runtime}", str(target), "")
+        del manifest["spec"]["containers"][0]["command"]
+        manifest["metadata"]["annotations"] = {"orlop.dev/runtime": runtime}
+        site.apply(manifest)
+    for runtime in RUNTIMES:
+        site.wait_phase(f"sif-{runtime}", "Succeeded")
+        assert site.kubectl("logs", f"sif-{runtime}") == "entrypoint default words\n"
+
+
 def test_the_image_host_runs_in_the_nodes_own_root_as_its_owner(site: Site) -> None:
     site.apply(pod("host", "host", "cat /etc/debian_version; id -u"))
     ended = site.wait_phase("host", "Succeeded", "Failed")

@@ -24,7 +24,7 @@ LINGER = 60.0  # seconds of looking on after the last pod: a submission may stil
 VANISHED_AFTER = 2  # answers in a row in which nobody knows a job
 MESSAGES_PER_TICK = 20  # pods whose sentence, and nothing else, changes are told a few at a time
 GROWTH = 1.5
-BY_FILE = 5.0  # the longest interval while an agent cannot reach us and we read its journal
+BY_FILE = 2.0  # the longest interval while an agent cannot reach us and we read its journal
 
 log = logger(__name__)
 

@@ -125,7 +125,7 @@ class Keeper:
     def _on_door(self) -> bool:
         """Keep a listener; whether there was any."""
         serial, fds = receive(self._door)
-        if serial.startswith(FAILED):
+        if not fds and serial.startswith(FAILED):  # a number may begin with any byte
             self.on_problem(serial[len(FAILED) :].decode(errors="replace").strip())
         for fd in fds:
             self._listeners[serial] = fd

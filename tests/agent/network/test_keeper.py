@@ -1,0 +1,37 @@
+"""What arrives at the agent's door: listeners of containers, and those that could not be made."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from orlop.agent.network.keeper import FAILED, Keeper, send
+
+
+@pytest.fixture
+def keeper():
+    plan = SimpleNamespace(network={"podIP": "10.244.0.7"})
+    found = Keeper(plan, SimpleNamespace(is_isolated=False), -1)  # type: ignore[arg-type]
+    found.problems = []
+    found.on_problem = found.problems.append
+    return found
+
+
+def test_a_listener_may_have_any_number(keeper):
+    for serial in (FAILED + b"1234567", b"\0" * 8, b"{}      "):
+        end, other = os.pipe()
+        send(keeper._way_in, serial, [end])
+        assert keeper._on_door()
+        assert serial in keeper._listeners
+        for fd in (end, other, keeper._listeners[serial]):
+            os.close(fd)
+    assert not keeper._on_door()
+    assert keeper.problems == []
+
+
+def test_a_container_that_could_not_be_filtered_is_told_of(keeper):
+    keeper._way_in.send(FAILED + b" " * 8 + b"not permitted")
+    assert keeper._on_door()
+    assert keeper.problems == ["not permitted"]

@@ -16,7 +16,9 @@ def keeper():
     found = Keeper(plan, SimpleNamespace(is_isolated=False), -1)  # type: ignore[arg-type]
     found.problems = []
     found.on_problem = found.problems.append
-    return found
+    yield found
+    for end in (found._door, found._way_in, found._porch, found._way_to_porch):
+        end.close()
 
 
 def test_a_listener_may_have_any_number(keeper):

@@ -22,10 +22,11 @@ def cpus(number: int, memory: str = "50Mi") -> Obj:
     return {"resources": {"requests": {"cpu": str(number), "memory": memory}}}
 
 
-def test_a_gang_is_one_job_with_a_step_for_each_pod(site: Site):
+def test_a_gang_of_unlike_members_is_one_job_with_a_step_for_each(site: Site):
     """And nothing is asked of Slurm before the last member is there."""
     members = [
-        member(f"w{n}", "train", 3, "hostname; sleep 3", container=cpus(5)) for n in range(3)
+        member(f"w{n}", "train", 3, "hostname; sleep 3", container=cpus(size, f"{size * 20}Mi"))
+        for n, size in enumerate((1, 5, 5))
     ]
     for one in members[:2]:
         site.apply(one)
@@ -40,12 +41,13 @@ def test_a_gang_is_one_job_with_a_step_for_each_pod(site: Site):
     site.apply(members[2])
     for one in members:
         site.wait_phase(one["metadata"]["name"], "Running", "Succeeded")
-    assert len(site.squeue("%i")) == 1
+    (job,) = site.squeue("%i %C")
+    assert job.split()[1] == "12", "two bundles, each for a large one and a small one"
     for one in members:
         site.wait_phase(one["metadata"]["name"], "Succeeded")
     found = [site.pod(f"w{n}") for n in range(3)]
     hosts = {one["metadata"]["annotations"]["slurm.orlop.dev/node-list"] for one in found}
-    assert len(hosts) == 3
+    assert len(hosts) == 2
 
 
 def test_a_statefulset_as_a_gang_finds_itself_by_name_across_hosts(site: Site):
@@ -94,3 +96,94 @@ def test_a_statefulset_as_a_gang_finds_itself_by_name_across_hosts(site: Site):
     eventually(lambda: ask("ring-2") == "here is ring-2", "the successor answers by its name")
     site.kubectl("delete", "statefulset", "ring")
     eventually(lambda: not site.squeue("%i"), "no job is left behind")
+
+
+def test_a_member_that_fails_is_replaced_in_the_same_allocation(accounted_site: Site):
+    """By its Job, on the way to its end; and sacct has a step for each of its pods."""
+    site = accounted_site
+    folder = f"{site.home}/once-{site.namespace}"
+    site.run("mkdir", "-p", folder)
+    script = """
+    if [ $JOB_COMPLETION_INDEX = 1 ] && mkdir /once/$JOB_COMPLETION_INDEX; then exit 3; fi
+    if [ $JOB_COMPLETION_INDEX = 0 ]; then while [ ! -e /once/go ]; do sleep 0.1; done; fi
+    [ $JOB_COMPLETION_INDEX = 1 ] && touch /once/go
+    true
+    """
+    main = container("busybox", script, **cpus(8))
+    main["volumeMounts"] = [{"name": "once", "mountPath": "/once"}]
+    spec = {
+        "restartPolicy": "Never",
+        "containers": [main],
+        "volumes": [{"name": "once", "hostPath": {"path": folder}}],
+    }
+    job = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimit": 3}
+    job["template"] = {"metadata": {"annotations": {GANG: "true"}}, "spec": spec}
+    site.apply({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": job})
+    site.kubectl("wait", "--for=condition=complete", "job/j", "--timeout=100s", timeout=120)
+    ids = {one["metadata"]["annotations"]["slurm.orlop.dev/job-id"] for one in site.pods()}
+    (number,) = {one.partition("+")[0] for one in ids}
+    assert ids == {f"{number}+{n}" for n in range(3)}
+
+    def steps() -> list[str]:
+        argv = ["sacct", "-j", number, "-n", "-P", "-o", "JobName,State"]
+        return site.run(*argv).stdout.splitlines()
+
+    def are_accounted() -> bool:
+        names = [f"{site.namespace}/{one['metadata']['name']}" for one in site.pods()]
+        found = [line.partition("|")[0] for line in steps()]
+        return all(name in found for name in names)
+
+    eventually(are_accounted, "sacct has a step for each pod, by its name")
+    states = sorted(line.partition("|")[2] for line in steps() if f"{site.namespace}/j-" in line)
+    assert states == ["COMPLETED", "COMPLETED", "FAILED"]
+
+
+# Each member waits for the three others and gives up without them.
+MEET = """
+mkdir -p /meet/$GANG && touch /meet/$GANG/$HOSTNAME
+n=0
+while [ $(ls /meet/$GANG | wc -l) -lt 4 ]; do
+    n=$((n+1)); [ $n -gt 900 ] && exit 1; sleep 0.1
+done
+"""
+
+
+def gang_job(name: str, folder: str) -> Obj:
+    """An Indexed Job of four pods with four CPUs each: the cluster holds two of them."""
+    main = container("busybox", MEET, **cpus(4))
+    main["env"] = [{"name": "GANG", "value": name}]
+    main["volumeMounts"] = [{"name": "meet", "mountPath": "/meet"}]
+    spec = {
+        "restartPolicy": "Never",
+        "containers": [main],
+        "volumes": [{"name": "meet", "hostPath": {"path": folder}}],
+    }
+    job = {"completionMode": "Indexed", "completions": 4, "parallelism": 4, "backoffLimit": 0}
+    job["template"] = {"metadata": {"annotations": {GANG: "true"}}, "spec": spec}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": job}
+
+
+def many_gangs(site: Site, count: int, cancelled: int, timeout: float) -> None:
+    """All at once, some deleted while they wait or run: all others complete."""
+    folder = f"{site.home}/meet-{site.namespace}"
+    site.run("mkdir", "-p", folder)
+    names = [f"g{n}" for n in range(count)]
+    gangs = {"apiVersion": "v1", "kind": "List", "items": [gang_job(n, folder) for n in names]}
+    site.apply(gangs)
+    eventually(lambda: site.squeue("%i"), "the first gang is submitted")
+    gone = names[:1] + names[-cancelled + 1 :] if cancelled > 1 else names[-cancelled:]
+    site.kubectl("delete", "job", *gone, "--wait=false")
+    left = [name for name in names if name not in gone]
+
+    def all_complete() -> bool:
+        jobs = site.get("jobs")["items"]
+        found = {job["metadata"]["name"]: job.get("status", {}) for job in jobs}
+        assert not any(found[name].get("failed") for name in left), found
+        return all(found[name].get("succeeded") == 4 for name in left)
+
+    eventually(all_complete, f"the {len(left)} gangs that nobody deleted complete", timeout)
+    eventually(lambda: not site.squeue("%i"), "no job is left behind")
+
+
+def test_many_gangs_at_once_complete_and_none_runs_with_fewer_than_all(site: Site):
+    many_gangs(site, 20, 4, 300.0)

@@ -18,7 +18,15 @@ from .private_apt import PrivateApt
 from .steps import Lacking, Step
 
 OLD_RELEASE = "bookworm"
-PYTHON_CLIENTS = ("kubernetes", "kubernetes_asyncio", "kr8s", "lightkube", "kopf", "schemathesis")
+PYTHON_CLIENTS = (
+    "kubernetes",
+    "kubernetes_asyncio",
+    "kr8s",
+    "lightkube",
+    "kopf",
+    "schemathesis",
+    "grpcio",  # for a pair that speaks over the pod network
+)
 NODE_CLIENT = "@kubernetes/client-node@1"
 
 

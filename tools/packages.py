@@ -44,9 +44,13 @@ PACKAGES = (
     # programs that pods' networks are tried with, and what others make such networks of
     "iperf3",
     "nginx-light",
+    "openjdk-17-jre-headless",
+    "openmpi-bin",
     "passt",
+    "postgresql",
     "redis-server",
     "slirp4netns",
+    "wrk",
     # tools
     "ca-certificates",
     "curl",
@@ -64,6 +68,7 @@ SERVICES = (
     "mariadb",
     "munge",
     "nginx",
+    "postgresql",
     "redis-server",
     "slurmctld",
     "slurmd",

@@ -55,6 +55,7 @@ redis-cli -h redis set colour blue
 redis-cli -h redis get colour
 redis-cli -h redis client info | grep -o ' addr=[0-9.]*'
 iperf3 -c iperf -p 5201 -t 1 -P 2 -J | grep -c bits_per_second
+wrk -t 1 -c 4 -d 1 http://nginx/ > /tmp/wrk; grep -c -E 'Socket errors|Non-2xx' /tmp/wrk
 ip -4 -o addr | grep -v ' lo ' | grep -o 'inet [0-9.]*'
 curl -s -m 5 http://python:81/ || echo curl: $?
 """
@@ -108,6 +109,7 @@ def test_programs_find_and_reach_each_other_across_nodes(site: Site) -> None:
         "blue",
         f" addr={client}",
         "9",
+        "0",  # of what wrk asked for went wrong
         f"inet {client}",
         "curl: 7",  # it could not connect
     ], said

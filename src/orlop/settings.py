@@ -99,6 +99,14 @@ class AutoscalingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     metric_resolution: float = 10.0  # agents are asked at most so often what containers use
 
 
+class WallTimeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Pods of services are replaced before their job's time limit ends them."""
+
+    replace: bool = True
+    lead: float = 300.0  # seconds before the limit; never more than half of the pod's time
+    waits: float = 2.0  # or so many times as long as such pods lately waited, if that is more
+
+
 class OidcSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An OpenID Connect issuer whose people may come in; kube-apiserver's --oidc-* flags."""
 
@@ -155,6 +163,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     network: NetworkSettings = NetworkSettings()
     storage: StorageSettings = StorageSettings()
     autoscaling: AutoscalingSettings = AutoscalingSettings()
+    wall_time: WallTimeSettings = WallTimeSettings()
     pod_security: PodSecuritySettings = PodSecuritySettings()
 
 

@@ -13,7 +13,7 @@ JOB_ID = SLURM_PREFIX + "job-id"  # written back: the job of this pod
 NODE_LIST = SLURM_PREFIX + "node-list"  # written back: the compute nodes it runs on
 END_TIME = SLURM_PREFIX + "end-time"  # written back: when its time limit ends it
 EXPIRING = SLURM_PREFIX + "expiring"  # on a pod that is to be replaced first: its own uid
-REPLACE = SLURM_PREFIX + "replace"  # "false": not to be replaced ahead of its time limit
+REPLACE = SLURM_PREFIX + "replace"  # seconds ahead of its time limit; "false": never
 ON_TIMEOUT = SLURM_PREFIX + "on-timeout"  # requeue, successor or fail: what its time limit means
 RESTART_COUNT = SLURM_PREFIX + "restart-count"  # how many pods before it met their time limit
 GANG = SLURM_PREFIX + "gang"  # pods of that name start together; "true": those of one owner
@@ -50,6 +50,7 @@ LICENSE_PREFIX = SLURM_PREFIX + "license-"  # + a licence's name
 # Conditions and reasons on pods.
 ALLOCATED = "orlop.dev/Allocated"  # whether the pod has been given its machine; Slurm's words
 NETWORK = "orlop.dev/Network"  # False, with what the kernel lacks: the pod has its node's network
+TIME_LIMIT = "orlop.dev/TimeLimit"  # True once its time limit was near, or ended it
 ENGINE_REACHABLE = "orlop.dev/EngineReachable"  # False while slurmctld does not answer
 
 # Storage: who makes folders for claims, and what keeps objects that are in use.
@@ -92,6 +93,9 @@ SERVICE_ACCOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 # Environment.
 HOME_ENV = "ORLOP_HOME"
 KILL_WAIT_ENV = "ORLOP_KILL_WAIT"  # of the job: seconds from the engine's TERM to its KILL
+WARNING_ENV = "ORLOP_WARNING_SIGNAL"  # of the job: the signal that comes ahead of its time limit
+TERM_AFTER_ENV = "ORLOP_TERM_AFTER"  # of the job: seconds from that signal to the pod's end
+RESTARTS_ENV = "ORLOP_RESTART_COUNT"  # runs before this one that met their time limit, or requeues
 SLURM_ENV_PASSED = (
     "SLURM_JOB_ID",
     "SLURM_JOB_PARTITION",
@@ -100,6 +104,9 @@ SLURM_ENV_PASSED = (
     "SLURM_CPUS_PER_TASK",
     "SLURM_CPUS_ON_NODE",
     "SLURM_MEM_PER_NODE",
+    "SLURM_JOB_END_TIME",
+    "SLURM_RESTART_COUNT",
+    "ORLOP_RESTART_COUNT",
     "SLURM_PROCID",
     "SLURM_NTASKS",
     "SLURM_JOB_GPUS",
@@ -113,6 +120,7 @@ SLURM_ENV_OF_SRUN = ("SLURM_CONF", "SLURM_MPI_TYPE", "SLURM_CPU_BIND", "SLURM_TA
 # In a plan, in the place of what only the compute node knows; no variable can hold a zero byte.
 HOST_IP_MARK = "\0hostIP\0"
 HOST_IPS_MARK = "\0hostIPs\0"
+END_TIME_MARK = "\0endTime\0"
 
 # The agent's connection to the kubelet.
 # How a job starts the agent: `python -I -S -c AGENT_LAUNCH agent.pyz <folder>`. Run as a script,

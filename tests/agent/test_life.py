@@ -17,6 +17,7 @@ from orlop.agent.happenings import (
     Started,
     Terminate,
     Tick,
+    Warn,
 )
 from orlop.agent.life import Life, PodSpec
 from orlop.agent.member import Spec
@@ -27,8 +28,8 @@ KILL, TERM, QUIT = 9, 15, 3
 class Story:
     """A Life that is told events and remembers what it wanted."""
 
-    def __init__(self, *specs, policy="Always", grace=30.0, deadline=0.0, past=()):
-        pod = PodSpec("p_default(u)", policy, grace, deadline, active_since=0.0)
+    def __init__(self, *specs, policy="Always", grace=30.0, deadline=0.0, past=(), **more):
+        pod = PodSpec("p_default(u)", policy, grace, deadline, active_since=0.0, **more)
         self.life = Life(pod, [spec if isinstance(spec, Spec) else Spec(spec) for spec in specs])
         self.life.remember(list(past))
         self.now = 0.0
@@ -494,3 +495,48 @@ def _check_invariants(story):
         assert can_go_on, "a pod that is not over has something to wait for"
     if life.terminating and not life.is_finished:
         assert member.kill_at is not None, "what is terminating will be killed in the end"
+
+
+# The warning ahead of the time limit
+
+
+def warned(*specs, **more):
+    story = Story(*specs, warning=10, **more)
+    story.tell(Begin())
+    for name in specs:
+        story.tell(Started(name), 1.0)
+    return story, story.tell(Warn(), 100.0)
+
+
+def test_a_warning_reaches_every_container_that_runs_and_ends_none():
+    story, actions = warned("a", "b")
+    assert actions == [Signal("a", 10), Signal("b", 10)]
+    (told,) = story.records("condition")
+    assert (told["condition"], told["status"]) == ("orlop.dev/TimeLimit", "True")
+    assert "TimeLimitNear" in story.events()
+    assert not story.life.is_ending
+    assert story.life.next_deadline() is None
+
+
+def test_what_ended_before_is_not_signalled():
+    story = Story("a", "b", policy="Never", warning=10)
+    story.tell(Begin())
+    story.runs("a")
+    story.tell(Started("b"))
+    assert story.tell(Warn()) == [Signal("b", 10)]
+
+
+def test_after_a_warning_the_pod_ends_in_time_for_its_grace():
+    story, _ = warned("a", grace=60.0, term_after=30.0)
+    assert story.life.next_deadline() == 130.0
+    assert story.tell(Tick(), 130.0) == [Signal("a", TERM)]
+    (ending,) = story.records("terminating")
+    assert (ending["why"], ending["grace"]) == ("signal", 60.0)
+
+
+def test_a_pod_that_ends_already_is_not_warned():
+    story = Story("a", warning=10)
+    story.tell(Begin())
+    story.tell(Started("a"))
+    story.tell(Terminate("deleted", 30.0))
+    assert story.tell(Warn()) == []

@@ -7,6 +7,7 @@ import pytest
 from orlop.controllers.job_indexes import FAILURES, INDEX
 from orlop.controllers.job_plan import Slot, backoff_left, plan, pod_for
 from orlop.controllers.job_view import FINALIZER
+from orlop.wellknown import ON_TIMEOUT, RESTART_COUNT, TIME_LIMIT
 from tests.controllers.jobs import NOW, a_job, a_pod, view
 
 INDEXED = {"completionMode": "Indexed", "completions": 5, "parallelism": 3}
@@ -117,3 +118,41 @@ def test_a_pod_of_an_index_knows_it():
     assert env["name"] == "JOB_COMPLETION_INDEX"
     assert env["valueFrom"]["fieldRef"]["fieldPath"] == f"metadata.labels['{INDEX}']"
     assert "env" not in job["spec"]["template"]["spec"]["containers"][0]
+
+
+# Time limits
+
+
+def timed_out(name, word="successor", restarts="", **more):
+    pod = a_pod(name, "Failed", conditions=((TIME_LIMIT, "True"),), **more)
+    pod["metadata"]["annotations"] |= {ON_TIMEOUT: word}
+    if restarts:
+        pod["metadata"]["annotations"][RESTART_COUNT] = restarts
+    return pod
+
+
+def test_a_pod_that_met_its_limit_has_a_successor_at_once_and_is_no_failure():
+    found = view(a_job(backoffLimit=0), timed_out("a"))
+    assert plan(found).create == [Slot(restarts=1)]
+    assert found.failed == 0
+
+
+def test_without_the_wish_it_is_a_failure_as_any():
+    found = view(a_job(), timed_out("a", word="fail"))
+    assert found.failed == 1
+    assert plan(found).wait == 10.0
+
+
+def test_successors_are_counted_also_over_failures_between():
+    pods = [timed_out("a"), timed_out("b", restarts="1"), a_pod("c", "Failed", ended=NOW - 99)]
+    [slot] = plan(view(a_job(), *pods)).create
+    assert slot.restarts == 2
+    assert pod_for(a_job(), slot)["metadata"]["annotations"] == {RESTART_COUNT: "2"}
+
+
+@pytest.mark.parametrize("more", [{}, {"backoffLimitPerIndex": 1}])
+def test_each_index_counts_its_own(more):
+    pods = [timed_out("a", index=1, restarts="4"), a_pod("b", index=0)]
+    job = a_job(**{**INDEXED, "parallelism": 2, **more})
+    [slot] = plan(view(job, *pods)).create
+    assert (slot.index, slot.restarts, slot.failures, slot.ignored) == (1, 5, 0, 0)

@@ -13,7 +13,7 @@ from typing import Any
 
 from orlop.api.objects import key_of, uid_of
 from orlop.engine import Job, JobId, JobState, Machine, Submission
-from orlop.errors import EngineUnavailable, ImageError
+from orlop.errors import EngineError, EngineUnavailable, ImageError
 
 from .objects import FakeImage
 
@@ -32,6 +32,8 @@ class FakeEngine:
         self.by_folder: dict[Path, JobId] = {}
         self.terminated: list[JobId] = []
         self.cancelled: list[JobId] = []
+        self.requeued: list[JobId] = []
+        self.refuses_requeue = ""
         self.calls = 0
         self.is_silent = False
         self.refusal: Exception | None = None
@@ -85,6 +87,14 @@ class FakeEngine:
     async def terminate(self, job: JobId) -> None:
         self._check()
         self.terminated.append(job)
+
+    async def requeue(self, job: JobId) -> None:
+        self._check()
+        if self.refuses_requeue:
+            raise EngineError(self.refuses_requeue)
+        self.requeued.append(job)
+        restarts = self.table[job].restarts + 1
+        self.set(job, JobState.PENDING, reason="BeginTime", restarts=restarts)
 
     async def cancel(self, job: JobId) -> None:
         self._check()

@@ -577,3 +577,43 @@ async def test_a_folder_that_cannot_be_written_is_told(site):
     assert "check space, quota and rights" in waiting(pod)["message"]
     site.paths.pods.unlink()
     site.paths.pods.mkdir()
+
+
+# The time limit
+
+
+async def with_timeout(site, word):
+    await site.create(metadata={"annotations": {"slurm.orlop.dev/on-timeout": word}})
+    agent = await site.agent()
+    await agent.say(started(), running())
+    await site.until_phase("Running")
+    await agent.say(terminating("signal"), exited(143), finished("Failed", "Terminated"))
+    await agent.hang_up()
+    site.engine.set("17", JobState.TIMEOUT, message="job 17 reached its time limit")
+
+
+async def test_a_pod_that_asks_for_it_is_requeued_at_its_time_limit(site):
+    await with_timeout(site, "requeue")
+    pod = await site.until(
+        lambda pod: condition(pod, "orlop.dev/Allocated").get("reason") == "Requeued"
+    )
+    assert pod["status"]["phase"] == "Pending"
+    assert site.engine.requeued == ["17"]
+    assert await eventually(lambda: _with_reason(site, "Requeued"), "it is told")
+    assert condition(pod, "orlop.dev/TimeLimit") == {}
+
+
+async def test_a_pod_that_cannot_be_requeued_ends_and_says_why(site):
+    site.engine.refuses_requeue = "Requested operation is presently disabled"
+    await with_timeout(site, "requeue")
+    pod = await site.until_phase("Failed")
+    assert pod["status"]["reason"] == "DeadlineExceeded"
+    [event] = await eventually(lambda: _with_reason(site, "RequeueFailed"), "it is told")
+    assert "presently disabled" in event[2]
+
+
+async def test_others_end_at_their_time_limit_and_say_that_it_was_that(site):
+    await with_timeout(site, "successor")
+    pod = await site.until_phase("Failed")
+    assert condition(pod, "orlop.dev/TimeLimit")["status"] == "True"
+    assert site.engine.requeued == []

@@ -113,3 +113,22 @@ async def test_an_old_answer_of_the_engine_about_a_running_pod_is_not_told(scene
     scene.state.journal = a_journal(started(), running())
     await scene.writer.write(await scene.pod(), scene.state)
     assert not scene.told
+
+
+END = "slurm.orlop.dev/end-time"
+
+
+async def test_a_pod_knows_its_end_as_long_as_it_has_one(scene):
+    scene.state.job_id = JobId("17")
+    scene.state.job = a_job(JobState.RUNNING, ends=1794758610.0)
+    written = await scene.writer.write(await scene.pod(), scene.state)
+    assert written["metadata"]["annotations"][END] == "2026-11-15T16:03:30Z"
+    scene.state.job = a_job(JobState.RUNNING, ends=1794758670.0)
+    written = await scene.writer.write(written, scene.state)
+    assert written["metadata"]["annotations"][END] == "2026-11-15T16:04:30Z"
+    scene.state.job = a_job(JobState.COMPLETING)
+    assert await scene.writer.write(written, scene.state)
+    assert END in (await scene.pod())["metadata"]["annotations"]
+    scene.state.job = a_job(JobState.RUNNING)
+    written = await scene.writer.write(await scene.pod(), scene.state)
+    assert END not in written["metadata"]["annotations"]

@@ -234,6 +234,30 @@ def test_the_agent_knows_how_long_slurm_waits_unless_it_is_signalled_early(grace
     assert environment.get("ORLOP_KILL_WAIT") == told
 
 
+@pytest.mark.parametrize(
+    ("word", "option"),
+    [("requeue", "requeue"), ("successor", "no-requeue"), ("fail", "no-requeue")],
+)
+def test_only_a_pod_that_is_requeued_at_its_limit_may_be(word, option):
+    found = dict(spec_of(pod(container(), annotations=annotated(on_timeout=word))).options)
+    assert {"requeue", "no-requeue"} & found.keys() == {option}
+
+
+def test_what_a_time_limit_cannot_mean_is_told():
+    with pytest.raises(ConfigError, match="expected requeue, successor or fail, found 'retry'"):
+        spec_of(pod(container(), annotations=annotated(on_timeout="retry")))
+
+
+def test_a_successor_knows_how_many_were_before_it():
+    spec = spec_of(pod(container(), annotations=annotated(restart_count="3")))
+    assert dict(spec.environment)["ORLOP_RESTART_COUNT"] == "3"
+
+
+@pytest.mark.parametrize("name", ["end-time", "expiring", "replace", "job-id", "node-list"])
+def test_what_is_written_on_pods_is_no_option(name):
+    assert options_of(pod(container(), annotations={SLURM + name: "x"})) == {}
+
+
 # Precedence
 
 

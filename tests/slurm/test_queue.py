@@ -205,3 +205,17 @@ def test_a_job_that_changed_or_left_is_read_anew():
     jobs = listing.read(squeue_line(State="RUNNING"))
     assert list(jobs) == ["17"]
     assert jobs["17"].state is JobState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("state", "limit", "ends"),
+    [
+        ("RUNNING", "1:00:00", 1794758610.0),
+        ("SUSPENDED", "1:00:00", 1794758610.0),
+        ("RUNNING", "UNLIMITED", None),
+        ("PENDING", "1:00:00", None),
+        ("COMPLETED", "1:00:00", None),
+    ],
+)
+def test_a_running_jobs_end_is_that_of_its_time_limit(state, limit, ends):
+    assert one(squeue_line(State=state, TimeLimit=limit, EndTime="1794758610")).ends == ends

@@ -146,6 +146,7 @@ def test_sbatch_reads_every_value_as_it_was_meant(name, rootless_slurm):
     [
         ("#!/bin/bash\n#SBATCH --signal=B:TERM@90\ntrue\n", 90.0),
         ("#!/bin/bash\n#SBATCH --nodes=1\n", 0.0),
+        ("#!/bin/bash\n#SBATCH --signal=B:USR1@120\ntrue\n", 120.0),
         ("# --signal=B:TERM@90\n", 0.0),
     ],
 )

@@ -69,6 +69,11 @@ class Hooked:
 
 
 @value
+class Warn:
+    """The engine's early signal: the time limit is near."""
+
+
+@value
 class Terminate:
     """End the pod; `why` is deleted, signal, deadline or evicted, which has words of its own.
 
@@ -128,5 +133,5 @@ class Finish:
 
 
 if TYPE_CHECKING:
-    Event = Union[Begin, Add, Started, NotStarted, Exited, Probed, Hooked, Terminate, Tick]
+    Event = Union[Begin, Add, Started, NotStarted, Exited, Probed, Hooked, Warn, Terminate, Tick]
     Action = Union[Start, Watch, RunHook, Signal, Record, Finish]

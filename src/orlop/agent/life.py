@@ -8,6 +8,7 @@ in order, the phase at the end. Times are the caller's; it reads no clock.
 
 from __future__ import annotations
 
+from .. import wellknown
 from . import happenings
 from .happenings import Finish, Record, RunHook, Signal, Start, Watch
 from .lean import signal, value
@@ -49,6 +50,8 @@ class PodSpec:
     grace: float = 30.0
     deadline: float = 0.0  # seconds the pod may be active; 0: no limit
     active_since: float = 0.0  # when it first was, over all its restarts by the engine
+    warning: int = 0  # the signal that containers get when the time limit is near; 0: none
+    term_after: float = 0.0  # seconds from then to the end of the pod; 0: the engine ends it
 
 
 class Life:
@@ -60,6 +63,7 @@ class Life:
         self.terminating = ""  # why
         self.is_winding_down = False  # the containers have ended, and the sidecars are to
         self._words = ""  # of an eviction
+        self._term_at: float | None = None  # when it is to end, after a warning
         self.is_finished = False
         self._actions: list[Action] = []
 
@@ -127,6 +131,8 @@ class Life:
         times += [m.retry_at for m in self.members.values() if m.state == BACK_OFF]
         if self.pod.deadline and not self.is_ending:
             times.append(self.pod.active_since + self.pod.deadline)
+        if self._term_at is not None and not self.is_ending:
+            times.append(self._term_at)
         return min(times, default=None)
 
     # Events: containers
@@ -251,6 +257,21 @@ class Life:
             self._begin_termination(event.why, event.grace, now)
         self._kill_overdue(now)
 
+    def _warn(self, event: happenings.Warn, now: float) -> None:
+        """Every container that runs is told; what it does about it is its own affair."""
+        if self.is_ending:
+            return
+        told = {"condition": wellknown.TIME_LIMIT, "status": "True", "reason": "Near"}
+        message = f"signal {self.pod.warning} was sent ahead of the time limit"
+        self._actions.append(Record({"type": "condition", **told, "message": message}))
+        words = {"kind": "Normal", "reason": "TimeLimitNear", "message": message}
+        self._actions.append(Record({"type": "event", **words}))
+        for member in self.members.values():
+            if member.state in (HOOKING, RUNNING):
+                self._actions.append(Signal(member.spec.name, self.pod.warning))
+        if self.pod.term_after and self._term_at is None:
+            self._term_at = now + self.pod.term_after
+
     def _begin_termination(self, why: str, grace: float, now: float) -> None:
         self.terminating = why
         self._actions.append(Record({"type": "terminating", "why": why, "grace": grace}))
@@ -267,6 +288,8 @@ class Life:
         limit = self.pod.active_since + self.pod.deadline if self.pod.deadline else now + 1
         if now >= limit and not self.is_ending:
             self._begin_termination("deadline", self.pod.grace, now)
+        if self._term_at is not None and now >= self._term_at and not self.is_ending:
+            self._begin_termination("signal", self.pod.grace, now)
         self._kill_overdue(now)
         for member in self.members.values():
             if member.state == BACK_OFF and now >= member.retry_at:
@@ -406,6 +429,7 @@ _HANDLERS: dict[type, Any] = {
     happenings.Exited: Life._exited,
     happenings.Probed: Life._probed,
     happenings.Hooked: Life._hooked,
+    happenings.Warn: Life._warn,
     happenings.Terminate: Life._terminate,
     happenings.Tick: Life._tick,
 }

@@ -54,6 +54,10 @@ class Job:
         self.node = environ.get("SLURMD_NODENAME") or os.uname().nodename
         self.step = environ.get("SLURM_STEP_ID", "")  # of a member of a gang
         self.kill_wait = float(environ.get(wellknown.KILL_WAIT_ENV) or 0)
+        self.warning = int(environ.get(wellknown.WARNING_ENV) or 0)
+        self.term_after = float(environ.get(wellknown.TERM_AFTER_ENV) or 0)
+        before = int(environ.get(wellknown.RESTARTS_ENV) or 0)
+        environ[wellknown.RESTARTS_ENV] = str(before + self.restart)  # as containers see it
 
 
 def _slurm_job(environ: Mapping[str, str]) -> str:
@@ -154,7 +158,7 @@ def active_since(records: list[dict[str, Any]]) -> float | None:
 
 def _keep(course: Course) -> int:
     """Fork the supervisor, pass signals on to it, wait for it, clean up after it."""
-    held = {signal.SIGTERM, signal.SIGINT}
+    held = {signal.SIGTERM, signal.SIGINT, *([course.job.warning] if course.job.warning else [])}
     signal.pthread_sigmask(signal.SIG_BLOCK, held)  # until somebody can handle them
     gc.freeze()  # a collection would write to, and so copy, every page that the two share
     pid = os.fork()
@@ -240,7 +244,10 @@ def _life(course: Course) -> life.Life:
     pod = course.plan.pod
     title = f"{pod.name}_{pod.namespace}({pod.uid})"
     since = active_since(course.journal.records) or time.time()
-    spec = life.PodSpec(title, pod.restart_policy, pod.grace, pod.deadline, since)
+    job = course.job
+    spec = life.PodSpec(
+        title, pod.restart_policy, pod.grace, pod.deadline, since, job.warning, job.term_after
+    )
     machine = life.Life(spec, [container.spec() for container in course.plan.containers])
     machine.remember(course.journal.records)
     return machine
@@ -265,6 +272,8 @@ def _conditions(course: Course) -> list[dict[str, Any]]:
     if is_limited and course.cgroups.problem:
         found.append((MEMORY_LIMITED, "NoContainerCgroups", course.cgroups.problem))
     conditions = [condition(kind, False, reason, words) for kind, reason, words in found]
+    if any(record.get("condition") == wellknown.TIME_LIMIT for record in course.journal.records):
+        conditions.append(condition(wellknown.TIME_LIMIT, False, "Requeued", ""))
     if course.network is not None:
         conditions.append(condition(NETWORK, True, "OwnAddress", ""))
     return conditions

@@ -6,7 +6,7 @@ runtimes/ from what the node has.
 
 from __future__ import annotations
 
-from ..wellknown import HOST_IP_MARK, HOST_IPS_MARK
+from ..wellknown import END_TIME_MARK, HOST_IP_MARK, HOST_IPS_MARK
 from . import capabilities
 from .addresses import own_addresses
 from .lean import dumps, loads, signal, value
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 VERSION = 1
 # As JSON has them inside a string.
-_HOST_IP, _HOST_IPS = (dumps(mark)[1:-1].encode() for mark in (HOST_IP_MARK, HOST_IPS_MARK))
+_HOST_IP, _HOST_IPS, _END_TIME = (
+    dumps(mark)[1:-1].encode() for mark in (HOST_IP_MARK, HOST_IPS_MARK, END_TIME_MARK)
+)
 
 
 @value
@@ -123,7 +125,7 @@ class Plan:
 def read(path: str) -> Plan:
     """The plan in the file at `path`; raises ValueError with what is wrong with it."""
     with open(path, "rb") as file:
-        raw = loads(_with_addresses(file.read()))
+        raw = loads(_with_end(_with_addresses(file.read())))
     if raw.get("version") != VERSION:
         found = raw.get("version")
         raise ValueError(f"{path}: plan version {found}, this agent reads {VERSION}: `orlop up`")
@@ -139,6 +141,15 @@ def _with_addresses(text: bytes) -> bytes:
         return text
     found = own_addresses(loads(text)["kubelet"].get("endpointFile", ""))
     return text.replace(_HOST_IP, found[0].encode()).replace(_HOST_IPS, ",".join(found).encode())
+
+
+def _with_end(text: bytes) -> bytes:
+    """With the end of the job where a mark stands for it."""
+    if _END_TIME not in text:
+        return text
+    from .walltime import end_time
+
+    return text.replace(_END_TIME, end_time().encode())
 
 
 def _plan(raw: dict[str, Any]) -> Plan:
@@ -216,7 +227,7 @@ def _container(raw: dict[str, Any], init: bool) -> Container:
 def added_container(raw: dict[str, Any], kubelet: dict[str, str]) -> Container:
     """A container that the kubelet adds to a running pod; raises KeyError where it is none."""
     text = dumps({**raw, "ephemeral": True, "kubelet": kubelet}).encode()
-    return _container(loads(_with_addresses(text)), False)
+    return _container(loads(_with_end(_with_addresses(text))), False)
 
 
 def _user(raw: dict[str, Any] | None) -> User | None:

@@ -131,6 +131,8 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_terminate)
+        if self._life.pod.warning:
+            signal.signal(self._life.pod.warning, lambda *_: self._inbox.append(happenings.Warn()))
 
     def _on_terminate(self, *_: object) -> None:
         self._inbox.append(happenings.Terminate("signal", self._grace))

@@ -6,7 +6,7 @@ supervisor's thread. Files change under running containers; variables are for th
 
 from __future__ import annotations
 
-from ..wellknown import HOST_IP_MARK, HOST_IPS_MARK
+from ..wellknown import END_TIME_MARK, HOST_IP_MARK, HOST_IPS_MARK
 from .addresses import own_addresses
 from .plan import Plan
 from .volumes import Volumes
@@ -65,7 +65,11 @@ class Updates:
                 container.env = [(name, self._here(value)) for name, value in run["env"]]
 
     def _here(self, text: str) -> str:
-        """With this node's addresses where marks stand for them."""
+        """With this node's addresses, and the job's end, where marks stand for them."""
+        if END_TIME_MARK in text:
+            from .walltime import end_time
+
+            text = text.replace(END_TIME_MARK, end_time())
         if HOST_IP_MARK not in text and HOST_IPS_MARK not in text:
             return text
         found = own_addresses(self._plan.kubelet.get("endpointFile", ""))

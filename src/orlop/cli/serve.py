@@ -151,6 +151,7 @@ class ControlPlane:
                     in_namespace,
                 ),
                 autoscaling=self.settings.autoscaling,
+                wall_time=self.settings.wall_time,
                 without_kinds=self.settings.without_kinds,
             )
             scheduler = Scheduler(_client(server, "system:kube-scheduler"), informers)

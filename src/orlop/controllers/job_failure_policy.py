@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..api.objects import Obj, key_of, phase_of
+from ..api.objects import Obj, annotations_of, condition_of, key_of, phase_of
+from ..wellknown import ON_TIMEOUT, TIME_LIMIT
 
 COUNT, IGNORE, FAIL_JOB, FAIL_INDEX = "Count", "Ignore", "FailJob", "FailIndex"
 
@@ -35,7 +36,15 @@ def match(job: Obj, pod: Obj) -> Match:
 
 
 def is_ignored(job: Obj, pod: Obj) -> bool:
-    return match(job, pod).action == IGNORE
+    """A pod that goes on in a successor has not failed: its time was over."""
+    return match(job, pod).action == IGNORE or goes_on(pod)
+
+
+def goes_on(pod: Obj) -> bool:
+    """Whether the pod met its job's time limit, and wants a successor for that."""
+    met = condition_of(pod, TIME_LIMIT) or {}
+    is_asked = annotations_of(pod).get(ON_TIMEOUT) == "successor"
+    return is_asked and phase_of(pod) == "Failed" and met.get("status") == "True"
 
 
 def _exit_code(rule: Obj, pod: Obj) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..api.objects import Obj, annotations_of
+from ..wellknown import RESTART_COUNT
 
 INDEX = "batch.kubernetes.io/job-completion-index"  # annotation and label of a pod
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
@@ -54,4 +55,10 @@ def failures_of(pod: Obj) -> int:
 
 def ignored_of(pod: Obj) -> int:
     text = annotations_of(pod).get(IGNORED, "")
+    return int(text) if text.isdigit() else 0
+
+
+def restarts_of(pod: Obj) -> int:
+    """How many pods before it met their time limit, and were followed by another."""
+    text = annotations_of(pod).get(RESTART_COUNT, "")
     return int(text) if text.isdigit() else 0

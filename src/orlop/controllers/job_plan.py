@@ -7,12 +7,13 @@ back-off computed from the pods themselves, so that a restart forgets nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..api.objects import Obj, is_deleting, meta, phase_of, uid_of
+from ..wellknown import RESTART_COUNT
 from . import job_failure_policy as policy
-from .job_indexes import FAILURES, IGNORED, INDEX, failures_of, ignored_of, index_of
+from .job_indexes import FAILURES, IGNORED, INDEX, failures_of, ignored_of, index_of, restarts_of
 from .job_tally import held_failures
 from .job_verdict import failed_indexes
 from .job_view import FINALIZER, JobView
@@ -30,6 +31,7 @@ class Slot:
     index: int | None = None
     failures: int = 0
     ignored: int = 0
+    restarts: int = 0  # pods before it that met their time limit
 
 
 class Plan(NamedTuple):
@@ -111,8 +113,18 @@ def _left(failures: int, since: float, now: float) -> float:
 
 def _slots(view: JobView, number: int) -> list[Slot]:
     if not view.is_indexed:
-        return [Slot() for _ in range(number)]
-    return [Slot(index) for index in _pending(view, number)]
+        return [Slot(restarts=_restarts(view, None)) for _ in range(number)]
+    return [Slot(index, restarts=_restarts(view, index)) for index in _pending(view, number)]
+
+
+def _restarts(view: JobView, index: int | None) -> int:
+    """How many pods in a row met their time limit, of the index if there are indexes."""
+    counts = [
+        restarts_of(pod) + 1
+        for pod in view.pods
+        if policy.goes_on(pod) and (index is None or index_of(pod) == index)
+    ]
+    return max(counts, default=0)
 
 
 def _pending(view: JobView, number: int) -> Iterable[int]:
@@ -144,7 +156,7 @@ def _replace_by_index(view: JobView, number: int) -> Plan:
         if left > 0:
             waits.append(left)
         else:
-            create.append(slot)
+            create.append(replace(slot, restarts=_restarts(view, index)))
     return Plan(create=create, wait=min(waits, default=None))
 
 
@@ -153,7 +165,8 @@ def _successor(view: JobView, index: int, last: Obj | None) -> Slot:
         return Slot(index)
     is_counted = not policy.is_ignored(view.job, last) or is_deleting(last)
     failures, ignored = failures_of(last), ignored_of(last)
-    return Slot(index, failures + is_counted, ignored + (not is_counted))
+    is_fault = is_counted or not policy.goes_on(last)  # no back-off for those whose time was over
+    return Slot(index, failures + is_counted, ignored + (is_fault and not is_counted))
 
 
 def pod_for(job: Obj, slot: Slot) -> Obj:
@@ -161,6 +174,8 @@ def pod_for(job: Obj, slot: Slot) -> Obj:
     pod = pod_from_template(job["spec"]["template"], job)
     metadata = pod["metadata"]
     metadata["finalizers"] = [*metadata.get("finalizers", []), FINALIZER]
+    if slot.restarts:
+        metadata.setdefault("annotations", {})[RESTART_COUNT] = str(slot.restarts)
     if slot.index is None:
         return pod
     name, index = meta(job)["name"], str(slot.index)

@@ -19,7 +19,7 @@ from ..client.leader_election import LeaderElection
 from ..client.workqueue import Backoff
 from ..jwt import SigningKey
 from ..log import logger
-from ..settings import AutoscalingSettings
+from ..settings import AutoscalingSettings, WallTimeSettings
 from .bootstrap_signer import BootstrapSigner
 from .bundled import BundledKinds
 from .clusterrole_aggregation import ClusterRoleAggregation
@@ -57,6 +57,7 @@ from .taint_eviction import TaintEviction
 from .token_cleaner import TokenCleaner
 from .token_secrets import TokenSecrets
 from .ttl_after_finished import TtlAfterFinished
+from .wall_time import WallTimes
 
 log = logger(__name__)
 _RESTART = Backoff(first=1.0, longest=60.0)
@@ -92,6 +93,7 @@ class ControllerManager:
         api_endpoint: tuple[str, int] | None = None,
         kinds: Iterable[Kind] = STORED,
         autoscaling: AutoscalingSettings | None = None,
+        wall_time: WallTimeSettings | None = None,
         without_kinds: Iterable[str] = (),
         election: LeaderElection | None = None,
         clock: Clock | None = None,
@@ -135,6 +137,7 @@ class ControllerManager:
         controllers.append(
             HorizontalPodAutoscalers(api, informers, clock=self._clock, settings=autoscaling)
         )
+        controllers.append(WallTimes(api, informers, clock=self._clock, settings=wall_time))
         controllers.append(ResourceQuotas(api, informers, clock=self._clock, kinds=every))
         controllers.append(Namespaces(api, informers, clock=self._clock, kinds=every))
         controllers.append(

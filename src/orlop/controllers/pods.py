@@ -19,6 +19,7 @@ from ..api.kinds import POD
 from ..api.names import SUBDOMAIN_MAX
 from ..api.objects import (
     Obj,
+    annotations_of,
     condition_of,
     is_controlled_by,
     is_ready,
@@ -30,6 +31,7 @@ from ..api.objects import (
 from ..client.api import Api
 from ..client.informer import Informer, revision_of
 from ..client.recorder import Recorder
+from ..wellknown import EXPIRING
 
 T = TypeVar("T")
 # The API server may have done what it was asked for, and the answer was lost on the way.
@@ -77,9 +79,23 @@ def face_of(pod: Obj) -> tuple[object, ...]:
         status.get("phase"),
         ready.get("status"),
         ready.get("lastTransitionTime"),
+        annotations_of(pod).get(EXPIRING),
         [one.get("restartCount") for one in status.get("containerStatuses") or ()],
         [one.get("restartCount") for one in status.get("initContainerStatuses") or ()],
     )
+
+
+def is_expiring(pod: Obj) -> bool:
+    """Whether another pod is to take its place; the mark is its own, never a copied manifest's."""
+    return annotations_of(pod).get(EXPIRING) == uid_of(pod)
+
+
+def eviction_of(pod: Obj) -> Obj:
+    """The body of a request that deletes the pod, if its disruption budget allows."""
+    preconditions = {"preconditions": {"uid": uid_of(pod)}}
+    metadata = {"name": meta(pod)["name"], "namespace": meta(pod)["namespace"]}
+    head = {"apiVersion": "policy/v1", "kind": "Eviction"}
+    return {**head, "metadata": metadata, "deleteOptions": preconditions}
 
 
 def is_available(pod: Obj, min_ready: float, now: float) -> bool:
@@ -164,6 +180,19 @@ class PodControl:
         for answer in answers:
             if answer is not None:
                 raise answer
+
+    async def evict(self, owner: Obj, pod: Obj) -> bool:
+        """Delete a pod that another has replaced; False while its disruption budget forbids it."""
+        name = meta(pod)["name"]
+        try:
+            await self._api.create_subresource(POD, key_of(pod), "eviction", eviction_of(pod))
+        except errors.TooManyRequests:
+            return False
+        except (errors.NotFound, errors.Conflict):
+            return True
+        await self._pods.gone(pod)
+        await self._recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {name}")
+        return True
 
     async def _create(self, owner: Obj, pod: Obj) -> Obj | None:
         try:

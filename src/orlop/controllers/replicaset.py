@@ -30,11 +30,20 @@ from ..client.clock import Clock
 from ..client.informer import Informers
 from ._shape import BY_CONTROLLER, Controller, Result, by_controller
 from .claims import Claims
-from .pods import BURST, PodControl, face_of, pod_from_template, seconds_until_available
+from .pods import (
+    BURST,
+    PodControl,
+    face_of,
+    is_available,
+    is_expiring,
+    pod_from_template,
+    seconds_until_available,
+)
 from .ranks import cheapest_first
 from .status import condition, with_condition, without_condition
 
 FAILURE = "ReplicaFailure"
+BUDGET_RETRY = 5.0  # seconds until a disruption budget is asked again
 
 
 class ReplicaSets(Controller):
@@ -59,15 +68,18 @@ class ReplicaSets(Controller):
         active = await self._claims.claim(replica_set, selector, wanted=is_active)
         failure: errors.ApiError | None = None
         is_partial = False
+        expired = Result.done()
         if not is_deleting(replica_set):
+            staying = [pod for pod in active if not is_expiring(pod)]
             try:
-                is_partial = await self._scale(replica_set, active)
+                is_partial = await self._scale(replica_set, staying)
+                expired = await self._expire(replica_set, active, staying)
             except errors.ApiError as error:
                 failure = error
         result = await self._write_status(replica_set, failure)
         if failure is not None:
             raise failure
-        return Result.again(0) if is_partial else result
+        return Result.again(0) if is_partial else result.sooner(expired)
 
     async def _scale(self, replica_set: Obj, active: Sequence[Obj]) -> bool:
         """Make or delete pods; whether more are left to do than one reconcile should."""
@@ -81,6 +93,24 @@ class ReplicaSets(Controller):
             surplus = cheapest_first(active, related, self.clock.now())[: min(-missing, BURST)]
             await self._control.delete(replica_set, surplus)
         return bool(abs(missing) > BURST)
+
+    async def _expire(
+        self, replica_set: Obj, active: Sequence[Obj], staying: Sequence[Obj]
+    ) -> Result:
+        """Let go of pods whose time limit is near, as far as others have taken their place."""
+        expiring = [pod for pod in active if is_expiring(pod)]
+        if not expiring:
+            return Result.done()
+        replicas, now = replica_set["spec"].get("replicas", 1), self.clock.now()
+        min_ready = replica_set["spec"].get("minReadySeconds", 0)
+        available = sum(is_available(pod, min_ready, now) for pod in staying)
+        kept = min(max(replicas - available, 0), len(expiring))
+        leaving = cheapest_first(expiring, active, now)[: len(expiring) - kept]
+        if not replicas:
+            await self._control.delete(replica_set, leaving)
+            return Result.done()
+        gone = [await self._control.evict(replica_set, pod) for pod in leaving]
+        return Result.done() if all(gone) else Result.again(BUDGET_RETRY)
 
     def _related(self, replica_set: Obj) -> list[Obj]:
         """The pods of all ReplicaSets of the same owner: they share its nodes."""

@@ -67,6 +67,7 @@ class Job:
     submitted: float | None = None  # Unix times
     started: float | None = None
     ended: float | None = None
+    ends: float | None = None  # when its time limit ends it, while it runs
     restarts: int = 0  # times the engine requeued it
 
 
@@ -110,7 +111,7 @@ class Submission:
 
 
 class Engine(Protocol):
-    """Six calls; each may raise EngineUnavailable, which means nothing about any job."""
+    """Seven calls; each may raise EngineUnavailable, which means nothing about any job."""
 
     name: str
 
@@ -142,4 +143,8 @@ class Engine(Protocol):
 
     async def cancel(self, job: JobId) -> None:
         """End the job now; no error if it has ended already."""
+        ...
+
+    async def requeue(self, job: JobId) -> None:
+        """Have a job that has ended run again, under its number; EngineError where it cannot."""
         ...

@@ -21,7 +21,7 @@ import msgspec
 
 from .. import wellknown
 from ..api.objects import key_of, uid_of
-from ..errors import SubmitRejected
+from ..errors import EngineError, SubmitRejected
 from ..files import write_private
 from ..log import logger
 from ..settings import Paths
@@ -194,6 +194,9 @@ class LocalEngine:
         found = self._known().get(job)
         if found is not None and found.process is not None and found.end is None:
             found.process.signal(signal.SIGTERM)
+
+    async def requeue(self, job: JobId) -> None:
+        raise EngineError(f"process {job} has no queue to go back to; only Slurm has")
 
     async def cancel(self, job: JobId) -> None:
         found = self._known().get(job)

@@ -23,6 +23,7 @@ class Ending:
     disruption: str = ""  # reason of the condition DisruptionTarget, where it applies
     lost_reason: str = "ContainerStatusUnknown"
     is_oom: bool = False
+    is_time_limit: bool = False
 
 
 def ending_of(
@@ -85,7 +86,10 @@ def _by_engine(
         return _as_told(finished) if finished is not None else _no_last_word(journal, job, output)
     if state is JobState.TIMEOUT:
         words = f"job {job.id} reached its time limit; ask for more with {SLURM_PREFIX}time"
-        return _failed("DeadlineExceeded", job.message or words)
+        reason = "DeadlineExceeded"
+        return Ending(
+            "Failed", reason, job.message or words, lost_reason=reason, is_time_limit=True
+        )
     if state is JobState.OUT_OF_MEMORY:
         words = f"job {job.id} used more memory than it asked for"
         message = f"{words}; raise the memory requests of its containers"

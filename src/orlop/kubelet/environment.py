@@ -11,10 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from ..api.objects import Obj, meta
+from ..wellknown import END_TIME, END_TIME_MARK
 from .downward import Allocatable, field_value, resource_value
 from .expansion import expand
 from .refusal import Refusal
 from .sources import Sources
+
+_END_TIME = f"metadata.annotations['{END_TIME}']"  # known when the job has begun: by the agent
 
 
 def container_variables(
@@ -131,7 +134,8 @@ def _value_from(
     if source.get("fileKeyRef"):
         return None
     if source.get("fieldRef"):
-        return field_value(pod, source["fieldRef"]["fieldPath"])
+        path = source["fieldRef"]["fieldPath"]
+        return field_value(pod, path) or (END_TIME_MARK if path == _END_TIME else "")
     if source.get("resourceFieldRef"):
         return resource_value(pod, container, source["resourceFieldRef"], allocatable)
     if source.get("configMapKeyRef"):

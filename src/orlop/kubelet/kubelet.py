@@ -32,7 +32,7 @@ from ..metrics import PROCESS
 from ..network.addresses import PodAddresses
 from ..network.ranges import Ranges
 from ..settings import Paths, Settings
-from ..wellknown import AGENT_LAUNCH, JOB_ID, NODE_LIST
+from ..wellknown import AGENT_LAUNCH, END_TIME, EXPIRING, JOB_ID, NODE_LIST
 from .access import Access
 from .ephemeral import EphemeralContainers
 from .events import Events
@@ -50,6 +50,7 @@ from .nodes import Nodes
 from .plan import RUNTIMES, Site
 from .pods import Pods, PodState
 from .preparation import ImageStore, Preparation
+from .requeue import Requeues
 from .resource_metrics import ResourceMetrics
 from .server import KubeletServer
 from .status_writer import StatusWriter
@@ -57,6 +58,7 @@ from .termination import Termination
 from .ticker import Ticker
 from .worker import PodWorker
 
+_WRITTEN_BACK = (JOB_ID, NODE_LIST, END_TIME, EXPIRING)
 _BY_NODE, _BY_UID = "spec.nodeName", "metadata.uid"
 _RETRY = Backoff(first=0.1, longest=30.0)
 
@@ -160,6 +162,7 @@ class Kubelet:
             preparation,
             Termination(api, engine, self._pods, self._writer, self._health, self._clock, self),
             EphemeralContainers(preparation, self._events, self, self._spawn, self._clock),
+            Requeues(engine, self._events, self._health, self),
             self._writer,
             self._events,
             self._health,
@@ -396,7 +399,7 @@ def _node_names(pod: Obj) -> tuple[str, ...]:
 def _wishes(pod: Obj) -> Obj:
     """What a user may change to have a refused pod tried again at once."""
     annotations = annotations_of(pod).items()
-    ours = {key: value for key, value in annotations if key not in (JOB_ID, NODE_LIST)}
+    ours = {key: value for key, value in annotations if key not in _WRITTEN_BACK}
     return {"annotations": ours, "spec": pod["spec"]}
 
 

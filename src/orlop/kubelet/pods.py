@@ -72,6 +72,8 @@ class PodState:
     asked_to_end: int | None = None  # the grace that was last passed on
     waits_for: str = ""  # the engine's silence that keeps a deleted pod, as it was told
     cancelled_at: float = 0.0
+    requeued: int = -1  # how often the job had been when we asked for it once more
+    requeue_refused: bool = False
     added: dict[str, Added] = field(default_factory=dict)  # ephemeral containers, by name
     connection: AgentConnection | None = None
 

@@ -14,7 +14,7 @@ from ..api.objects import Obj, condition_of, is_deleting
 from ..api.qos import qos_class
 from ..api.times import rfc3339
 from ..engine import Job, JobId, JobState
-from ..wellknown import ALLOCATED, ENGINE_REACHABLE, NETWORK
+from ..wellknown import ALLOCATED, ENGINE_REACHABLE, NETWORK, TIME_LIMIT
 from . import conditions
 from .conditions import condition
 from .container_status import (
@@ -234,6 +234,8 @@ def _of_engine(pod: Obj, observed: Observed, ending: Ending | None) -> list[Obj]
         if is_deleting(pod):
             words = f"the pod goes when the engine answers again: {words}"
         wanted.append(condition(ENGINE_REACHABLE, False, "EngineUnavailable", words))
+    if ending is not None and ending.is_time_limit:
+        wanted.append(condition(TIME_LIMIT, True, "Reached", ending.message))
     if ending is not None and ending.disruption:
         wanted.append(condition("DisruptionTarget", True, ending.disruption, ending.message))
     return wanted

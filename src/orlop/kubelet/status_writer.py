@@ -10,11 +10,12 @@ from __future__ import annotations
 from .. import errors
 from ..api.kinds import POD
 from ..api.objects import Obj, annotations_of, is_terminal, meta, uid_of
+from ..api.times import rfc3339
 from ..client.api import Api
 from ..client.clock import Clock
 from ..engine import JobState
 from ..log import logger
-from ..wellknown import ENGINE_REACHABLE, JOB_ID, NODE_LIST
+from ..wellknown import END_TIME, ENGINE_REACHABLE, JOB_ID, NODE_LIST
 from .conditions import condition, merged_conditions
 from .events import Events
 from .health import EngineHealth
@@ -106,16 +107,20 @@ class StatusWriter:
 
 
 def _annotations(pod: Obj, state: PodState) -> dict[str, str | None]:
-    """The pod's job and its compute nodes, where the object does not have them yet.
+    """The pod's job, its compute nodes and its end, where the object does not have them yet.
 
     Those of another pod, from which the manifest was copied, are removed.
     """
-    nodes = state.job.nodes if state.job is not None else ()
+    job = state.job
+    nodes = job.nodes if job is not None else ()
     started = state.journal.started
     if not nodes and started is not None and started.node:
         nodes = (started.node,)
-    wanted = {JOB_ID: state.job_id or "", NODE_LIST: ",".join(nodes)}
+    ends = rfc3339(job.ends) if job is not None and job.ends is not None else ""
+    wanted = {JOB_ID: state.job_id or "", NODE_LIST: ",".join(nodes), END_TIME: ends}
     present = annotations_of(pod)
     if present.get(JOB_ID, "") == wanted[JOB_ID]:
-        wanted = {key: text for key, text in wanted.items() if text}
+        # Of a job that runs the engine knows the end; one without has no limit any more.
+        known = {END_TIME} if job is not None and job.state is JobState.RUNNING else set()
+        wanted = {key: text for key, text in wanted.items() if text or key in known}
     return {key: text or None for key, text in wanted.items() if present.get(key, "") != text}

@@ -159,6 +159,8 @@ class Ticker:
         state.job = job
         if job.state.has_ended and not state.ended_seen:
             state.ended_seen = self._clock.now()
+        elif not job.state.has_ended:
+            state.ended_seen = 0.0  # it may have been requeued
         self._on_change(state.uid)
         return True
 
@@ -194,4 +196,4 @@ def _speaks_by_file(state: PodState) -> bool:
 
 
 def _essence(job: Job) -> tuple[object, ...]:
-    return job.state, job.reason, job.nodes, job.restarts
+    return job.state, job.reason, job.nodes, job.restarts, job.ends

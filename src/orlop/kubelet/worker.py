@@ -29,6 +29,7 @@ from .nodes import Nodes
 from .pods import Pods, PodState
 from .preparation import Preparation, PullFailure
 from .refusal import Refusal
+from .requeue import Requeues
 from .status import Trouble
 from .status_writer import StatusWriter
 from .termination import Later, Termination
@@ -57,6 +58,7 @@ class PodWorker:
     preparation: Preparation
     termination: Termination
     ephemeral: EphemeralContainers
+    requeues: Requeues
     writer: StatusWriter
     events: Events
     health: EngineHealth
@@ -89,7 +91,7 @@ class PodWorker:
             if state.job_id is None:
                 await self._start(pod, state)
             self.ephemeral.sync(pod, state)
-            if not self._awaits_last_word(state):
+            if not self._awaits_last_word(state) and not await self.requeues.keeps(pod, state):
                 await self._write(pod, state)  # 4
 
     def pod_of(self, state: PodState) -> Obj | None:

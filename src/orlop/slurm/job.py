@@ -22,6 +22,7 @@ of sbatch but of srun, and become srun's SLURM_MPI_TYPE and SLURM_CPU_BIND.
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -29,12 +30,15 @@ from .. import wellknown
 from ..api.objects import Obj, annotations_of, key_of, uid_of
 from ..errors import ConfigError
 from ..settings import SlurmSettings
-from . import aliases, durations, options, placement, resources
+from . import aliases, durations, options, placement, resources, signals
 from .placement import Place
+from .signals import EarlySignal
 
 Options = dict[str, str | None]
 
 DEFAULT_GRACE = 30
+REQUEUE, SUCCESSOR, FAIL = "requeue", "successor", "fail"
+_MARGIN = 2  # seconds between the end of the grace and that of the job
 _LONG_ENOUGH = 600.0  # seconds of a time limit from which on an early signal costs little of it
 # Written by Orlop under the same prefix, or not meant for sbatch.
 _OF_SRUN = {
@@ -148,7 +152,8 @@ def job_spec(
     warnings += placement.add(wanted, asked, pod, site.place)
     warnings += _add_constraint(wanted, pod, site.place)
     _add_time(wanted, pod, site)
-    signal = _signal(wanted, pod, site)
+    early = _early_signal(wanted, pod, site)
+    requeue = _requeue(wanted, pod)
     name = str(key_of(pod))
     ours: Options = {
         "job-name": wanted.pop("job-name", None) or name,
@@ -160,14 +165,14 @@ def job_spec(
         "output": f"{folder}/{wellknown.OUTPUT_FILE}".replace("%", "%%"),
         "open-mode": "append",
         "export": "NIL",
-        **signal,
-        **({} if "requeue" in wanted or "no-requeue" in wanted else {"no-requeue": None}),
+        **({"signal": early.option} if early else {}),
+        **requeue,
     }
     return JobSpec(
         options=tuple({**ours, **dict(sorted(wanted.items())), **last}.items()),
         command=command,
         path=site.path,
-        environment=tuple(sorted(_environment(pod, site, is_early="signal" in signal).items())),
+        environment=tuple(sorted(_environment(pod, site, early).items())),
         prologue=_prologue(pod, site.settings),
         title=f"pod {name}",
         warnings=tuple(warnings),
@@ -293,17 +298,38 @@ def _add_time(wanted: Options, pod: Obj, site: Site) -> None:
         wanted["time"] = durations.limit(needed)
 
 
-def _signal(wanted: Options, pod: Obj, site: Site) -> Options:
-    """TERM for the agent ahead of the time limit, where Slurm alone would leave too little time.
+def _early_signal(wanted: Options, pod: Obj, site: Site) -> EarlySignal | None:
+    """What the pod wants to hear ahead of its time limit; else TERM for the agent, where Slurm
+    alone would leave too little time.
 
     Not where the limit is short or unknown: Slurm may send it a whole minute early.
     """
+    asked = wanted.pop("signal", None)
+    if asked:
+        return signals.parse(asked)
     grace = _grace(pod)
     limit = _time_of(wanted) or site.default_time or site.max_time
     if grace <= site.kill_wait or limit is None or limit == durations.UNLIMITED:
-        return {}
+        return None
     lead = int(min(grace + 30, limit / 4))
-    return {"signal": f"B:TERM@{lead}"} if limit >= _LONG_ENOUGH else {}
+    return EarlySignal(signal.SIGTERM, lead) if limit >= _LONG_ENOUGH else None
+
+
+def _requeue(wanted: Options, pod: Obj) -> Options:
+    """What Slurm may do of itself; a pod that is to be requeued at its limit must be let."""
+    if on_timeout(pod) == REQUEUE:
+        wanted.pop("no-requeue", None)
+        return {"requeue": None}
+    return {} if "requeue" in wanted or "no-requeue" in wanted else {"no-requeue": None}
+
+
+def on_timeout(pod: Obj) -> str:
+    """What the pod's time limit means for it: requeue, successor, or its end."""
+    word = annotations_of(pod).get(wellknown.ON_TIMEOUT, FAIL)
+    if word not in (REQUEUE, SUCCESSOR, FAIL):
+        expected = f"expected {REQUEUE}, {SUCCESSOR} or {FAIL}"
+        raise ConfigError(f"{wellknown.ON_TIMEOUT}: {expected}, found {word!r}")
+    return word
 
 
 def _time_of(wanted: Options) -> float | None:
@@ -319,12 +345,22 @@ def _grace(pod: Obj) -> int:
     return DEFAULT_GRACE if grace is None else int(grace)
 
 
-def _environment(pod: Obj, site: Site, *, is_early: bool) -> dict[str, str]:
-    """A TERM that comes early leaves the whole grace; any other, only what Slurm waits."""
+def _environment(pod: Obj, site: Site, early: EarlySignal | None) -> dict[str, str]:
+    """What the agent must know of its job; a TERM that comes early leaves the whole grace, any
+    other, only what Slurm waits.
+    """
     annotations = annotations_of(pod)
-    srun = {name: annotations[key] for key, name in _OF_SRUN.items() if annotations.get(key)}
-    wait = {} if is_early else {wellknown.KILL_WAIT_ENV: f"{site.kill_wait:g}"}
-    return {**site.environment, **wait, **srun}
+    found = {name: annotations[key] for key, name in _OF_SRUN.items() if annotations.get(key)}
+    if not (early and early.is_term):
+        found[wellknown.KILL_WAIT_ENV] = f"{site.kill_wait:g}"
+    if early and not early.is_term:
+        found[wellknown.WARNING_ENV] = str(early.number)
+        after = early.lead - _grace(pod) - _MARGIN
+        if _grace(pod) > site.kill_wait and after > 0:
+            found[wellknown.TERM_AFTER_ENV] = str(after)
+    if count := annotations.get(wellknown.RESTART_COUNT):
+        found[wellknown.RESTARTS_ENV] = count
+    return {**site.environment, **found}
 
 
 def _prologue(pod: Obj, settings: SlurmSettings) -> str:

@@ -280,6 +280,9 @@ class SlurmJobs:
     async def cancel(self, job: JobId) -> None:
         await self._cancels.ask(job)
 
+    async def requeue(self, job: JobId) -> None:
+        await self._commands.run("scontrol", "requeue", job)
+
     async def _terminate(self, ids: list[JobId]) -> None:
         """TERM to the agents of jobs that run, and to nothing else; the others have no agent.
 

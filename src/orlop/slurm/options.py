@@ -50,7 +50,6 @@ REFUSED = {
     "help": "it asks sbatch for something else than a job",
     "het-group": f"{_ONE_JOB}",
     "input": "the job's standard input is Orlop's",
-    "signal": f"{_OURS} from terminationGracePeriodSeconds",
     "test-only": "it would submit nothing",
     "uid": "a job runs as the user who runs Orlop",
     "usage": "it asks sbatch for something else than a job",

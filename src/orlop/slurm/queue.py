@@ -40,6 +40,7 @@ Lead = Callable[[str], float]
 Find = Callable[[str, str], Member | None]
 """For an array's comment and a task's number, the pod that it is."""
 
+_LIMITED = (JobState.RUNNING, JobState.SUSPENDED)  # squeue's EndTime is when its limit ends it
 _ID = re.compile(r"(\d+)(?:_(\d+))?")  # a job, or a task of an array
 
 
@@ -117,6 +118,7 @@ def _from_squeue(row: dict[str, str], uid: str, lead: Lead) -> Job:
         submitted=_time(row["SubmitTime"]),
         started=None if state is JobState.PENDING else started,
         ended=ended if state.has_ended else None,
+        ends=ended if state in _LIMITED and _limit(row["TimeLimit"]) else None,
         restarts=int(row["RestartCnt"]) if row["RestartCnt"].isdigit() else 0,
     )
 

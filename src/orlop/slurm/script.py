@@ -68,5 +68,5 @@ def _quoted(value: str) -> str:
 
 def signal_lead(text: str) -> float:
     """How many seconds before its time limit the agent of that script is told to end."""
-    match = re.search(r"^#SBATCH --signal=B:TERM@(\d+)$", text, re.MULTILINE)
+    match = re.search(r"^#SBATCH --signal=B:\w+@(\d+)$", text, re.MULTILINE)
     return float(match.group(1)) if match else 0.0

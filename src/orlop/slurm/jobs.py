@@ -281,6 +281,8 @@ class SlurmJobs:
         await self._cancels.ask(job)
 
     async def requeue(self, job: JobId) -> None:
+        if "+" in job:
+            raise EngineError(f"{job} is a member of a gang, which ends and starts as one")
         await self._commands.run("scontrol", "requeue", job)
 
     async def _terminate(self, ids: list[JobId]) -> None:

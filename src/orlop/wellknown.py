@@ -111,9 +111,7 @@ SLURM_ENV_PASSED = (
     "SLURM_NTASKS",
     "SLURM_JOB_GPUS",
     "SLURM_STEP_GPUS",
-    "CUDA_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",
-)  # what a container sees of its job
+)  # what a container sees of its job; its own GPUs are told by the agent
 # And on the node's own root, so that srun works there as in any job.
 SLURM_ENV_OF_SRUN = ("SLURM_CONF", "SLURM_MPI_TYPE", "SLURM_CPU_BIND", "SLURM_TASKS_PER_NODE")
 

@@ -17,7 +17,7 @@ TRAP = "echo ready; trap 'echo stopping; exit 0' TERM; while :; do sleep 0.05; d
 
 @pytest.fixture(scope="module")
 def cluster(slurm_with):
-    return slurm_with(Spec(nodes=2, cgroups=True))
+    return slurm_with(Spec(nodes=2, cgroups=True, gpus=4))
 
 
 @pytest.fixture(scope="module")
@@ -129,3 +129,49 @@ def test_nothing_of_a_killed_job_goes_on(submit, cluster):
         return found
 
     pod.wait_for(lambda: not left(), timeout=20)
+
+
+SEES = """
+for file in /dev/nvidia*; do [ -c $file ] && echo ${file#/dev/}; done
+ls /usr/local/nvidia/lib64 2>/dev/null
+env | grep -e CUDA -e NVIDIA | sort
+echo told; exec sleep 300
+"""
+SHARED = ["nvidia-uvm", "nvidiactl", "libcuda.so.1", "libnvidia-ml.so.1"]
+
+
+@pytest.mark.parametrize("runtime", ["crun", "apptainer", "native"])
+def test_each_pod_sees_its_own_gpus_and_no_others(submit, runtime):
+    """Three at the same time on one node of four GPUs, whose cgroups hide the others'."""
+    pods = []
+    for gpus in (1, 2, 0):
+        flags = ["-wn1", *([f"--gres=gpu:{gpus}"] if gpus else [])]
+        pods.append(submit(container(script=SEES, gpus=gpus), runtime=runtime, flags=flags))
+    seen = []
+    for pod in pods:
+        pod.wait_for_line("told")
+        seen.append(pod.lines()[:-1])
+    own = [[line for line in lines if line not in SHARED] for lines in seen]
+    devices = [line for lines in own for line in lines if line.startswith("nvidia")]
+    assert len(set(devices)) == 3
+    assert len(devices) == 3
+    assert [line for line in own[0] if "=" in line] == ["CUDA_VISIBLE_DEVICES=0"]
+    assert [line for line in own[1] if "=" in line] == ["CUDA_VISIBLE_DEVICES=0,1"]
+    assert seen[2] == ["NVIDIA_VISIBLE_DEVICES=void"]
+    for lines in seen[:2]:
+        assert [line for line in lines if line in SHARED] == SHARED
+
+
+def test_the_gpus_of_a_pod_are_dealt_to_its_containers(submit):
+    pod = submit(
+        container("one", script=SEES, gpus=1),
+        container("two", script=SEES, gpus=2),
+        container("none", script=SEES),
+        flags=["-wn2", "--gres=gpu:3"],
+    )
+    seen = {}
+    for name in ("one", "two", "none"):
+        pod.wait_for_line("told", name)
+        seen[name] = {line for line in pod.lines(name) if line.startswith("nvidia")} - {*SHARED}
+    assert [len(seen[name]) for name in ("one", "two", "none")] == [1, 2, 0]
+    assert not seen["one"] & seen["two"]

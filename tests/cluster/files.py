@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tools.devroot import DevRoot
 
-from . import cgroups, rest, slurm_conf
+from . import cgroups, gpus, rest, slurm_conf
 from .accounts import PASSWD, cluster_users, passwd_with_homes
 from .programs import hidden_programs, link_runtimes
 from .spec import HEAD_ADDRESS, Spec
@@ -29,10 +28,6 @@ address add {HEAD_ADDRESS}/24 dev br0
 link set br0 up
 route add unreachable default
 """
-
-# A major number no driver has. Clones of /dev/null would not do: denying them to a job denies it
-# /dev/null.
-GPU_DEVICE = 240
 
 
 def cable(name: str, pid: int) -> str:
@@ -71,7 +66,7 @@ def write(root: Path, spec: Spec, dev: DevRoot) -> None:
     _write_keys(root)
     if spec.rest:
         rest.write_key(root)
-    _make_gpus(root, spec)
+    gpus.make(root, spec)
 
 
 def _write_etc(root: Path, spec: Spec) -> None:
@@ -80,7 +75,7 @@ def _write_etc(root: Path, spec: Spec) -> None:
     homes = {user.name: root / "home" / user.name for user in users}
     texts = {
         "slurm.conf": slurm_conf.slurm_conf(root, spec),
-        "gres.conf": slurm_conf.gres_conf(root, spec),
+        "gres.conf": slurm_conf.gres_conf(spec),
         "hosts": "\n".join(hosts) + "\n",
         # No name server: names that /etc/hosts does not know fail at once.
         "resolv.conf": "# names come from /etc/hosts\n",
@@ -115,13 +110,3 @@ def _write_keys(root: Path) -> None:
     (root / "munge").chmod(0o711)
     for name in ("state", "log"):
         shutil.chown(root / name, "slurm", "slurm")
-
-
-def _make_gpus(root: Path, spec: Spec) -> None:
-    if not spec.gpus:
-        return
-    (root / "gpu").mkdir()
-    for number in range(spec.gpus):
-        path = root / "gpu" / f"gpu{number}"
-        os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(GPU_DEVICE, number))
-        path.chmod(0o666)

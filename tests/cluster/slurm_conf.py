@@ -105,11 +105,11 @@ def _node_line(spec: Spec, name: str) -> str:
     return " ".join([*words, "State=UNKNOWN"])
 
 
-def gres_conf(root: Path, spec: Spec) -> str:
+def gres_conf(spec: Spec) -> str:
     lines = [f"Name={kind} Count={count}\n" for kind, count in spec.gres.items()]
     if spec.gpus:
         nodes = ",".join(spec.node_names[:GPU_NODES])
-        files = f"{root}/gpu/gpu[0-{spec.gpus - 1}]"
+        files = f"/dev/nvidia[0-{spec.gpus - 1}]"
         lines.append(f"NodeName={nodes} Name=gpu Type=fake File={files}\n")
     return "".join(lines)
 

@@ -112,7 +112,7 @@ def test_gpus_are_counted_and_given_to_jobs(slurm_with: StartSlurm) -> None:
 
 def test_a_job_sees_only_its_own_gpus(slurm_with: StartSlurm) -> None:
     cluster = slurm_with(LIMITS)
-    opened = f"cat {cluster.root}/gpu/gpu0; cat {cluster.root}/gpu/gpu1; true"
+    opened = "cat /dev/nvidia0; cat /dev/nvidia1; true"
     words = ["srun", "-wn2", "--gres=gpu:1", "sh", "-c", opened]
     first, second = cluster.run(HEAD, words, user=cluster.user).stderr.splitlines()
     # The fake devices have no driver behind them: the kernel tries the first and finds none.

@@ -20,7 +20,7 @@ from tests.e2e.site import Site, eventually
 OpenSite = Callable[[SlurmCluster], Site]
 
 ACCOUNTED = Spec(accounting=True)
-LIMITED = Spec(nodes=2, cgroups=True)
+LIMITED = Spec(nodes=2, cgroups=True, gpus=4)
 
 
 def open_site(

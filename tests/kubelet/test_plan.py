@@ -309,3 +309,16 @@ def test_capabilities_that_are_added_or_dropped_are_in_the_plan():
 def test_whole_cpus_of_a_guaranteed_pod_are_cores(resources, cores):
     made = plan(a_pod(a_container(resources=resources)))
     assert made["containers"][0].get("cores") == cores
+
+
+@pytest.mark.parametrize(
+    ("limits", "gpus"),
+    [
+        ({"nvidia.com/gpu": "2"}, 2),
+        ({"amd.com/gpu": 1}, 1),
+        ({"nvidia.com/gpu-a100": "1", "slurm.orlop.dev/gres-gpu.h100": "2"}, 3),
+        ({"slurm.orlop.dev/gres-nvme": "1", "cpu": "2"}, None),
+    ],
+)
+def test_a_container_plans_as_many_gpus_as_it_asks_for(limits, gpus):
+    assert container(command=["x"], resources={"limits": limits}).get("gpus") == gpus

@@ -66,6 +66,7 @@ class Container:
     hooks: Mapping[str, dict[str, Any]] = {}  # postStart, preStop
     ephemeral: bool = False
     cores: int = 0  # that no other container of the pod runs on
+    gpus: int = 0  # how many it asks for
     target: str = ""  # the container whose processes an ephemeral one sees
 
     def spec(self) -> Spec:
@@ -220,6 +221,7 @@ def _container(raw: dict[str, Any], init: bool) -> Container:
         hooks=raw.get("hooks") or {},
         ephemeral=bool(raw.get("ephemeral")),
         cores=int(raw.get("cores") or 0),
+        gpus=int(raw.get("gpus") or 0),
         target=raw.get("target") or "",
     )
 

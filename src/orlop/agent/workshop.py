@@ -27,6 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .gpus import Gpus
     from .network.keeper import Keeper
     from .runtimes import Runtime
 
@@ -34,6 +35,14 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # As pkg/kubelet/kubelet_pods.go has it for pods on their node's network.
 NODE_HOSTS_HEAD = "# Kubernetes-managed hosts file (host network).\n"
 SHM_SIZE = "64m"  # containerd's
+# Without one of these there is no GPU here, and nothing about them need be imported.
+GPU_SIGNS = (
+    "SLURM_JOB_GPUS",
+    "SLURM_STEP_GPUS",
+    "CUDA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+)
+GPU_FILES = ("/dev/nvidiactl", "/dev/kfd")
 
 
 @value
@@ -60,6 +69,8 @@ class Workshop:
     ) -> None:
         self.network = network
         self._cores = dealt(plan.containers, bound_cores())
+        self._gpus = _gpus(plan)
+        self._driver = ""  # where the GPUs' libraries are gathered, once a container needs them
         self._kit, self._cgroups = Kit(plan, sandbox, places.memory), cgroups
         self.plan, self.sandbox, self.places = plan, sandbox, places
         self.volumes = Volumes(plan.volumes, places.disk, places.memory, sandbox.is_isolated)
@@ -147,6 +158,7 @@ class Workshop:
         if container.rootfs:
             binds += [Bind(self._sys, "/sys", True), Bind(self._shm, "/dev/shm")]
             binds += [Bind(path, f"/etc/{name}") for name, path in self._etc.items()]
+            binds += self._gpu_binds(container)
         else:
             binds.append(Bind(self._node_hosts, "/etc/hosts"))
             if os.path.exists("/etc/resolv.conf"):
@@ -155,6 +167,34 @@ class Workshop:
         taken = {bind.path for bind in own}
         binds = [bind for bind in binds if bind.path not in taken] + own
         return sorted(binds, key=lambda bind: bind.path.count("/"))
+
+    def _gpu_binds(self, container: Container) -> list[Bind]:
+        """Its own device files; outside a sandbox the runtime binds all there are."""
+        if self._gpus is None or not self.sandbox.is_isolated:
+            return []
+        binds = self._gpus.binds(container)
+        if binds and self._gpus.maker == "nvidia":
+            from .gpus import FOLDER, make_driver
+
+            if not self._driver:
+                self._driver = make_driver(os.path.join(self.places.memory, "driver"))
+            binds.append(Bind(self._driver, FOLDER, True))
+        return binds
+
+    def _gpu_env(self, container: Container, env: dict[str, str]) -> None:
+        if self._gpus is None:
+            return
+        from .gpus import NVIDIA_VISIBLE, VISIBLE, with_driver
+
+        has_own_dev = bool(container.rootfs) and self.sandbox.is_isolated
+        found = self._gpus.variables(container, has_own_dev)
+        for name in VISIBLE:
+            if name in found:
+                env.setdefault(name, found[name])
+        if NVIDIA_VISIBLE in found:  # an image's own word, mostly "all", does not hold
+            env[NVIDIA_VISIBLE] = found[NVIDIA_VISIBLE]
+        if self._driver and self._gpus.of(container):
+            with_driver(env)
 
     def _env(self, container: Container) -> list[tuple[str, str]]:
         env = dict(container.env)
@@ -177,6 +217,7 @@ class Workshop:
         else:
             env.setdefault("PATH", os.environ.get("PATH") or DEFAULT_PATH)
             env.setdefault("HOME", os.environ.get("HOME") or _home_on_node(self.sandbox.uid))
+        self._gpu_env(container, env)
         return list(env.items())
 
     def _write_etc(self) -> dict[str, str]:
@@ -231,6 +272,17 @@ class Workshop:
         syscalls.bind("/sys", path)
         syscalls.make_read_only(path)
         return path
+
+
+def _gpus(plan: Plan) -> Gpus | None:
+    """Those of the job; None where neither it nor the node has any."""
+    if not (any(name in os.environ for name in GPU_SIGNS) or any(map(os.path.exists, GPU_FILES))):
+        return None
+    from .gpus import Gpus
+
+    found = Gpus(os.environ)
+    found.deal(plan.containers)
+    return found
 
 
 def _read(path: str) -> str:

@@ -15,6 +15,7 @@ from typing import Protocol
 from ..api.objects import Key, Obj, annotations_of, key_of, meta
 from ..api.qos import qos_class
 from ..api.quantity import to_bytes, to_millis
+from ..slurm.gres import wanted
 from ..wellknown import (
     AGENT_SERVER_NAME,
     HOST_IMAGE,
@@ -290,6 +291,7 @@ def _planned(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
         "memoryLimit": to_bytes(limits["memory"]) if "memory" in limits else None,
         "cpuLimit": to_millis(limits["cpu"]) if "cpu" in limits else None,
         **_cores(pod, limits),
+        **_gpus(limits),
         "stdin": bool(container.get("stdin")),
         "stdinOnce": bool(container.get("stdinOnce")),
         "tty": bool(container.get("tty")),
@@ -306,6 +308,14 @@ def _cores(pod: Obj, limits: Obj) -> Obj:
         return {}
     cores, part = divmod(to_millis(limits["cpu"]), 1000)
     return {"cores": cores} if cores and not part else {}
+
+
+def _gpus(limits: Obj) -> Obj:
+    """How many of the job's are its own; requests of them are always as high as limits."""
+    kinds = {name: wanted(name, ()) for name in limits}
+    named = [name for name, kind in kinds.items() if kind is not None and kind.name == "gpu"]
+    count = sum(to_millis(limits[name]) // 1000 for name in named)
+    return {"gpus": count} if count else {}
 
 
 def _capabilities(container: Obj) -> Obj:

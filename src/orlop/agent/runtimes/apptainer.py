@@ -93,8 +93,8 @@ def _options(box: Box) -> list[str]:
     options = ["--contain", "--cleanenv", "--no-init", "--no-umask", "--no-home"]
     options += [] if box.shares_pids else ["--pid"]
     options += ["--pwd", "/", "--no-mount", f"{NO_MOUNTS},dev,devpts,sys", "--writable"]
-    made = devices.make(os.path.join(box.folder, "dev"), has_own_ipc=box.sandbox.has_own_ipc)
-    binds = [Bind(made, "/dev"), *box.binds]
+    folder = os.path.join(box.folder, "dev")
+    binds = devices.make(folder, box.binds, has_own_ipc=box.sandbox.has_own_ipc)
     make_points(box.root, binds, box.container.cwd)
     return options + [word for bind in binds for word in ("--mount", _mount(bind))]
 
@@ -118,7 +118,7 @@ def _options_outside(box: Box, hidden: str) -> list[str]:
     """Without a sandbox: apptainer makes the places to mount on, except in its own /dev."""
     options = ["--contain", "--cleanenv", "--no-init", "--no-umask", "--no-home"]
     options += [] if box.shares_pids else ["--pid"]
-    options += ["--pwd", "/", "--no-mount", NO_MOUNTS]
+    options += ["--pwd", "/", "--no-mount", NO_MOUNTS, *_gpu_options(box)]
     if not box.container.read_only_root:
         options.append("--writable-tmpfs")
     for name in ("dev", "proc", "sys"):  # the one thing that apptainer does not make
@@ -126,6 +126,15 @@ def _options_outside(box: Box, hidden: str) -> list[str]:
     binds = [Bind(hidden, HIDDEN)]
     binds += [bind for bind in box.binds if not bind.path.startswith(("/dev/", "/sys"))]
     return options + [word for bind in binds for word in ("--mount", _mount(bind))]
+
+
+def _gpu_options(box: Box) -> list[str]:
+    """Its own ways to the devices and libraries; which of them count, the variables say."""
+    env = dict(box.env)
+    if env.get("CUDA_VISIBLE_DEVICES") and os.path.exists("/dev/nvidiactl"):
+        return ["--nv"]
+    has_amd = env.get("ROCR_VISIBLE_DEVICES") and os.path.exists("/dev/kfd")
+    return ["--rocm"] if has_amd else []
 
 
 def _mount(bind: Bind) -> str:

@@ -15,7 +15,6 @@ from .. import capabilities, devices, syscalls
 from ..plan import User
 from ..points import inside, make_points
 from ..process import become
-from ..volumes import Bind
 from . import Box, Launch
 from .mirror import mirror_root
 
@@ -136,10 +135,10 @@ def _enter_root(box: Box) -> None:
     root = box.root
     if not root:
         root = mirror_root(os.path.join(box.folder, "root"), box.binds)
-    binds = list(box.binds)
+    binds = box.binds
     if box.root:
-        made = devices.make(os.path.join(box.folder, "dev"), has_own_ipc=box.sandbox.has_own_ipc)
-        binds.insert(0, Bind(made, "/dev"))
+        folder = os.path.join(box.folder, "dev")
+        binds = devices.make(folder, binds, has_own_ipc=box.sandbox.has_own_ipc)
         make_points(root, binds, box.container.cwd)
     if box.container.read_only_root:
         syscalls.bind(root, root)

@@ -1,0 +1,42 @@
+"""GPUs that are none: device files as NVIDIA's driver has them, and a driver's libraries.
+
+Made when a cluster with GPUs starts; node-init puts them where the nodes look for them. There is
+no driver behind them: whoever opens one is told so by the kernel, or that it may not.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+from .spec import Spec
+
+# A major number no driver has. Clones of /dev/null would not do: denying them to a job denies it
+# /dev/null.
+GPU_DEVICE = 240
+LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1")
+SMI = "#!/bin/sh\nls /dev | grep 'nvidia[0-9]'\n"
+
+
+def make(root: Path, spec: Spec) -> None:
+    if not spec.gpus:
+        return
+    folder, driver, etc = root / "gpu", root / "driver", root / "etc"
+    folder.mkdir()
+    names = [*(f"nvidia{number}" for number in range(spec.gpus)), "nvidiactl", "nvidia-uvm"]
+    for number, name in enumerate(names):
+        os.mknod(folder / name, 0o666 | stat.S_IFCHR, os.makedev(GPU_DEVICE, number))
+        (folder / name).chmod(0o666)
+    driver.mkdir()
+    any_library = next(Path("/lib").glob("*-linux-gnu/libdl.so.2"))
+    for name in LIBRARIES:
+        shutil.copy(any_library, driver / name)
+        subprocess.run(["patchelf", "--set-soname", name, driver / name], check=True)
+    (etc / "ld.so.conf").write_text(f"include /etc/ld.so.conf\n{driver}\n")
+    ldconfig = ["/sbin/ldconfig", "-i", "-X", "-f", etc / "ld.so.conf", "-C", etc / "ld.so.cache"]
+    subprocess.run(ldconfig, check=True)
+    (root / "bin" / "nvidia-smi").write_text(SMI)
+    (root / "bin" / "nvidia-smi").chmod(0o755)

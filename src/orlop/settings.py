@@ -230,6 +230,11 @@ class Paths:
         return self.home / "volumes"
 
     @property
+    def seccomp(self) -> Path:
+        """Seccomp profiles that pods may name; the user's own."""
+        return self.home / "seccomp"
+
+    @property
     def endpoint(self) -> Path:
         return self.home / wellknown.ENDPOINT_FILE
 

@@ -96,8 +96,8 @@ def test_an_ordinary_pod_has_no_unmet_wishes():
         ({"dnsPolicy": "ClusterFirstWithHostNet"}, "spec.dnsPolicy"),
         ({"runtimeClassName": "gvisor"}, "spec.runtimeClassName"),
         (
-            {"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}},
-            "spec.securityContext.seccompProfile",
+            {"securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}},
+            "spec.securityContext.appArmorProfile",
         ),
         ({"inventedIn2030": 1}, "spec.inventedIn2030"),
     ],

@@ -141,6 +141,8 @@ def _become(command: Command, user: int, terminal: int) -> None:
     env = dict(box.env)
     if command.tty:
         env.setdefault("TERM", "xterm")
+    if box.seccomp is not None:
+        syscalls.confine(box.seccomp.filter)
     _execute(command.argv, env)
 
 

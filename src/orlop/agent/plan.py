@@ -67,6 +67,7 @@ class Container:
     ephemeral: bool = False
     cores: int = 0  # that no other container of the pod runs on
     gpus: int = 0  # how many it asks for
+    seccomp: Mapping[str, Any] | None = None  # a profile, or the name of one; None: not confined
     target: str = ""  # the container whose processes an ephemeral one sees
 
     def spec(self) -> Spec:
@@ -222,6 +223,7 @@ def _container(raw: dict[str, Any], init: bool) -> Container:
         ephemeral=bool(raw.get("ephemeral")),
         cores=int(raw.get("cores") or 0),
         gpus=int(raw.get("gpus") or 0),
+        seccomp=raw.get("seccomp"),
         target=raw.get("target") or "",
     )
 

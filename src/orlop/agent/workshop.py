@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .gpus import Gpus
     from .network.keeper import Keeper
     from .runtimes import Runtime
+    from .seccomp import Profile
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # As pkg/kubelet/kubelet_pods.go has it for pods on their node's network.
@@ -116,7 +117,8 @@ class Workshop:
         binds = self._binds(container, folder, message)
         env = self._env(container)
         shares_pids = any(word in self.plan.pod.shared for word in ("pids", "hostPids"))
-        return Box(container, restart, folder, root, binds, env, self.sandbox, shares_pids, joins)
+        head = (container, restart, folder, root, binds, env)
+        return Box(*head, self.sandbox, shares_pids, joins, _profile(container))
 
     def discard(self, box: Box) -> None:
         """Undo `box` after the container has ended."""
@@ -272,6 +274,14 @@ class Workshop:
         syscalls.bind("/sys", path)
         syscalls.make_read_only(path)
         return path
+
+
+def _profile(container: Container) -> Profile | None:
+    if not container.seccomp:
+        return None
+    from .seccomp import of_container  # long lists, and most do without
+
+    return of_container(container)
 
 
 def _gpus(plan: Plan) -> Gpus | None:

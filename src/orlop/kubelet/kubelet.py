@@ -199,6 +199,7 @@ class Kubelet:
             ca=self._paths.pki / "ca.crt",
             runtimes=(agent.runtime,) if agent.runtime else RUNTIMES,
             scratch=agent.scratch,
+            seccomp=self._paths.seccomp,
             api_server=self._api_server,
             network=ClusterNetwork(
                 self._ranges,

@@ -34,6 +34,7 @@ from .expansion import expand
 from .handlers import planned_handlers
 from .network_plan import ClusterNetwork, planned_network, planned_resolver
 from .refusal import Refusal
+from .seccomp import Profiles, planned_profile
 from .sources import Sources
 from .support import unsupported
 from .users import Accounts, container_user
@@ -86,6 +87,7 @@ class Site:
     ca: Path
     runtimes: tuple[str, ...] = RUNTIMES
     scratch: str = ""
+    seccomp: Path = Path("/nonexistent")  # the folder of profiles
     api_server: str = ""  # https://host:port where pods reach it; empty: they are not told
     network: ClusterNetwork | None = None  # None: pods have their node's
 
@@ -105,6 +107,7 @@ class Inputs:
     pod_ip: str = ""  # empty: its node's
     policy: Obj | None = None  # its NetworkPolicies as rules; None: it is open
     services: Sequence[Obj] = ()  # of its namespace, and the API's own
+    profiles: Profiles = field(default_factory=dict)  # of seccomp, by their names in the pod
     launcher: tuple[str, ...] = ()  # what stands before each container's command, e.g. mpiexec
 
 
@@ -287,6 +290,7 @@ def _planned(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
             (container.get("securityContext") or {}).get("readOnlyRootFilesystem")
         ),
         **_capabilities(container),
+        **planned_profile(pod, container, inputs.profiles),
         "mounts": planned_mounts(container, variables),
         "memoryLimit": to_bytes(limits["memory"]) if "memory" in limits else None,
         "cpuLimit": to_millis(limits["cpu"]) if "cpu" in limits else None,

@@ -38,6 +38,7 @@ from .plan import (
 )
 from .pods import PodState
 from .refusal import mount_refusal
+from .seccomp import read_profiles
 from .source_reader import SourceReader
 from .users import Accounts
 from .volumes import unmet_options
@@ -105,6 +106,7 @@ class Preparation:
             pod_ip=self._address(pod, state),
             policy=self.view.policy_of(pod),
             services=self.view.services_for(pod),
+            profiles=await asyncio.to_thread(read_profiles, self.site.seccomp, pod),
             launcher=mpi_launcher(pod),
         )
         plan = make_plan(pod, self.site, inputs)  # 3
@@ -133,6 +135,7 @@ class Preparation:
             {name: _accounts(image)},
             pod_ip=state.pod_ip,
             services=self.view.services_for(pod),
+            profiles=await asyncio.to_thread(read_profiles, self.site.seccomp, pod),
         )
         return make_ephemeral(pod, container, self.site, inputs)
 

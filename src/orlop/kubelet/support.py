@@ -80,7 +80,7 @@ _SECURITY: Table = {
     "capabilities": _refuse(
         f"expected names of Linux capabilities, such as {NAMES[0]}", _has_unknown_capability
     ),
-    "seccompProfile": _warn("not applied", lambda p: p.get("type") != "Unconfined"),
+    "seccompProfile": MET,
     "appArmorProfile": _warn("not applied", lambda p: p.get("type") != "Unconfined"),
     "seLinuxOptions": _warn("not applied"),
     "procMount": _warn("not applied", _is_other_than("", "Default", None)),

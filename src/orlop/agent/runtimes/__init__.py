@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Protocol
 
+    from ..seccomp import Profile
 
 SETUID = ("apptainer", "singularity")  # may work where user namespaces are denied
 
@@ -36,6 +37,7 @@ class Box:
     sandbox: Sandbox
     shares_pids: bool = False  # with the other containers, or with the node
     joins: int = 0  # a process whose process namespace it enters; 0: none
+    seccomp: Profile | None = None  # None: not confined
 
     @property
     def has_own_pids(self) -> bool:

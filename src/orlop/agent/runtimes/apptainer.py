@@ -23,6 +23,7 @@ from .stub import ARCHITECTURES, RECORD, Cell, Program
 AT_FDCWD, AT_REMOVEDIR = -100, 0x200
 O_WRONLY_CLOEXEC = os.O_WRONLY | os.O_CLOEXEC
 CLONE_NEWUSER = 0x10000000
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, CLEAR_ALL = 24, 38, 47, 4
 TIOCSCTTY = 0x540E
 CAPABILITY_VERSION = 0x20080522
@@ -30,7 +31,7 @@ CAPABILITY_VERSION = 0x20080522
 HIDDEN = "/.orlop"  # in the container, until its command runs
 BEGUN = b"S"
 # What may fail in the stub: the steps of its report.
-STATUS, IDS, CWD, EXEC = 1, 2, 3, 4
+STATUS, IDS, CWD, EXEC, FILTER = 1, 2, 3, 4, 5
 
 # What apptainer would mount of its own accord, and we mount ourselves or not at all.
 NO_MOUNTS = "home,tmp,hostfs,cwd,bind-paths"
@@ -83,6 +84,8 @@ def explain(box: Box, report: bytes) -> str:
     why, container = os.strerror(-error), box.container
     if step == CWD:
         return f'chdir to cwd ("{container.cwd}") set in the plan failed: {why}'
+    if step == FILTER:
+        return f"seccomp profile: {why}"
     if step == EXEC and -error == 2 and "/" not in container.argv[0]:
         why = "executable file not found in $PATH"
     return f'exec: "{container.argv[0]}": {why}' if step == EXEC else f"{container.user}: {why}"
@@ -160,6 +163,8 @@ def stub(box: Box, machine: str) -> Program:
         _become_user(made, box.container.user or User(0, 0, []), box.sandbox.has_id_range)
     made.call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     made.call("chdir", made.string(box.container.cwd), step=CWD)
+    if box.seccomp is not None:
+        _confine(made, box.seccomp.filter)
     env = [f"{name}={text}" for name, text in box.env]
     made.become(candidates(box), box.container.argv, env, step=EXEC)
     return made
@@ -188,6 +193,11 @@ def _limit_capabilities(made: Program, numbers: list[int]) -> None:
     high, low = divmod(capabilities.mask(numbers), 1 << 32)
     # Effective, permitted, inheritable; of the first 32, then of the rest.
     made.call("capset", header, made.data(struct.pack("<6I", low, low, 0, high, high, 0)))
+
+
+def _confine(made: Program, filter: bytes) -> None:
+    length = struct.pack("<H6xQ", len(filter) // 8, made.data(filter))  # struct sock_fprog
+    made.call("prctl", PR_SET_SECCOMP, SECCOMP_MODE_FILTER, made.data(length), 0, 0, step=FILTER)
 
 
 def _become_user(made: Program, user: User, has_range: bool) -> None:

@@ -123,6 +123,8 @@ def _linux(user: User, box: Box, is_nested: bool) -> dict[str, Any]:
         "maskedPaths": MASKED,
         "readonlyPaths": READ_ONLY,
     }
+    if box.seccomp is not None:
+        linux["seccomp"] = box.seccomp.rules
     if is_nested:
         namespaces.append({"type": "user"})
         linux["uidMappings"] = [{"containerID": user.uid, "hostID": 0, "size": 1}]

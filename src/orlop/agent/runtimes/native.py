@@ -120,6 +120,8 @@ def _become(box: Box) -> None:
     except OSError as error:
         words = f'chdir to cwd ("{container.cwd}") set in the plan failed: {error.strerror}'
         raise _Failure(words) from error
+    if box.seccomp is not None:
+        syscalls.confine(box.seccomp.filter)
     try:
         env = dict(box.env)
         become(container.argv, env, env.get("PATH", os.defpath))

@@ -67,6 +67,42 @@ def test_version_2_moves_the_agent_to_a_leaf_and_limits_beside_it(tree):
     assert Path(folder, "cpu.max").read_text() == "150000 100000"
 
 
+def test_limits_of_a_pod_are_around_those_of_its_containers(tree):
+    cgroups = tree.v1()
+    cgroups.limit_pod(100 << 20, 2000)
+    pod = tree.mount / "memory/slurm/job_1/step_batch/orlop-pod"
+    assert (pod / "memory.limit_in_bytes").read_text() == str(100 << 20)
+    memory, cpu = (Path(folder) for folder in cgroups.create("c-0", 0, 0).folders)
+    assert memory == pod / "orlop-c-0"
+    assert cpu == tree.mount / "cpu/slurm/job_1/step_batch/orlop-pod/orlop-c-0"
+    assert not (memory / "memory.limit_in_bytes").exists()
+
+
+def test_a_pods_memory_alone_leaves_its_cpu_free(tree):
+    cgroups = tree.v1()
+    cgroups.limit_pod(100 << 20, 0)
+    (memory,) = cgroups.create("c-0", 0, 0).folders
+    assert memory.endswith("orlop-pod/orlop-c-0")
+
+
+def test_version_2_passes_controllers_on_below_the_pod(tree):
+    cgroups = tree.v2()
+    cgroups.limit_pod(100 << 20, 500)
+    pod = tree.mount / "slurm/job_1/user/orlop-pod"
+    assert (pod / "memory.max").read_text() == str(100 << 20)
+    assert (pod / "cpu.max").read_text() == "50000 100000"
+    assert (pod / "cgroup.subtree_control").read_text() == "+memory +cpu"
+    (folder,) = cgroups.create("c-0", 50 << 20, 0).folders
+    assert folder == str(pod / "orlop-c-0")
+    assert (pod / "orlop-c-0/memory.max").read_text() == str(50 << 20)
+
+
+def test_a_pod_without_limits_has_no_cgroup(tree):
+    cgroups = tree.v1()
+    cgroups.limit_pod(0, 0)
+    assert cgroups.create("c-0", 0, 0).folders == []
+
+
 def test_a_cgroup_namespace_is_seen_from_inside(tree):
     cgroups = tree.v1(root="/slurm")
     assert not cgroups.limits_memory, "our part of it is elsewhere in this mount"
@@ -127,6 +163,19 @@ def step():
 
 
 HUNGRY = "x=$(head -c {}m /dev/zero | tr '\\0' x); echo ${{#x}}"
+
+
+def test_containers_share_what_their_pod_may_have(step, make_pod, runtime):
+    pod = make_pod(
+        container("fat", script=HUNGRY.format(200)),
+        container("slim", script="sleep 2; echo alive"),
+        runtime=runtime,
+        spec={"memoryLimit": 40 << 20},
+        cgroups=(step,),
+    ).run()
+    assert {"reason": "OOMKilled", "exitCode": 137}.items() <= pod.status("fat").items()
+    assert pod.lines("slim") == ["alive"]
+    assert not list(step.glob("orlop-*"))
 
 
 def test_a_container_over_its_memory_is_killed_alone(step, make_pod, runtime):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orlop.agent.exports import mounted
+from orlop.agent.exports import huge_pages, mounted
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -41,3 +41,19 @@ def test_an_export_is(server, path, expected):
 
 def test_nonsense_is_no_mount():
     assert mounted("filer", "/", "x\n\n - \n1 2 3 - nfs\n") == ""
+
+
+HUGE = """\
+50 22 0:50 / /dev/hugepages rw,relatime shared:7 - hugetlbfs hugetlbfs rw,pagesize=2M
+51 22 0:51 / /mnt/one\\040g rw,relatime - hugetlbfs none rw,mode=1777,pagesize=1024M
+52 22 0:52 / /dev/shm rw - tmpfs tmpfs rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [("", ["/dev/hugepages", "/mnt/one g"]), ("2Mi", ["/dev/hugepages"]), ("1Gi", ["/mnt/one g"]),
+     ("512Mi", [])],
+)  # fmt: skip
+def test_huge_pages_are_found_by_their_size(size, expected):
+    assert huge_pages(size, MOUNTS + HUGE) == expected

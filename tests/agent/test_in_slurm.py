@@ -51,7 +51,7 @@ def submit(cluster, shared):
 
 
 def finished(pod: Pod) -> dict:
-    return pod.wait_for(lambda: (pod.records("finished") or [None])[-1], timeout=30)
+    return pod.wait_for(lambda: (pod.records("finished") or [None])[-1], timeout=60)
 
 
 @pytest.mark.parametrize("runtime", ["crun", "apptainer", "host"])
@@ -140,6 +140,11 @@ echo told; exec sleep 300
 SHARED = ["nvidia-uvm", "nvidiactl", "libcuda.so.1", "libnvidia-ml.so.1"]
 
 
+def told(pod: Pod, name: str = "c") -> list[str]:
+    """All that a container has said, once it has said all; several jobs may start at once."""
+    return pod.wait_for(lambda: (lines := pod.lines(name)) and lines[-1] == "told" and lines, 90)
+
+
 @pytest.mark.parametrize("runtime", ["crun", "apptainer", "native"])
 def test_each_pod_sees_its_own_gpus_and_no_others(submit, runtime):
     """Three at the same time on one node of four GPUs, whose cgroups hide the others'."""
@@ -147,10 +152,7 @@ def test_each_pod_sees_its_own_gpus_and_no_others(submit, runtime):
     for gpus in (1, 2, 0):
         flags = ["-wn1", *([f"--gres=gpu:{gpus}"] if gpus else [])]
         pods.append(submit(container(script=SEES, gpus=gpus), runtime=runtime, flags=flags))
-    seen = []
-    for pod in pods:
-        pod.wait_for_line("told")
-        seen.append(pod.lines()[:-1])
+    seen = [told(pod)[:-1] for pod in pods]
     own = [[line for line in lines if line not in SHARED] for lines in seen]
     devices = [line for lines in own for line in lines if line.startswith("nvidia")]
     assert len(set(devices)) == 3
@@ -171,7 +173,41 @@ def test_the_gpus_of_a_pod_are_dealt_to_its_containers(submit):
     )
     seen = {}
     for name in ("one", "two", "none"):
-        pod.wait_for_line("told", name)
-        seen[name] = {line for line in pod.lines(name) if line.startswith("nvidia")} - {*SHARED}
+        seen[name] = {line for line in told(pod, name) if line.startswith("nvidia")} - {*SHARED}
     assert [len(seen[name]) for name in ("one", "two", "none")] == [1, 2, 0]
     assert not seen["one"] & seen["two"]
+
+
+@pytest.mark.parametrize("runtime", ["crun", "apptainer", "native"])
+def test_what_the_node_mounts_later_is_seen_where_asked(submit, cluster, runtime):
+    """Slurm's nodes mount file systems on demand; root does it here."""
+    shared = f"/tmp/shared-{runtime}"
+    make = f"mkdir -p {shared} && mount -t tmpfs x {shared} && mount --make-shared {shared}"
+    cluster.run("n1", ["sh", "-c", f"{make} && mkdir {shared}/later"])
+    waits = "echo ready; until [ -e /d/later/file ]; do sleep 0.1; done; echo seen"
+    mounts = [{"volume": "v", "path": "/d", "propagates": True}]
+    pod = submit(
+        container(script=waits, mounts=mounts),
+        runtime=runtime,
+        flags=["-wn1"],
+        volumes=[{"name": "v", "kind": "hostPath", "path": shared, "type": ""}],
+    )
+    pod.wait_for(lambda: pod.lines() == ["ready"], timeout=60)
+    cluster.run("n1", ["sh", "-c", f"mount -t tmpfs y {shared}/later && touch {shared}/later/file"])
+    finished(pod)
+    assert pod.lines() == ["ready", "seen"]
+
+
+def test_huge_pages_are_a_folder_where_the_node_has_them(submit, cluster):
+    made = "mkdir -p /tmp/huge && mount -t hugetlbfs -o mode=1777 huge /tmp/huge"
+    cluster.run("n2", ["sh", "-c", made])
+    mounts = [{"volume": "v", "path": "/d"}]
+    pod = submit(
+        container(script="grep ' /d hugetlbfs' /proc/mounts | wc -l; mkdir /d/x", mounts=mounts),
+        flags=["-wn2"],
+        volumes=[{"name": "v", "kind": "emptyDir", "medium": "HugePages"}],
+    )
+    finished(pod)
+    assert pod.lines() == ["1"]
+    left = cluster.run("n2", ["ls", "/tmp/huge"])
+    assert left.stdout == ""

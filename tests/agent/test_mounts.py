@@ -229,3 +229,32 @@ def test_a_folder_of_a_claim_keeps_what_a_pod_wrote(run_pod, folder, runtime):
     script = "cat /v/note; touch /v/x 2>/dev/null || echo read-only"
     pod = run_pod(mounted(script, ("v", "/v", {})), runtime=runtime, volumes=[again])
     assert pod.lines() == ["kept", "read-only"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"), [("Enabled", "refused"), ("IfPossible", "refused"), ("", "done")]
+)
+def test_what_is_mounted_below_is_read_only_where_asked(run_pod, asked, says):
+    tries = "touch /d/shm/orlop-$HOSTNAME 2>/dev/null && echo done || echo refused"
+    script = f"{tries}; rm -f /d/shm/orlop-$HOSTNAME 2>/dev/null"
+    options = {"readOnly": True, "recursiveReadOnly": asked}
+    pod = run_pod(mounted(script, ("v", "/d", options)), volumes=[host_path("/dev")])
+    assert pod.lines() == [says]
+
+
+@pytest.mark.parametrize("runtime", ["apptainer", "native", "host"])
+def test_every_runtime_makes_it_read_only(run_pod, runtime):
+    script = "touch /d/shm/x 2>/dev/null && echo done || echo refused"
+    options = {"readOnly": True, "recursiveReadOnly": "Enabled"}
+    pod = run_pod(
+        mounted(script, ("v", "/d", options)), runtime=runtime, volumes=[host_path("/dev")]
+    )
+    assert pod.lines() == ["refused"]
+
+
+def test_huge_pages_that_a_node_does_not_have_are_refused_in_words(run_pod):
+    volume = {**EMPTY, "medium": "HugePages-512Mi"}
+    pod = run_pod(mounted("true", ("v", "/d", {})), volumes=[volume])
+    (end,) = pod.records("finished")
+    assert end["reason"] == "FailedMount"
+    assert "no huge pages of 512Mi mounted" in end["message"]

@@ -114,7 +114,7 @@ def test_harmless_wishes_of_a_pod_are_named(spec, path):
             "securityContext.allowPrivilegeEscalation",
         ),
         ({"ports": [{"containerPort": 80, "hostPort": 80}]}, "ports[0].hostPort"),
-        ({"resources": {"limits": {"ephemeral-storage": "1Gi"}}}, "resources.limits"),
+        ({"resources": {"limits": {"hugepages-2Mi": "1Gi"}}}, "resources.limits"),
     ],
 )
 def test_harmless_wishes_of_a_container_are_named(fields, path):
@@ -127,11 +127,15 @@ def test_harmless_wishes_of_a_container_are_named(fields, path):
         ({"volumes": [{"name": "d", "csi": {"driver": "x"}}]}, 'spec.volumes["d"].csi'),
         ({"volumes": [{"name": "d", "iscsi": {"lun": 0}}]}, 'spec.volumes["d"].iscsi'),
         (
-            {"volumes": [{"name": "d", "emptyDir": {"medium": "HugePages"}}]},
+            {"volumes": [{"name": "d", "emptyDir": {"medium": "Drum"}}]},
             'spec.volumes["d"].emptyDir.medium',
         ),
         ({"os": {"name": "windows"}}, "spec.os"),
         ({"securityContext": {"sysctls": [{"name": "a"}]}}, "spec.securityContext.sysctls"),
+        (
+            {"containers": [a_container(volumeMounts=[{"mountPropagation": "Bidirectional"}])]},
+            'spec.containers["main"].volumeMounts[0].mountPropagation',
+        ),
         (
             {"containers": [a_container(securityContext={"privileged": True})]},
             'spec.containers["main"].securityContext.privileged',
@@ -164,11 +168,14 @@ def test_the_whole_life_of_a_container_is_as_it_wishes(fields):
     "spec",
     [
         {"hostPID": True, "hostIPC": True},
+        {"securityContext": {"sysctls": [{"name": "kernel.shmmax", "value": "1"}]}},
+        {"volumes": [{"name": "d", "emptyDir": {"medium": "HugePages-2Mi"}}]},
+        {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}},
         {"shareProcessNamespace": True},
         {"ephemeralContainers": [{"name": "debug", "targetContainerName": "main"}]},
     ],
 )
-def test_processes_may_be_shared_and_looked_at(spec):
+def test_much_else_is_met(spec):
     assert findings(a_pod(**spec)) == {}
 
 

@@ -14,6 +14,7 @@ from .lean import value
 
 ROOT_OWN = "/proc/self/cgroup"
 UNLIMITED = 1 << 60  # version 1 has no word for it but a number of pages
+POD = "orlop-pod"  # no name of a container ends without the number of its run
 PERIOD = 100_000  # microseconds, the kernel's default
 
 
@@ -51,6 +52,7 @@ class Cgroups:
         self._memory = _writable(folders.get("memory", ""))
         self._cpu = _writable(folders.get("cpu", ""))
         self._limit = _effective_limit(folders)
+        self._pod: list[str] = []  # those of the pod as a whole, where it has limits
         if not self._memory and _writable(self._unified) and not folders.get("memory"):
             self._memory = self._cpu = self._delegate()
 
@@ -79,20 +81,54 @@ class Cgroups:
             return ""
         return self._unified
 
+    @property
+    def _is_v2(self) -> bool:
+        return bool(self._memory) and self._memory.startswith(self._unified or "\0")
+
+    def limit_pod(self, memory: int, cpu: int) -> None:
+        """Limits for all containers together; theirs are made below it from now on."""
+        if not (memory or cpu) or not self._memory:
+            return
+        is_v2 = self._is_v2
+        found = self._create(POD, memory, cpu, is_v2)
+        if is_v2:
+            _write(os.path.join(found.folders[0], "cgroup.subtree_control"), "+memory +cpu")
+            _write(os.path.join(found.folders[0], "memory.oom.group"), "0")  # one dies, not all
+            self._memory = self._cpu = found.folders[0]
+        else:
+            self._memory = found.folders[0] if memory else self._memory
+            self._cpu = found.folders[-1] if cpu else self._cpu
+        self._pod = found.folders
+
     def create(self, name: str, memory: int, cpu: int) -> Group:
-        """Cgroups for a container with these limits; 0 means none."""
-        is_v2 = bool(self._memory) and self._memory == self._unified
+        """Cgroups for a container with these limits; 0 means none.
+
+        In a pod with limits of its own it has them in any case: what it uses counts.
+        """
+        if not (memory or cpu or self._pod):
+            return NONE
+        return self._create(f"orlop-{name}", memory, cpu, self._is_v2)
+
+    def _create(self, name: str, memory: int, cpu: int, is_v2: bool) -> Group:
         folders = []
-        if self._memory and (memory or is_v2):
-            folders.append(_make(os.path.join(self._memory, f"orlop-{name}")))
-            (_limit_v2 if is_v2 else _limit_memory_v1)(folders[0], memory, cpu)
-        if self._cpu and cpu and not is_v2:
-            folders.append(_make(os.path.join(self._cpu, f"orlop-{name}")))
-            _write(os.path.join(folders[-1], "cpu.cfs_quota_us"), str(cpu * PERIOD // 1000))
+        if self._memory and (memory or is_v2 or self._memory in self._pod):
+            folders.append(_make(os.path.join(self._memory, name)))
+            if is_v2:
+                _limit_v2(folders[0], memory, cpu)
+            elif memory:
+                _limit_memory_v1(folders[0], memory)
+        if self._cpu and not is_v2 and (cpu or self._cpu in self._pod):
+            folders.append(_make(os.path.join(self._cpu, name)))
+            if cpu:
+                _write(os.path.join(folders[-1], "cpu.cfs_quota_us"), str(cpu * PERIOD // 1000))
         if not folders:
             return NONE
         events = "memory.events" if is_v2 else "memory.oom_control"
         return Group(folders, os.path.join(folders[0], events))
+
+    def remove_pod(self) -> None:
+        """When all containers are gone."""
+        Group(self._pod, "").remove()
 
 
 def _make(path: str) -> str:
@@ -100,7 +136,7 @@ def _make(path: str) -> str:
     return path
 
 
-def _limit_memory_v1(folder: str, memory: int, cpu: int) -> None:
+def _limit_memory_v1(folder: str, memory: int) -> None:
     _write(os.path.join(folder, "memory.limit_in_bytes"), str(memory))
     swap = os.path.join(folder, "memory.memsw.limit_in_bytes")
     if os.path.exists(swap):

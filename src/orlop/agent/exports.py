@@ -41,3 +41,28 @@ def _plain(text: str) -> str:
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         text = text.replace(code, character)
     return text
+
+
+_KIB = {"Ki": 1, "Mi": 1 << 10, "Gi": 1 << 20, "K": 1, "M": 1 << 10, "G": 1 << 20}
+
+
+def huge_pages(size: str, mountinfo: str) -> list[str]:
+    """Where pages of a size are mounted, e.g. `2Mi`; of any where none is given."""
+    found = []
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = (*after.split(" ", 2), "", "")[:3]
+        if kind == "hugetlbfs" and (not size or _kib(size) in _page_sizes(options)):
+            found.append(_plain(before.split(" ")[4]))
+    return found
+
+
+def _page_sizes(options: str) -> list[int]:
+    """Of a mount; the kernel writes them in its own units: 1Gi is 1024M."""
+    words = [option.partition("=") for option in options.split(",")]
+    return [_kib(size) for name, _, size in words if name == "pagesize"]
+
+
+def _kib(text: str) -> int:
+    digits = text.rstrip("KMGi")
+    return int(digits or 0) * _KIB.get(text[len(digits) :], 0)

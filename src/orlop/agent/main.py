@@ -19,7 +19,15 @@ from .addresses import own_addresses
 from .cgroups import Cgroups
 from .journal import Journal
 from .lean import signal, value
-from .places import Places, make_places, remove_places, sweep
+from .places import (
+    EPHEMERAL,
+    NoRoom,
+    Places,
+    check_room,
+    make_places,
+    remove_places,
+    sweep,
+)
 from .plan import Plan
 from .process import close_on_exec, exit_of
 from .sandbox import Sandbox
@@ -108,6 +116,7 @@ def main(argv: list[str]) -> int:
         return ended
     diagnostics = _diagnostics(the_plan)
     cgroups = Cgroups()  # before the agent is two processes: version 2 has it move
+    cgroups.limit_pod(the_plan.pod.memory_limit, the_plan.pod.cpu_limit)
     box = sandbox.enter(the_plan.pod.hostname, the_plan.pod.shared)
     os.umask(0o022)  # the job's own is 077; containers of other uids must read what is made here
     places = make_places(the_plan, box)
@@ -176,6 +185,7 @@ def _keep(course: Course) -> int:
     sweep(course.places.base, course.sandbox.uid)
     _, status = os.waitpid(pid, 0)
     remove_places(course.places, course.sandbox)
+    course.cgroups.remove_pod()
     return exit_of(status)[0]
 
 
@@ -186,12 +196,22 @@ def _supervise(course: Course) -> int:
         syscalls.mount("proc", "/proc", "proc")
     else:
         syscalls.adopt_orphans()
+    if course.plan.pod.sysctls:
+        from .sysctls import set_all
+
+        try:
+            set_all(course.plan.pod.sysctls, course.sandbox.has_own_ipc)
+        except OSError as error:
+            return _give_up(course, str(error), "SysctlForbidden")
     try:
         workshop = Workshop(
             course.plan, course.sandbox, course.places, course.cgroups, course.network
         )
+        check_room(course.plan, course.places.disk)
     except (VolumeError, OSError) as error:
         return _give_up(course, str(error))
+    except NoRoom as error:
+        return _give_up(course, str(error), "OutOf" + EPHEMERAL)
     machine = _life(course)
     supervisor = Supervisor(course.plan, machine, course.journal, workshop, course.folder)
     supervisor.watch_signals(course.job.kill_wait)
@@ -234,8 +254,11 @@ def _run_with_uplink(course: Course, supervisor: Supervisor, workshop: Workshop)
         course.network.carried_by(uplink.carry)
     uplink.start()
     gc.enable()
-    Watch(course.plan.volumes, workshop.volumes, supervisor.post).start()
+    disk = os.path.join(course.places.disk, "run")
+    logs = os.path.join(course.folder, wellknown.LOGS_DIR)
+    Watch(course.plan, workshop.volumes, disk, logs, supervisor.post).start()
     code = supervisor.run()
+    workshop.volumes.remove_elsewhere()
     uplink.finish(DELIVERY_TIME)
     return code
 
@@ -268,7 +291,8 @@ def _conditions(course: Course) -> list[dict[str, Any]]:
         found.append((SANDBOXED, "UserNamespacesDenied", course.sandbox.problem))
     if course.network_lack:
         found.append((NETWORK, "NotSupported", NOT_OWN + course.network_lack))
-    is_limited = any(container.memory_limit for container in course.plan.containers)
+    of_containers = any(container.memory_limit for container in course.plan.containers)
+    is_limited = of_containers or course.plan.pod.memory_limit
     if is_limited and course.cgroups.problem:
         found.append((MEMORY_LIMITED, "NoContainerCgroups", course.cgroups.problem))
     conditions = [condition(kind, False, reason, words) for kind, reason, words in found]
@@ -285,11 +309,11 @@ def condition(kind: str, status: bool, reason: str, message: str) -> dict[str, A
     return {**head, "reason": reason, "message": message}
 
 
-def _give_up(course: Course, message: str) -> int:
+def _give_up(course: Course, message: str, reason: str = "FailedMount") -> int:
     """The pod cannot even begin: say why. An allocation is too dear to wait in."""
     now = time.time()
-    head = {"type": "event", "kind": "Warning", "reason": "FailedMount"}
-    end = {"type": "finished", "phase": "Failed", "reason": "FailedMount"}
+    head = {"type": "event", "kind": "Warning", "reason": reason}
+    end = {"type": "finished", "phase": "Failed", "reason": reason}
     course.journal.append(_started(course, ""), now)
     course.journal.append({**head, "message": message}, now)
     course.journal.append({**end, "message": message}, now)

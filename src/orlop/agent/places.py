@@ -16,6 +16,12 @@ from .plan import Plan
 from .sandbox import Sandbox
 from .volumes import remove_tree
 
+EPHEMERAL = "ephemeral-storage"
+
+
+class NoRoom(Exception):
+    """The node's disk cannot hold what the pod asks room for; as the kubelet's admission."""
+
 
 @value
 class Places:
@@ -39,6 +45,18 @@ def make_places(plan: Plan, sandbox: Sandbox) -> Places:
     if sandbox.is_isolated:
         syscalls.mount("tmpfs", places.memory, "tmpfs", syscalls.MS_NODEV, "mode=0755")
     return places
+
+
+def check_room(plan: Plan, disk: str) -> None:
+    """Raise NoRoom where less is free than the pod's containers request."""
+    wanted = int(plan.pod.storage.get("request") or 0)
+    if not wanted:
+        return
+    found = os.statvfs(disk)
+    free, size = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+    if wanted > free:
+        head = f"Node didn't have enough resource: {EPHEMERAL}"
+        raise NoRoom(f"{head}, requested: {wanted}, used: {size - free}, capacity: {size}")
 
 
 def remove_places(places: Places, sandbox: Sandbox) -> None:

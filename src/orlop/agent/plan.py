@@ -30,6 +30,8 @@ class Mount:
     path: str
     read_only: bool
     sub_path: str
+    all_read_only: str = ""  # Enabled, IfPossible: what is mounted below it too
+    propagates: bool = False  # what the node mounts below it later is seen too
 
 
 @value
@@ -67,6 +69,8 @@ class Container:
     ephemeral: bool = False
     cores: int = 0  # that no other container of the pod runs on
     gpus: int = 0  # how many it asks for
+    storage: Mapping[str, Any] = {}  # `limit` of what it may keep on disk; its words
+    unmasked: bool = False  # its /proc hides nothing
     seccomp: Mapping[str, Any] | None = None  # a profile, or the name of one; None: not confined
     target: str = ""  # the container whose processes an ephemeral one sees
 
@@ -105,6 +109,10 @@ class Pod:
     deadline: float  # 0: none
     host_aliases: list[dict[str, Any]]
     shared: Sequence[str] = ()  # pids: among its containers; hostPids, hostIpc: with its node
+    memory_limit: int = 0  # of all containers together
+    cpu_limit: int = 0  # likewise, thousandths of a core
+    sysctls: Sequence[dict[str, str]] = ()
+    storage: Mapping[str, Any] = {}  # what it may, and what it must be able to keep on disk
 
 
 @value
@@ -187,6 +195,10 @@ def _pod(raw: dict[str, Any]) -> Pod:
         deadline=float(raw.get("activeDeadlineSeconds") or 0),
         host_aliases=raw.get("hostAliases") or [],
         shared=tuple(raw.get("shared") or ()),
+        memory_limit=int(raw.get("memoryLimit") or 0),
+        cpu_limit=int(raw.get("cpuLimit") or 0),
+        storage=raw.get("storage") or {},
+        sysctls=raw.get("sysctls") or (),
     )
 
 
@@ -223,6 +235,8 @@ def _container(raw: dict[str, Any], init: bool) -> Container:
         ephemeral=bool(raw.get("ephemeral")),
         cores=int(raw.get("cores") or 0),
         gpus=int(raw.get("gpus") or 0),
+        storage=raw.get("storage") or {},
+        unmasked=bool(raw.get("unmasked")),
         seccomp=raw.get("seccomp"),
         target=raw.get("target") or "",
     )
@@ -242,7 +256,8 @@ def _user(raw: dict[str, Any] | None) -> User | None:
 
 def _mount(raw: dict[str, Any]) -> Mount:
     read_only = bool(raw.get("readOnly"))
-    return Mount(raw["volume"], raw["path"], read_only, raw.get("subPath") or "")
+    more = raw.get("recursiveReadOnly") or "", bool(raw.get("propagates"))
+    return Mount(raw["volume"], raw["path"], read_only, raw.get("subPath") or "", *more)
 
 
 def signal_number(name: str) -> int:

@@ -107,6 +107,15 @@ def pivot_root(new_root: str) -> None:
 
 def make_read_only(path: str) -> None:
     """Make a mount and all mounts below it read-only (Linux 5.12), else the mount alone."""
+    try:
+        make_all_read_only(path)
+    except OSError:
+        flags = MS_BIND | MS_REMOUNT | MS_RDONLY | _locked_flags(path)
+        mount("none", path, flags=flags)
+
+
+def make_all_read_only(path: str) -> None:
+    """Make a mount and all mounts below it read-only; OSError before Linux 5.12."""
     attributes = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY, 0, 0, 0)
     result = _libc.syscall(
         _SYS_MOUNT_SETATTR,
@@ -116,9 +125,7 @@ def make_read_only(path: str) -> None:
         ctypes.byref(attributes),
         ctypes.c_size_t(ctypes.sizeof(attributes)),
     )
-    if result < 0:
-        flags = MS_BIND | MS_REMOUNT | MS_RDONLY | _locked_flags(path)
-        mount("none", path, flags=flags)
+    _check(int(result), path)
 
 
 def _locked_flags(path: str) -> int:

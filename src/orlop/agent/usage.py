@@ -1,8 +1,9 @@
-"""Watches how much emptyDir volumes hold, and ends the pod that exceeds a limit.
+"""Watches how much a pod keeps on its node's disk, and ends the pod that exceeds a limit.
 
-A thread of its own, started by `main` only where a volume on disk has a sizeLimit: a limit in
-memory is the tmpfs's own. As the kubelet's eviction manager: it measures now and then, so a pod may
-be over its limit for a moment; the longer a look takes, the rarer it is taken.
+A thread of its own, started by `main` only where there is such a limit: of an emptyDir on disk (in
+memory it is the tmpfs's own), of a container, or of the pod. As the kubelet's eviction manager: it
+measures now and then, so a pod may be over its limit for a moment; the longer a look takes, the
+rarer it is taken.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 
 from .happenings import Terminate
 from .lean import start_thread
+from .plan import Plan
 from .volumes import Volumes
 
 TYPE_CHECKING = False
@@ -24,14 +26,23 @@ REST = 20.0  # and as many times what a look took
 
 
 class Watch:
+    """`layers` has a folder for what each run of a container wrote to its root, `logs` its log."""
+
     def __init__(
-        self, volumes: list[dict[str, Any]], places: Volumes, post: Callable[[Terminate], None]
+        self,
+        plan: Plan,
+        places: Volumes,
+        layers: str,
+        logs: str,
+        post: Callable[[Terminate], None],
     ) -> None:
-        self._limited = [one for one in volumes if is_watched(one)]
-        self._places, self._post = places, post
+        self._plan, self._places, self._post = plan, places, post
+        self._layers, self._logs = layers, logs
+        self._limited = [one for one in plan.volumes if is_watched(one)]
 
     def start(self) -> None:
-        if self._limited:
+        of_containers = any(one.storage.get("limit") for one in self._plan.containers)
+        if self._limited or of_containers or self._plan.pod.storage.get("limit"):
             start_thread(self._run)
 
     def _run(self) -> None:
@@ -39,22 +50,63 @@ class Watch:
         while True:
             time.sleep(max(INTERVAL, REST * took))
             began = time.monotonic()
-            for volume in self._limited:
-                if bytes_in(self._places.path(volume["name"])) > volume["sizeLimit"]:
-                    self._post(Terminate("evicted", 0.0, _words(volume)))
-                    return
+            words = self.excess()
+            if words:
+                self._post(Terminate("evicted", 0.0, words))
+                return
             took = time.monotonic() - began
+
+    def excess(self) -> str:
+        """The first limit that is exceeded, in upstream's words and order; empty: none is."""
+        for volume in self._limited:
+            if bytes_in(self._places.path(volume["name"])) > volume["sizeLimit"]:
+                return _words(volume)
+        containers, pod = list(self._plan.containers), self._plan.pod.storage
+        limited = [one for one in containers if one.storage.get("limit")]
+        if not limited and not pod.get("limit"):
+            return ""
+        used = {one.name: self._of_container(one.name) for one in containers}
+        if pod.get("limit") and sum(used.values()) + self._of_volumes() > pod["limit"]:
+            words = "Pod ephemeral local storage usage exceeds the total limit of containers"
+            return f"{words} {pod['words']}. "
+        for one in limited:
+            if used[one.name] > one.storage["limit"]:
+                words = f"Container {one.name} exceeded its local ephemeral storage limit"
+                return f'{words} "{one.storage["words"]}". '
+        return ""
+
+    def _of_container(self, name: str) -> int:
+        """What its runs wrote, to its root and to its log."""
+        total = bytes_in(os.path.join(self._logs, name))
+        for run in _listed(self._layers):
+            if run.rpartition("-")[0] == name:
+                total += bytes_in(os.path.join(self._layers, run))
+        return total
+
+    def _of_volumes(self) -> int:
+        on_disk = [one for one in self._plan.volumes if is_on_disk(one)]
+        return sum(bytes_in(self._places.path(one["name"])) for one in on_disk)
+
+
+def is_on_disk(volume: dict[str, Any]) -> bool:
+    return volume["kind"] == "emptyDir" and not volume.get("medium")
 
 
 def is_watched(volume: dict[str, Any]) -> bool:
-    on_disk = volume["kind"] == "emptyDir" and volume.get("medium") != "Memory"
-    return on_disk and bool(volume.get("sizeLimit"))
+    return is_on_disk(volume) and bool(volume.get("sizeLimit"))
 
 
 def _words(volume: dict[str, Any]) -> str:
-    """As pkg/kubelet/eviction: emptyDirMessageFmt."""
+    """As pkg/kubelet/eviction: emptyDirMessageFmt, as the others here."""
     limit = volume.get("limit") or str(volume["sizeLimit"])
     return f'Usage of EmptyDir volume "{volume["name"]}" exceeds the limit "{limit}". '
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def bytes_in(path: str) -> int:

@@ -14,7 +14,7 @@ import stat
 import time
 
 from . import syscalls
-from .exports import MOUNTINFO, mounted
+from .exports import MOUNTINFO, huge_pages, mounted
 from .lean import value
 from .plan import Container, Mount
 
@@ -35,6 +35,7 @@ class Bind:
     source: str
     path: str
     read_only: bool = False
+    propagates: bool = False  # what the node mounts below it later is seen too
 
 
 # hostPath types that must exist already: what they are called, and the test on st_mode.
@@ -61,6 +62,7 @@ class Volumes:
         self._disk, self._memory, self._can_mount = disk, memory, can_mount
         self._paths: dict[str, str] = {}
         self._read_only: set[str] = set()
+        self._elsewhere: list[str] = []
         self._files: set[str] = set()  # those that we write ourselves, and may change
         for volume in volumes:
             try:
@@ -120,7 +122,31 @@ class Volumes:
             raise VolumeError(_failed(volume["name"], words + remedy))
         return path
 
+    def _huge_pages(self, volume: dict[str, Any]) -> str:
+        """A folder of our own where the node has huge pages mounted for its users."""
+        size = volume["medium"].partition("-")[2]
+        with open(MOUNTINFO, errors="surrogateescape") as file:
+            places = huge_pages(size, file.read())
+        usable = [place for place in places if os.access(place, os.W_OK | os.X_OK)]
+        if not usable:
+            what = f"of {size} " if size else ""
+            words = f"{_node()} has no huge pages {what}mounted that its users may write to; "
+            remedy = "ask the site for a hugetlbfs mount, e.g. /dev/hugepages with mode=1777"
+            raise VolumeError(_failed(volume["name"], words + remedy))
+        path = os.path.join(usable[0], f"orlop-{os.urandom(8).hex()}")
+        os.mkdir(path, 0o777)
+        os.chmod(path, 0o777)
+        self._elsewhere.append(path)
+        return path
+
+    def remove_elsewhere(self) -> None:
+        """What is not in the pod's own folders, and would stay."""
+        for path in self._elsewhere:
+            remove_tree(path)
+
     def _empty_dir(self, volume: dict[str, Any]) -> str:
+        if str(volume.get("medium") or "").startswith("HugePages"):
+            return self._huge_pages(volume)
         in_memory = volume.get("medium") == "Memory"
         base = self._memory if in_memory else self._disk
         path = os.path.join(base, "volumes", volume["name"])
@@ -143,8 +169,25 @@ class Volumes:
             if mount.sub_path:
                 source = self._pinned(mount, source, os.path.join(staging, str(number)))
             read_only = mount.read_only or mount.volume in self._read_only
-            found.append(Bind(source, absolute(mount.path), read_only))
+            if mount.all_read_only:
+                source = self._all_read_only(mount, source, os.path.join(staging, f"ro-{number}"))
+            found.append(Bind(source, absolute(mount.path), read_only, mount.propagates))
         return found
+
+    def _all_read_only(self, mount: Mount, source: str, staging: str) -> str:
+        """The same with every mount below it read-only; as it is where that need not be."""
+        try:
+            if not self._can_mount:
+                raise OSError(errno.EPERM, "mounts cannot be changed here")
+            _make_point(staging, os.path.isdir(source))
+            syscalls.bind(source, staging)
+            syscalls.make_all_read_only(staging)
+            return staging
+        except OSError as error:
+            if mount.all_read_only == "IfPossible":
+                return source
+            words = f"recursiveReadOnly needs Linux 5.12 and user namespaces: {error.strerror}"
+            raise VolumeError(_failed(mount.volume, words)) from error
 
     def _pinned(self, mount: Mount, root: str, staging: str) -> str:
         """A sub-path of a volume; bound to a place of ours, so that no later link moves it."""

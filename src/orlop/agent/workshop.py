@@ -11,7 +11,7 @@ import os
 
 from ..wellknown import SLURM_ENV_OF_SRUN
 from . import syscalls
-from .cgroups import NONE, Cgroups, Group
+from .cgroups import Cgroups, Group
 from .cores import bound_cores, dealt, pinned
 from .etc import HOSTS_HEAD, own_hosts, resolv_conf
 from .lean import value
@@ -88,8 +88,7 @@ class Workshop:
         """
         box = self.box(container, restart, joins)
         runtime = self._kit.runtime_for(container, joins)
-        limits = container.memory_limit, container.cpu_limit
-        cgroup = self._cgroups.create(box.id, *limits) if any(limits) else NONE
+        cgroup = self._cgroups.create(box.id, container.memory_limit, container.cpu_limit)
         launch = runtime.compose(box)
         # Without a sandbox a runtime is setuid, and would not be behind the filter.
         if self.network is not None and (self.sandbox.is_isolated or not box.root):

@@ -32,6 +32,7 @@ from .environment import (
 )
 from .expansion import expand
 from .handlers import planned_handlers
+from .limits import planned_pod_limits, planned_storage
 from .network_plan import ClusterNetwork, planned_network, planned_resolver
 from .refusal import Refusal
 from .seccomp import Profiles, planned_profile
@@ -218,6 +219,8 @@ def _pod(pod: Obj, domain: str) -> Obj:
         "activeDeadlineSeconds": spec.get("activeDeadlineSeconds"),
         "hostAliases": spec.get("hostAliases") or [],
         "shared": [word for name, word in _SHARED.items() if spec.get(name)],
+        **planned_pod_limits(pod),
+        **_sysctls(spec),
     }
 
 
@@ -290,12 +293,14 @@ def _planned(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
             (container.get("securityContext") or {}).get("readOnlyRootFilesystem")
         ),
         **_capabilities(container),
+        **_proc(container),
         **planned_profile(pod, container, inputs.profiles),
         "mounts": planned_mounts(container, variables),
         "memoryLimit": to_bytes(limits["memory"]) if "memory" in limits else None,
         "cpuLimit": to_millis(limits["cpu"]) if "cpu" in limits else None,
         **_cores(pod, limits),
         **_gpus(limits),
+        **planned_storage(limits),
         "stdin": bool(container.get("stdin")),
         "stdinOnce": bool(container.get("stdinOnce")),
         "tty": bool(container.get("tty")),
@@ -327,6 +332,16 @@ def _capabilities(container: Obj) -> Obj:
     asked = (container.get("securityContext") or {}).get("capabilities") or {}
     lists = {name: list(asked[name]) for name in ("add", "drop") if asked.get(name)}
     return {"capabilities": lists} if lists else {}
+
+
+def _proc(container: Obj) -> Obj:
+    kind = (container.get("securityContext") or {}).get("procMount")
+    return {"unmasked": True} if kind == "Unmasked" else {}
+
+
+def _sysctls(spec: Obj) -> Obj:
+    asked = (spec.get("securityContext") or {}).get("sysctls") or []
+    return {"sysctls": asked} if asked else {}
 
 
 def variables_of(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> dict[str, str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..agent.capabilities import ALL, NAMES, plain
+from ..agent.sysctls import can_be_set
 from ..api.objects import Obj
 
 
@@ -76,14 +77,16 @@ _NO_VOLUME = "this kind of volume is not supported yet; hostPath reaches what th
 _SECURITY: Table = {
     **_all_met("runAsUser", "runAsGroup", "runAsNonRoot", "readOnlyRootFilesystem"),
     "privileged": _refuse(f"privileged containers cannot be had: {_NO_ROOT}"),
-    "allowPrivilegeEscalation": _warn("programs never gain privileges here", _is_other_than(False)),
+    "allowPrivilegeEscalation": _warn(
+        "programs never gain privileges here (no_new_privs)", _is_other_than(False)
+    ),
     "capabilities": _refuse(
         f"expected names of Linux capabilities, such as {NAMES[0]}", _has_unknown_capability
     ),
     "seccompProfile": MET,
     "appArmorProfile": _warn("not applied", lambda p: p.get("type") != "Unconfined"),
     "seLinuxOptions": _warn("not applied"),
-    "procMount": _warn("not applied", _is_other_than("", "Default", None)),
+    "procMount": MET,
     "windowsOptions": _warn("nodes are Linux"),
 }
 
@@ -95,7 +98,11 @@ _POD_SECURITY: Table = {
     "appArmorProfile": _SECURITY["appArmorProfile"],
     "seLinuxOptions": _SECURITY["seLinuxOptions"],
     "seLinuxChangePolicy": MET,
-    "sysctls": _refuse(f"sysctls cannot be set: {_NO_ROOT}"),
+    "sysctls": _refuse(
+        "only those of an ipc namespace can be set (kernel.shm*, kernel.msg*, kernel.sem, "
+        f"fs.mqueue.*): {_NO_ROOT}",
+        lambda asked: not all(can_be_set(one.get("name", "")) for one in asked),
+    ),
     "windowsOptions": _SECURITY["windowsOptions"],
 }
 
@@ -114,22 +121,18 @@ _ENV = Nested(
 _MOUNT: Table = {
     **_all_met("name", "mountPath", "readOnly", "subPath", "subPathExpr"),
     "mountPropagation": _refuse(
-        "mounts made later cannot pass between a container and its node",
-        _is_other_than("", "None", None),
+        f"what a container mounts cannot reach its node: {_NO_ROOT}",
+        lambda kind: kind == "Bidirectional",
     ),
-    "recursiveReadOnly": _warn(
-        "only the mount itself is read-only", _is_other_than("", "Disabled", "IfPossible", None)
-    ),
+    "recursiveReadOnly": MET,
     "bindMountOptions": _warn("not applied"),
 }
 
 _RESOURCES: Table = {
     "claims": _refuse("dynamic resources cannot be claimed; ask by slurm.orlop.dev/gres instead"),
     "limits": _warn(
-        "limits of ephemeral storage and huge pages are not enforced",
-        lambda limits: any(
-            name == "ephemeral-storage" or name.startswith("hugepages-") for name in limits
-        ),
+        "limits of huge pages are not enforced",
+        lambda limits: any(name.startswith("hugepages-") for name in limits),
     ),
     "requests": MET,
 }
@@ -168,8 +171,8 @@ _VOLUME: Table = {
         {
             "sizeLimit": MET,
             "medium": _refuse(
-                "a medium must be empty or Memory; huge pages cannot be had",
-                _is_other_than("", "Memory", None),
+                "expected an empty medium, Memory, HugePages or HugePages-<size>",
+                lambda medium: medium not in ("", "Memory") and not medium.startswith("HugePages"),
             ),
             "mode": _warn("not applied"),
         }
@@ -211,7 +214,7 @@ _SPEC: Table = {
     **_all_met("hostPID", "hostIPC", "shareProcessNamespace"),
     "os": _refuse("nodes are Linux", lambda os: os.get("name") != "linux"),
     "resourceClaims": _RESOURCES["claims"],
-    "resources": _warn("limits of a pod as a whole are not enforced; those of containers are"),
+    "resources": Nested(_RESOURCES),
     "runtimeClassName": _warn("not applied; orlop.dev/runtime chooses the runtime"),
     "schedulingGroup": _warn("pods are not started as a group yet"),
 }

@@ -66,9 +66,17 @@ def planned_mounts(container: Obj, variables: Mapping[str, str]) -> list[Obj]:
             "path": mount["mountPath"],
             "readOnly": bool(mount.get("readOnly")),
             "subPath": _sub_path(mount, variables),
+            **_manner(mount),
         }
         for mount in container.get("volumeMounts") or []
     ]
+
+
+def _manner(mount: Obj) -> Obj:
+    """How far read-only goes, and whether later mounts of the node are seen."""
+    depth, propagation = mount.get("recursiveReadOnly"), mount.get("mountPropagation")
+    found: Obj = {"recursiveReadOnly": depth} if depth in ("Enabled", "IfPossible") else {}
+    return {**found, "propagates": True} if propagation == "HostToContainer" else found
 
 
 def _sub_path(mount: Obj, variables: Mapping[str, str]) -> str:

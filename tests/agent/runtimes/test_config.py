@@ -36,6 +36,19 @@ def test_the_process_is_the_containers():
     assert process["noNewPrivileges"] is True
 
 
+def test_proc_hides_what_it_should_unless_asked_not_to():
+    assert "/proc/kcore" in config(box())["linux"]["maskedPaths"]
+    assert not {"maskedPaths", "readonlyPaths"} & config(box(unmasked=True))["linux"].keys()
+
+
+def test_later_mounts_of_the_node_are_seen_where_asked():
+    found = config(box(binds=[Bind("/a", "/x", False, True), Bind("/b", "/y")]))
+    options = {mount["destination"]: mount["options"] for mount in found["mounts"]}
+    assert (options["/x"], options["/y"]) == (["rbind", "rw", "rslave"], ["rbind", "rw"])
+    assert found["linux"]["rootfsPropagation"] == "rslave"
+    assert "rootfsPropagation" not in config(box(binds=[Bind("/b", "/y")]))["linux"]
+
+
 @pytest.mark.parametrize("is_tty", [True, False])
 def test_a_terminal_is_the_runtimes_to_make_and_ours_to_keep(is_tty):
     made = box(tty=is_tty)

@@ -118,11 +118,11 @@ def _linux(user: User, box: Box, is_nested: bool) -> dict[str, Any]:
         namespaces.append({"type": "pid"})
     elif box.joins and box.sandbox.has_own_pids:
         namespaces.append({"type": "pid", "path": f"/proc/{box.joins}/ns/pid"})
-    linux: dict[str, Any] = {
-        "namespaces": namespaces,
-        "maskedPaths": MASKED,
-        "readonlyPaths": READ_ONLY,
-    }
+    linux: dict[str, Any] = {"namespaces": namespaces}
+    if not box.container.unmasked:
+        linux.update({"maskedPaths": MASKED, "readonlyPaths": READ_ONLY})
+    if any(bind.propagates for bind in box.binds):
+        linux["rootfsPropagation"] = "rslave"
     if box.seccomp is not None:
         linux["seccomp"] = box.seccomp.rules
     if is_nested:
@@ -148,7 +148,8 @@ def _mounts(box: Box, is_nested: bool) -> list[dict[str, Any]]:
         mounts.append(_mount("/dev/mqueue", "mqueue", "mqueue", quiet))
     for bind in box.binds:
         access = "ro" if bind.read_only else "rw"
-        mounts.append(_mount(bind.path, "bind", bind.source, ["rbind", access]))
+        options = ["rbind", access, *(["rslave"] if bind.propagates else [])]
+        mounts.append(_mount(bind.path, "bind", bind.source, options))
     return mounts
 
 

@@ -154,6 +154,8 @@ def _enter_root(box: Box) -> None:
     for bind in binds:
         target = inside(root, bind.path)
         syscalls.bind(bind.source, target)
+        if not bind.propagates:
+            syscalls.mount("none", target, flags=syscalls.MS_REC | syscalls.MS_PRIVATE)
         if bind.read_only:
             syscalls.make_read_only(target)
     syscalls.pivot_root(root)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import time
 
 import pytest
 
@@ -104,8 +106,25 @@ def test_containers_share_their_processes(make_pod, runtime, shared):
     pod.wait_for(lambda: pod.records_of("terminated", "two"))
     assert "echo ready" in "\n".join(pod.lines("two"))
     assert ("systemd" in "\n".join(pod.lines("two"))) in (False, shared == "hostPids")
-    pod.process.terminate()  # processes of the node's own outlive an agent that is killed
+    pod.process.terminate()
     pod.wait()
+
+
+def test_a_killed_agent_leaves_no_process_on_its_node(make_pod, runtime, user):
+    """Where the kernel does not end them: they share its process numbers."""
+    mark = f"300.{time.time_ns() % 1_000_000_000}"
+    script = f"setsid sleep {mark} & echo ready; exec sleep {mark}"
+    someone = {} if runtime == "host" else {"user": {"uid": 1234, "gid": 1234, "groups": []}}
+    spec = {"shared": ["hostPids"]}
+    pod = make_pod(container(script=script, **someone), runtime=runtime, spec=spec, user=user)
+    pod.start().wait_for(lambda: pod.lines() == ["ready"], timeout=60)
+    assert running(mark)
+    pod.process.kill()
+    pod.wait_for(lambda: not running(mark), timeout=60)
+
+
+def running(mark):
+    return subprocess.run(["pgrep", "-f", f"sleep {mark}"], check=False, capture_output=True).stdout
 
 
 @pytest.mark.parametrize("shared", ["pids", "hostPids"])

@@ -329,3 +329,18 @@ def test_the_runtime_is_named_in_the_journal(run_pod, runtime):
     assert started["runtime"].split()[0] == runtime
     assert started["job"] == "17"
     assert started["node"] == "n1"
+
+
+def test_a_runtime_of_the_settings_that_the_node_lacks_is_told_and_done_without(run_pod):
+    setting = {"runtimeSetting": "/opt/nowhere/crun", "runtimes": ["/opt/nowhere/crun"]}
+    pod = run_pod(container(script="echo runs"), plan=setting)
+    assert pod.lines() == ["runs"]
+    (found,) = pod.records("condition")
+    assert (found["condition"], found["status"]) == ("orlop.dev/Runtime", "False")
+    assert "agent.runtime is /opt/nowhere/crun, and this node does not have it" in found["message"]
+
+
+def test_a_runtime_of_the_settings_that_is_there_needs_no_word(run_pod):
+    pod = run_pod(container(script="echo runs"), plan={"runtimeSetting": "crun"})
+    assert pod.lines() == ["runs"]
+    assert pod.records("condition") == []

@@ -1,7 +1,8 @@
 """GPUs that are none: device files as NVIDIA's driver has them, and a driver's libraries.
 
-Made when a cluster with GPUs starts; node-init puts them where the nodes look for them. There is
-no driver behind them: whoever opens one is told so by the kernel, or that it may not.
+Made when a cluster with GPUs starts; node-init puts the devices into the nodes' /dev, and the
+libraries are found by the cluster's own ldconfig. There is no driver behind them: whoever opens one
+is told so by the kernel, or that it may not.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from .spec import Spec
 GPU_DEVICE = 240
 LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1")
 SMI = "#!/bin/sh\nls /dev | grep 'nvidia[0-9]'\n"
+# Not the machine's own cache: a package that somebody installs would replace it.
+LDCONFIG = '#!/bin/sh\nexec /sbin/ldconfig -C {cache} "$@"\n'
 
 
 def make(root: Path, spec: Spec) -> None:
@@ -35,8 +38,9 @@ def make(root: Path, spec: Spec) -> None:
     for name in LIBRARIES:
         shutil.copy(any_library, driver / name)
         subprocess.run(["patchelf", "--set-soname", name, driver / name], check=True)
-    (etc / "ld.so.conf").write_text(f"include /etc/ld.so.conf\n{driver}\n")
-    ldconfig = ["/sbin/ldconfig", "-i", "-X", "-f", etc / "ld.so.conf", "-C", etc / "ld.so.cache"]
-    subprocess.run(ldconfig, check=True)
-    (root / "bin" / "nvidia-smi").write_text(SMI)
-    (root / "bin" / "nvidia-smi").chmod(0o755)
+    conf, cache = etc / "ld.so.conf", etc / "ld.so.cache"
+    conf.write_text(f"include /etc/ld.so.conf\n{driver}\n")
+    subprocess.run(["/sbin/ldconfig", "-i", "-X", "-f", conf, "-C", cache], check=True)
+    for name, text in (("nvidia-smi", SMI), ("ldconfig", LDCONFIG.format(cache=cache))):
+        (root / "bin" / name).write_text(text)
+        (root / "bin" / name).chmod(0o755)

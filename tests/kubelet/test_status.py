@@ -449,3 +449,14 @@ def test_start_time_and_quality_of_service_stay_as_they_were_first_told():
 )
 def test_quality_of_service_is_told_where_nobody_has(resources, expected):
     assert status(a_pod(a_container(resources=resources)))["qosClass"] == expected
+
+
+def test_the_image_of_a_container_that_was_added_is_remembered_by_its_status():
+    """A control plane that has just started has no plan of it."""
+    pod = a_pod(ephemeralContainers=[a_container("debug", image="tools")])
+    told = {"name": "debug", "image": "tools:1", "imageID": "tools@sha256:12"}
+    pod["status"] = {"ephemeralContainerStatuses": [told]}
+    (found,) = status(pod, journal=a_journal(started(), running("debug")))[
+        "ephemeralContainerStatuses"
+    ]
+    assert (found["image"], found["imageID"]) == ("tools:1", "tools@sha256:12")

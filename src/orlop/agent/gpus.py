@@ -213,11 +213,11 @@ def driver_libraries(listing: str, machine: str = "") -> dict[str, str]:
 
 
 def _ldconfig() -> str:
-    for path in ("/sbin/ldconfig", "/usr/sbin/ldconfig"):
-        if os.path.exists(path):
-            code, text = run_quickly([path, "-p"])
-            return "" if code else text
-    return ""
+    from .runtimes import find
+
+    path = find(["ldconfig", "/sbin/ldconfig", "/usr/sbin/ldconfig"])
+    code, text = run_quickly([path, "-p"]) if path else (1, "")
+    return "" if code else text
 
 
 def _programs() -> dict[str, str]:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 SANDBOXED = wellknown.DOMAIN + "/Sandboxed"
 NETWORK = wellknown.DOMAIN + "/Network"
 MEMORY_LIMITED = wellknown.DOMAIN + "/MemoryLimited"
+RUNTIME = wellknown.DOMAIN + "/Runtime"
 NOT_OWN = "the pod is on its node's network, without an address or services of its own: "
 
 DELIVERY_TIME = 3.0  # for the last records; the kubelet reads the journal otherwise
@@ -169,6 +170,10 @@ def _keep(course: Course) -> int:
     """Fork the supervisor, pass signals on to it, wait for it, clean up after it."""
     held = {signal.SIGTERM, signal.SIGINT, *([course.job.warning] if course.job.warning else [])}
     signal.pthread_sigmask(signal.SIG_BLOCK, held)  # until somebody can handle them
+    if course.sandbox.is_isolated and not course.sandbox.has_own_pids:
+        from . import guard
+
+        guard.watch()
     gc.freeze()  # a collection would write to, and so copy, every page that the two share
     pid = os.fork()
     if pid == 0:
@@ -217,7 +222,7 @@ def _supervise(course: Course) -> int:
     supervisor.watch_signals(course.job.kill_wait)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     supervisor.begin(lambda: _started(course, workshop.version()))
-    for found in _conditions(course):
+    for found in _conditions(course, workshop.runtime_lack()):
         supervisor.record(found)
     return _run_with_uplink(course, supervisor, workshop)
 
@@ -284,9 +289,9 @@ def _started(course: Course, runtime: str) -> dict[str, Any]:
     return {**head, "addresses": addresses, "runtime": runtime, "pid": os.getpid()}
 
 
-def _conditions(course: Course) -> list[dict[str, Any]]:
+def _conditions(course: Course, runtime_lack: str) -> list[dict[str, Any]]:
     """What this node does not give the pod, each as a condition."""
-    found = []
+    found = [(RUNTIME, "NotFound", runtime_lack)] if runtime_lack else []
     if course.sandbox.problem:
         found.append((SANDBOXED, "UserNamespacesDenied", course.sandbox.problem))
     if course.network_lack:

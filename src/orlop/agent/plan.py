@@ -127,6 +127,7 @@ class Plan:
     containers: list[Container]  # init containers first, in order
     revision: int  # raised by the kubelet with every change
     runtime_required: bool = False  # one of `runtimes`, or none at all
+    runtime_setting: str = ""  # what the settings name for all pods
     network: dict[str, Any] | None = None  # its own, as the plan has it; None: the node's
     host_env: dict[str, list[str]] | None = None  # name -> [value, that on the node's network]
     resolver: dict[str, Any] | None = None  # what goes into resolv.conf; None: the node's
@@ -175,6 +176,7 @@ def _plan(raw: dict[str, Any]) -> Plan:
         containers=[_container(c, True) for c in raw.get("initContainers") or []]
         + [_container(c, False) for c in raw["containers"]],
         runtime_required=bool(raw.get("runtimeRequired")),
+        runtime_setting=raw.get("runtimeSetting") or "",
         network=raw.get("network"),
         host_env=raw.get("hostEnv") or {},
         resolver=raw.get("resolver"),

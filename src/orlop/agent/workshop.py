@@ -101,6 +101,10 @@ class Workshop:
         """What runs the images of this pod."""
         return self._kit.version()
 
+    def runtime_lack(self) -> str:
+        """Why it is not the runtime that the settings name, if it is not."""
+        return self._kit.lack()
+
     def box(self, container: Container, restart: int, joins: int = 0) -> Box:
         """Everything for one run, on a root that no earlier run has touched."""
         folder = os.path.join(self.places.memory, "run", f"{container.name}-{restart}")

@@ -87,7 +87,7 @@ def _status(scene: Scene, spec: Obj, *, is_init: bool) -> Obj:
     is_running = current is not None and current.state == "running"
     succeeded = current is not None and current.state == "terminated" and current.exitCode == 0
     # What its job was given; the pod's spec may name another one since.
-    image = scene.images.get(name) or ImageUsed(spec.get("image", ""), "")
+    image = scene.images.get(name) or _told_image(scene.pod, spec)
     status: Obj = {
         "name": name,
         "image": image.name,
@@ -102,6 +102,15 @@ def _status(scene: Scene, spec: Obj, *, is_init: bool) -> Obj:
     if latest is not None:
         status["containerID"] = container_id(scene.pod, scene.journal, name, latest.restart)
     return status
+
+
+def _told_image(pod: Obj, spec: Obj) -> ImageUsed:
+    """Of a container that no plan knows: one that was added while another control plane ran."""
+    told = (pod.get("status") or {}).get("ephemeralContainerStatuses") or []
+    for status in told:
+        if status.get("name") == spec["name"] and status.get("imageID"):
+            return ImageUsed(status.get("image", ""), status["imageID"])
+    return ImageUsed(spec.get("image", ""), "")
 
 
 def _records(scene: Scene, known: Container) -> tuple[Record | None, Record | None]:

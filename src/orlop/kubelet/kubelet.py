@@ -198,6 +198,7 @@ class Kubelet:
             endpoint_file=self._paths.endpoint,
             ca=self._paths.pki / "ca.crt",
             runtimes=(agent.runtime,) if agent.runtime else RUNTIMES,
+            runtime=agent.runtime,
             scratch=agent.scratch,
             seccomp=self._paths.seccomp,
             api_server=self._api_server,

@@ -87,6 +87,7 @@ class Site:
     endpoint_file: Path
     ca: Path
     runtimes: tuple[str, ...] = RUNTIMES
+    runtime: str = ""  # the one that the settings name
     scratch: str = ""
     seccomp: Path = Path("/nonexistent")  # the folder of profiles
     api_server: str = ""  # https://host:port where pods reach it; empty: they are not told
@@ -158,6 +159,7 @@ def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
         },
         "runtimes": _runtimes(pod, site),
         "runtimeRequired": _is_runtime_asked_for(pod),
+        **({"runtimeSetting": site.runtime} if site.runtime else {}),
         "scratch": site.scratch,
         "passEnv": list(SLURM_ENV_PASSED),
         "volumes": planned_volumes(pod, inputs.sources, inputs.allocatable),

@@ -143,6 +143,20 @@ class Kit:
             self._chosen = choose(names, self._folder)
         return self._chosen
 
+    def lack(self) -> str:
+        """What the settings ask for and this node does not have, in words; else empty."""
+        asked, has_image = self._plan.runtime_setting, any(c.rootfs for c in self._plan.containers)
+        if not asked or self._plan.runtime_required or not has_image:
+            return ""
+        try:
+            has_it = self._choose().name == os.path.basename(asked)
+        except OSError:
+            has_it = False
+        why = "this node does not have it" if self._sandbox.is_isolated else self._sandbox.problem
+        words = f"agent.runtime is {asked}, and {why}: the agent runs the containers itself"
+        remedy = "let slurm.prologue load it, choose nodes that have it, or leave the setting out"
+        return "" if has_it else f"{words}; {remedy}"
+
     def version(self) -> str:
         """What runs the images of this pod, for people; `host` if none has an image."""
         for container in self._plan.containers:

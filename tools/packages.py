@@ -41,6 +41,11 @@ PACKAGES = (
     # compiles the quick part of the pod network
     "gcc",
     "libc6-dev",
+    # two MPIs, for the images of MPI programs
+    "libmpich-dev",
+    "libopenmpi-dev",
+    "mpich",
+    "openmpi-bin",
     # programs that pods' networks are tried with, and what others make such networks of
     "iperf3",
     "nginx-light",

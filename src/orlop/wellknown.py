@@ -19,6 +19,7 @@ RESTART_COUNT = SLURM_PREFIX + "restart-count"  # how many pods before it met th
 GANG = SLURM_PREFIX + "gang"  # pods of that name start together; "true": those of one owner
 GANG_SIZE = SLURM_PREFIX + "gang-size"  # how many of them there must be before anything starts
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"  # the PodGroup that a pod is a member of
+GROUP = "orlop.dev/group"  # pods of one value, in one namespace, start commands in each other
 RUNTIME_ANNOTATION = "orlop.dev/runtime"  # crun, apptainer or host, for this pod
 
 # Annotations of earlier systems, read as aliases so that manifests move over unchanged.
@@ -78,6 +79,12 @@ GANG_FILE = "gang.json"  # whose it is, and how many members it needs
 BUNDLES_FILE = "bundles"  # the host of each bundle of resources, once there are hosts
 END_SUFFIX = ".end"  # after a member's number: how its step ended
 LEFT_SUFFIX = ".left"  # after a member's number: it is not wanted any more
+
+# A pod's volume of this name, where it has a group: named pipes by which its containers start
+# commands in other pods of the group, each in a place of its own; `hold` is never written to.
+GROUP_VOLUME = "orlop-group"
+GROUP_RING, GROUP_HOLD = "ring", "hold"
+GROUP_PLACES = 128
 
 # Files of the home folder.
 CONFIG_FILE = "config.yaml"

@@ -7,13 +7,19 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.cluster.fixtures import StartRegistry
+from tests.e2e.mpi_images import openmpi_image
 from tests.e2e.site import Site, eventually
+
+MPI_IMAGE = "mpioperator/mpi-pi:openmpi"
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_the_example_runs(site: Site, example: Path) -> None:
+def test_the_example_runs(site: Site, example: Path, registry_on: StartRegistry) -> None:
+    if MPI_IMAGE in example.read_text():
+        registry_on(site.cluster).push(MPI_IMAGE, openmpi_image())
     site.apply(example.read_text())
     for obj in yaml.safe_load_all(example.read_text()):
         kind, name = obj["kind"], obj["metadata"]["name"]
@@ -22,6 +28,10 @@ def test_the_example_runs(site: Site, example: Path) -> None:
         elif kind == "Job":
             site.kubectl(
                 "wait", "--for=condition=complete", f"job/{name}", "--timeout=100s", timeout=110
+            )
+        elif kind == "MPIJob":
+            site.kubectl(
+                "wait", "--for=condition=Succeeded", f"mpijob/{name}", "--timeout=100s", timeout=110
             )
         elif kind == "Deployment":
             site.kubectl("rollout", "status", f"deployment/{name}", "--timeout=60s", timeout=70)

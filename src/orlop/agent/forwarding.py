@@ -131,7 +131,7 @@ class Forward:
         self._stream = Stream(self._link, self.number, source, os.dup(source), _half_close)
         self._link.tell({"type": "opened", "stream": self.number})
 
-    def close(self) -> None:
+    def close(self, is_lost: bool = False) -> None:
         self._drop_socket()
         if self._stream is not None:
             self._stream.close()

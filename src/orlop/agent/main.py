@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from .group import Group
     from .network.keeper import Keeper
 
 # Conditions of the pod: what this node could not give it.
@@ -217,6 +218,7 @@ def _supervise(course: Course) -> int:
         return _give_up(course, str(error))
     except NoRoom as error:
         return _give_up(course, str(error), "OutOf" + EPHEMERAL)
+    group = _group(course, workshop)
     machine = _life(course)
     supervisor = Supervisor(course.plan, machine, course.journal, workshop, course.folder)
     supervisor.watch_signals(course.job.kill_wait)
@@ -224,10 +226,26 @@ def _supervise(course: Course) -> int:
     supervisor.begin(lambda: _started(course, workshop.version()))
     for found in _conditions(course, workshop.runtime_lack()):
         supervisor.record(found)
-    return _run_with_uplink(course, supervisor, workshop)
+    return _run_with_uplink(course, supervisor, workshop, group)
 
 
-def _run_with_uplink(course: Course, supervisor: Supervisor, workshop: Workshop) -> int:
+def _group(course: Course, workshop: Workshop) -> Group | None:
+    """What starts commands in other pods; made before a container may look for it."""
+    if not course.plan.group:
+        return None
+    from .group import UCX_DEVICES, Group, devices
+
+    if course.network is not None:
+        addresses = own_addresses(course.plan.kubelet.get("endpointFile", ""))
+        for container in course.plan.containers:
+            if all(name != UCX_DEVICES for name, _ in container.env):
+                container.env.append((UCX_DEVICES, devices(addresses[0])))
+    return Group(workshop.volumes.path(course.plan.group))
+
+
+def _run_with_uplink(
+    course: Course, supervisor: Supervisor, workshop: Workshop, group: Group | None
+) -> int:
     from . import forwarding
     from .execs import Execs
     from .sessions import Sessions
@@ -249,7 +267,7 @@ def _run_with_uplink(course: Course, supervisor: Supervisor, workshop: Workshop)
         course.journal,
         supervisor.post,
         supervisor.is_log_open,
-        Sessions(supervisor, supervisor.execs),
+        Sessions(supervisor, supervisor.execs, group),
         Stats(supervisor.all_runs, supervisor.now),
         Updates(course.plan, workshop.volumes, supervisor.call),
     )

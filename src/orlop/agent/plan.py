@@ -131,6 +131,7 @@ class Plan:
     network: dict[str, Any] | None = None  # its own, as the plan has it; None: the node's
     host_env: dict[str, list[str]] | None = None  # name -> [value, that on the node's network]
     resolver: dict[str, Any] | None = None  # what goes into resolv.conf; None: the node's
+    group: str = ""  # the volume by which commands are started in other pods
 
 
 def read(path: str) -> Plan:
@@ -180,6 +181,7 @@ def _plan(raw: dict[str, Any]) -> Plan:
         network=raw.get("network"),
         host_env=raw.get("hostEnv") or {},
         resolver=raw.get("resolver"),
+        group=raw.get("group") or "",
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import struct
 import termios
 import time
@@ -19,11 +20,11 @@ from .streams import Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import select
     from collections import deque
     from collections.abc import Callable
     from typing import Any, Protocol
 
+    from .group import Errand, Group
     from .link import Link
     from .supervisor import Supervisor
 
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
             """Of a terminal; nothing where there is none."""
             ...
 
-        def close(self) -> None:
-            """The other side has gone."""
+        def close(self, is_lost: bool = False) -> None:
+            """The other side has gone; `is_lost`: the line has, or it wants the rest to go on."""
             ...
 else:
     from _collections import deque  # without the rest of `collections`, which is slow to import
@@ -59,8 +60,9 @@ F_SETPIPE_SZ = 1031
 
 
 class Sessions:
-    def __init__(self, supervisor: Supervisor, execs: Execs) -> None:
-        self._supervisor, self._execs = supervisor, execs
+    def __init__(self, supervisor: Supervisor, execs: Execs, group: Group | None = None) -> None:
+        self._supervisor, self._execs, self._group = supervisor, execs, group
+        self._errands: dict[int, Errand] = {}  # those of the sessions that we asked for
         self._sessions: dict[int, Session] = {}
         self._streams: dict[int, Stream] = {}
         self._asked: dict[int, Stream] = {}
@@ -83,7 +85,9 @@ class Sessions:
         elif kind == "resize" and number in self._sessions:
             self._sessions[number].resize(int(message["width"]), int(message["height"]))
         elif kind == "close" and number in self._sessions:
-            self._drop(number)
+            self._drop(number, is_lost=bool(message.get("keep")))
+        elif kind in ("opened", "closed") and number in self._errands:
+            self._errands[number].on_answer(message)
         elif number in self._streams:
             if kind == "credit":
                 self._streams[number].allow(int(message["bytes"]))
@@ -113,6 +117,8 @@ class Sessions:
                 self._asked[fd] = stream
         for session in self._sessions.values():
             session.register(poll)
+        if self._group is not None:
+            poll.register(self._group.ring, select.POLLIN)
 
     def timeout(self, longest: float) -> float:
         due = [s.deadline() for s in self._sessions.values()]
@@ -129,22 +135,28 @@ class Sessions:
             if fd != stream.source or has_room():
                 stream.on_ready(fd)
 
-    def turn(self) -> None:
+    def turn(self, link: Link) -> None:
+        if self._group is not None:
+            self._group.listen()
+            for errand in self._group.begin(link):
+                self._sessions[errand.number] = self._errands[errand.number] = errand
         while self._news:
             self._news.popleft()()
         for number, session in list(self._sessions.items()):
             if not session.turn():
                 del self._sessions[number]
+                self._errands.pop(number, None)
         self._streams = {s.number: s for x in self._sessions.values() for s in x.streams()}
 
-    def _drop(self, number: int) -> None:
-        self._sessions.pop(number).close()
+    def _drop(self, number: int, is_lost: bool) -> None:
+        self._sessions.pop(number).close(is_lost)
+        self._errands.pop(number, None)
         self._streams = {s.number: s for x in self._sessions.values() for s in x.streams()}
 
     def close(self) -> None:
         """The line has broken."""
         for number in list(self._sessions):
-            self._drop(number)
+            self._drop(number, is_lost=True)
 
     # Of the supervisor's thread
 
@@ -230,6 +242,7 @@ class Command(_Streaming):
     ) -> None:
         super().__init__(sessions, link, number)
         self._has_input = bool(message.get("stdin"))
+        self._outlives = bool(message.get("keep"))  # the line over which it was asked for
         self._pipes: tuple[int, int, int] = (-1, -1, -1)  # our ends
         self._size = (0, 0)
         self._code: int | None = None
@@ -301,9 +314,10 @@ class Command(_Streaming):
         self._say_closed(self._code)
         return False
 
-    def close(self) -> None:
+    def close(self, is_lost: bool = False) -> None:
         self._is_closed = True
-        self._sessions.hang_up(self._exec)
+        if not (is_lost and self._outlives):
+            self._sessions.hang_up(self._exec)
         self._close_pipes()
         for stream in self.streams():
             stream.close()
@@ -354,7 +368,7 @@ class Attachment(_Streaming):
         self._say_closed()
         return False
 
-    def close(self) -> None:
+    def close(self, is_lost: bool = False) -> None:
         self._is_closed = True
         self._reads = [_closed(fd) for fd in self._reads]
         for stream in self.streams():

@@ -49,6 +49,11 @@ class Stream:
     def is_open(self) -> bool:
         return self.source >= 0 or self.sink >= 0
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether the sink is still to take something."""
+        return bool(self._waiting)
+
     def register(self, poll: select.poll, has_room: bool) -> list[int]:
         """Ask poll() for what can be done now; the descriptors asked for."""
         asked = []

@@ -190,7 +190,7 @@ class Uplink:
             self._relay_to(link)
             self._tell_records(link)
             has_more = self._pump_logs(link)
-            self._sessions.turn()
+            self._sessions.turn(link)
             link.flush()
             self._check_done(link)
 

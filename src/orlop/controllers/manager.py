@@ -21,7 +21,7 @@ from ..jwt import SigningKey
 from ..log import logger
 from ..settings import AutoscalingSettings, WallTimeSettings
 from .bootstrap_signer import BootstrapSigner
-from .bundled import BundledKinds
+from .bundled import BundledKinds, WhileOurs
 from .clusterrole_aggregation import ClusterRoleAggregation
 from .cronjob import CronJobs
 from .csr_approval import CsrApproval
@@ -41,6 +41,8 @@ from .horizontal_pod_autoscaler import HorizontalPodAutoscalers
 from .job import Jobs
 from .kubernetes_service import KubernetesService
 from .lease_gc import LeaseGc
+from .mpijob import DEFINITION as MPI_JOBS
+from .mpijob import MpiJobs
 from .namespace import Namespaces
 from .node_lifecycle import NodeLifecycle
 from .persistentvolume import Volumes
@@ -142,6 +144,9 @@ class ControllerManager:
         controllers.append(Namespaces(api, informers, clock=self._clock, kinds=every))
         controllers.append(
             BundledKinds(api, informers, clock=self._clock, without=tuple(without_kinds))
+        )
+        controllers.append(
+            WhileOurs(informers, [MPI_JOBS], lambda: [MpiJobs(api, informers, clock=self._clock)])
         )
         if folders:
             controllers += [

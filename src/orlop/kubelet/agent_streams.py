@@ -117,6 +117,12 @@ class AgentSession:
         self._line.drop(self._number, tell=not self._closed.done())
         self.lost("the session was closed")
 
+    def leave(self) -> None:
+        """As `close`, but a command that was asked for with `keep` goes on without us."""
+        if not self._closed.done():
+            self._line.tell({"type": "close", "stream": self._number, "keep": True})
+            self.lost("the session was left")
+
     def feed(self, data: bytes) -> None:
         self.main.feed(data)
 
@@ -142,5 +148,50 @@ class AgentSession:
             self._opened.set_result(None)
         if not self._closed.done():
             self._closed.set_result(code)
+        self.main.lost()
+        self.errors.lost()
+
+
+class AgentErrand:
+    """A session that the agent asked for: its command is run elsewhere and told of here.
+
+    `main` has the command's input, which is read, and its output, which is written.
+    """
+
+    def __init__(self, line: Line, number: int) -> None:
+        self._line, self._number = line, number
+        self.main = AgentStream(line, number)
+        self.errors = AgentStream(line, number + 1)
+        self._gone: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def open(self) -> None:
+        self._line.tell({"type": "opened", "stream": self._number})
+
+    def finish(self, code: int, error: str = "") -> None:
+        """The last word: nothing is written after it."""
+        end = {"type": "closed", "stream": self._number, "code": code, "error": error}
+        self._line.tell(end)
+        self._line.drop(self._number + 1, tell=False)
+        self._line.drop(self._number, tell=False)
+
+    async def gone(self) -> bool:
+        """Until the agent wants no more; False where its connection broke."""
+        return await asyncio.shield(self._gone)
+
+    def feed(self, data: bytes) -> None:
+        self.main.feed(data)
+
+    def on_message(self, message: dict[str, Any]) -> None:
+        if message["type"] == "close":
+            self._leave(is_wanted=True)
+        else:
+            self.main.on_message(message)
+
+    def lost(self) -> None:
+        self._leave(is_wanted=False)
+
+    def _leave(self, *, is_wanted: bool) -> None:
+        if not self._gone.done():
+            self._gone.set_result(is_wanted)
         self.main.lost()
         self.errors.lost()

@@ -16,7 +16,7 @@ import msgspec
 
 from ..log import Logger, logger
 from ..wellknown import FRAME_HEADER, MAX_FRAME
-from .agent_streams import AgentSession
+from .agent_streams import AgentErrand, AgentSession
 from .journal import Record, record_of
 from .pods import PodState
 
@@ -24,6 +24,7 @@ PING_INTERVAL = 20.0
 SILENCE = 65.0  # three pings without an answer
 MAX_BUFFERED = 4 << 20  # bytes of a log that wait for its reader
 MAX_UNREAD = 8 << 20  # bytes that an agent does not read
+AGENTS_OWN = 1 << 31  # numbers from here on are of streams that the agent opens
 
 # What a message that is none makes of those who read it.
 GARBLED = (
@@ -49,6 +50,10 @@ class Hears(Protocol):
     def on_hello(self, state: PodState, message: dict[str, Any]) -> None: ...
 
     def on_record(self, state: PodState, record: Record) -> None: ...
+
+    def on_start(self, state: PodState, errand: AgentErrand, message: dict[str, Any]) -> None:
+        """A container of the pod wants a command started in another pod of its group."""
+        ...
 
     def on_network(self, state: PodState, message: dict[str, Any]) -> None:
         """What the network of the pod listens at, or wants to know ("net-...")."""
@@ -279,12 +284,23 @@ class AgentConnection:
                 measured = self._measuring.get(int(message["id"]))
                 if measured is not None and not measured.done():
                     measured.set_result(message)
-            case "opened" | "closed" | "eof" | "credit":
+            case "start":
+                self._on_start(hears, message)
+            case "opened" | "closed" | "eof" | "credit" | "close":
                 stream = self._streams.get(int(message["stream"]))
                 if stream is not None:
                     stream.on_message(message)
             case str(kind) if kind.startswith("net-"):
                 hears.on_network(self._state, message)
+
+    def _on_start(self, hears: Hears, message: dict[str, Any]) -> None:
+        number = int(message["stream"])
+        if number < AGENTS_OWN or number in self._streams:
+            raise ValueError(f"an agent's own stream {number}, expected {AGENTS_OWN} or above")
+        errand = AgentErrand(self, number)
+        self._streams[number] = errand
+        self._streams[number + 1] = errand.errors
+        hears.on_start(self._state, errand, message)
 
     def _on_record(self, hears: Hears, raw: Any) -> None:
         record = record_of(raw)

@@ -34,10 +34,12 @@ from ..network.ranges import Ranges
 from ..settings import Paths, Settings
 from ..wellknown import AGENT_LAUNCH, END_TIME, EXPIRING, JOB_ID, NODE_LIST
 from .access import Access
+from .agent_streams import AgentErrand
 from .ephemeral import EphemeralContainers
 from .events import Events
 from .folder import PodFolder
 from .gangs import Gangs
+from .group_commands import GroupCommands
 from .health import EngineHealth
 from .host import endpoints, this_host
 from .journal import Record
@@ -183,6 +185,7 @@ class Kubelet:
             on_source=self._on_source,
             clock=self._clock,
         )
+        self._commands = GroupCommands(self._pods, self._cached, self._spawn, self._clock)
         self._group: asyncio.TaskGroup | None = None
         self._health.subscribe(self._on_health)
         PROCESS.before("kubelet", self._count_pods)
@@ -368,6 +371,9 @@ class Kubelet:
             self._queue.add(state.uid)
             if record.type == "finished":
                 self._ticker.ask()
+
+    def on_start(self, state: PodState, errand: AgentErrand, message: dict[str, Any]) -> None:
+        self._commands.begin(state, errand, message)
 
     def on_network(self, state: PodState, message: dict[str, Any]) -> None:
         self._network.on_message(state, message)

@@ -18,6 +18,8 @@ from ..api.quantity import to_bytes, to_millis
 from ..slurm.gres import wanted
 from ..wellknown import (
     AGENT_SERVER_NAME,
+    GROUP,
+    GROUP_VOLUME,
     HOST_IMAGE,
     RUNTIME_ANNOTATION,
     SLURM_ENV_PASSED,
@@ -163,6 +165,7 @@ def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
         "scratch": site.scratch,
         "passEnv": list(SLURM_ENV_PASSED),
         "volumes": planned_volumes(pod, inputs.sources, inputs.allocatable),
+        **_group(pod),
         "initContainers": [
             _container(pod, c, inputs, site) for c in spec.get("initContainers") or []
         ],
@@ -200,6 +203,13 @@ def _runtimes(pod: Obj, site: Site) -> list[str]:
 def _is_runtime_asked_for(pod: Obj) -> bool:
     """Whether this runtime, and no other, is to be used."""
     return annotations_of(pod).get(RUNTIME_ANNOTATION, HOST_IMAGE) != HOST_IMAGE
+
+
+def _group(pod: Obj) -> Obj:
+    """The volume by which a pod of a group starts commands in the others; others have none."""
+    volumes = pod["spec"].get("volumes") or []
+    has_volume = any(volume["name"] == GROUP_VOLUME for volume in volumes)
+    return {"group": GROUP_VOLUME} if has_volume and annotations_of(pod).get(GROUP) else {}
 
 
 def _launched(container: Obj, inputs: Inputs) -> Obj:

@@ -2,7 +2,8 @@
 
 Read by the controller that installs them, once the control plane is up. A file's name says which
 definition is in it and its digest whether a cluster has it already, so that nothing is parsed
-where nothing is new. Nothing here speaks to an API server.
+where nothing is new. `scripts/` has what controllers put into pods. Nothing here speaks to an API
+server.
 """
 
 from __future__ import annotations
@@ -40,3 +41,8 @@ def definitions(folder: Path = _FOLDER) -> dict[str, Manifest]:
     """Every definition that comes with Orlop, by its name."""
     files = sorted(folder.glob("*.yaml"))
     return {file.stem: Manifest(file.stem, file.read_text(encoding="utf-8")) for file in files}
+
+
+def script(name: str) -> str:
+    """The text of a shell script that is put into pods."""
+    return (_FOLDER / "scripts" / name).read_text(encoding="utf-8")

@@ -95,6 +95,18 @@ def a_port_is_taken_while_it_is_used():
     second.accept()
 
 
+def a_port_is_taken_before_anybody_listens():
+    """As by ranks of MPI, which look for a free port by bind and listen later."""
+    first, second = tcp(), tcp()
+    first.bind(("0.0.0.0", 95))
+    assert error_of(second.bind, ("0.0.0.0", 95)) == "EADDRINUSE"
+    first.listen()
+    first.close()
+    second.bind(("0.0.0.0", 95))  # nobody has it any more
+    second.listen()
+    socket.create_connection((ME, 95))
+
+
 def any_port():
     server = tcp()
     server.bind(("", 0))

@@ -16,7 +16,7 @@ from errno import EADDRINUSE, EADDRNOTAVAIL, EINVAL
 from . import sockets
 from .notify import Call
 from .sockaddr import AF_INET, AF_INET6, ANY4, ANY6, LOOPBACK4, LOOPBACK6, Address, text
-from .sockets import IPPROTO_IPV6, IPV6_V6ONLY, SO_REUSEADDR, SOL_SOCKET
+from .sockets import IPPROTO_IPV6, IPV6_V6ONLY, SO_REUSEADDR, SO_REUSEPORT, SOL_SOCKET
 from .target import Target
 from .world import World
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 else:
     import _socket as socket  # without the enums of `socket`, which are slow to import
 
+_SHARING = (SO_REUSEADDR, SO_REUSEPORT)
 HIGH = 64512  # where ports below 1024 of a loopback address are, if free
 MAX_HELD = 256  # each costs two descriptors
 MAX_FLEETING = 1024  # ports that programs left to us to choose, kept in mind
@@ -39,11 +40,22 @@ MAX_FLEETING = 1024  # ports that programs left to us to choose, kept in mind
 class Binding:
     """One port of the pod."""
 
-    __slots__ = ("given", "holder", "is_published", "real")
+    __slots__ = ("given", "holder", "is_published", "real", "user")
 
     def __init__(self, given: Address, real: Address, holder: int = -1) -> None:
         self.given, self.real, self.holder = given, real, holder
         self.is_published = False
+        self.user = (0, 0)  # the process that last bound it, and its socket
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether that process has the socket still; whoever passed it on is not looked for."""
+        pid, inode = self.user
+        folder, link = f"/proc/{pid}/fd", f"socket:[{inode}]"
+        try:
+            return pid > 0 and any(_link(f"{folder}/{fd}") == link for fd in os.listdir(folder))
+        except OSError:
+            return False
 
 
 class Bindings:
@@ -103,7 +115,7 @@ class Bindings:
                 return None
             if self._is_bound_so(fd, protocol, wanted):
                 return 0  # a signal kept our answer from the caller, who asks again
-            self.bind_socket(fd, protocol, wanted)
+            self.bind_socket(fd, protocol, wanted, call.pid)
             if protocol == "udp" and wanted.port:
                 real = sockets.own_address(fd)
                 assert real is not None, "just bound"
@@ -121,7 +133,7 @@ class Bindings:
             raise OSError(EINVAL, "bound already")
         return True
 
-    def bind_socket(self, fd: int, protocol: str, wanted: Address) -> None:
+    def bind_socket(self, fd: int, protocol: str, wanted: Address, pid: int = 0) -> None:
         only6 = wanted.family == AF_INET6 and bool(sockets.option(fd, IPPROTO_IPV6, IPV6_V6ONLY))
         if wanted.family == AF_INET6 and len(wanted.ip) == 4 and only6:
             raise OSError(EINVAL, "a mapped address on a socket of IPv6 only")
@@ -130,6 +142,7 @@ class Bindings:
             known = self._by_port.get(key) if wanted.port else None
             if known is not None:
                 self._join(fd, protocol, wanted, known)
+                known.user = (pid, os.fstat(fd).st_ino)
                 return
             self._bind_new(fd, protocol, real)
             bound = sockets.own_address(fd)
@@ -138,6 +151,7 @@ class Bindings:
             binding = Binding(
                 Address(wanted.family, wanted.ip, port), Address(wanted.family, real.ip, bound.port)
             )
+            binding.user = (pid, os.fstat(fd).st_ino)
             if wanted.port and protocol == "tcp" and self._held < MAX_HELD:
                 binding.holder = _hold(binding.real)
                 self._held += 1
@@ -170,6 +184,11 @@ class Bindings:
     def _join(self, fd: int, protocol: str, wanted: Address, known: Binding) -> None:
         """The port was used before, or is: the kernel knows, by the real one."""
         if protocol == "tcp":
+            shares = any(sockets.option(fd, SOL_SOCKET, name) for name in _SHARING)
+            if not shares and known.is_in_use:
+                # One that is bound and does not listen yet is no hindrance to the kernel, as we
+                # let addresses be reused: programs that look for a free port rely on it.
+                raise OSError(EADDRINUSE, "bound by another socket")
             sockets.switch_on(fd, SOL_SOCKET, SO_REUSEADDR)
         packed = Address(wanted.family, known.real.ip, known.real.port).pack()
         try:
@@ -236,6 +255,13 @@ class Bindings:
             "published": binding.is_published,
         }
         self._tell(message, [binding.holder] if binding.holder >= 0 else [])
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""  # closed meanwhile
 
 
 def _hold(real: Address) -> int:

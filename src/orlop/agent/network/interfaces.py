@@ -41,7 +41,7 @@ class Interfaces:
     def name(self) -> bytes:
         """Of the interface that has the node's address."""
         if self._name is None:
-            self._name = _interface_of(self._world.node)
+            self._name = interface_of(self._world.node)
         return self._name
 
     def ioctl(self, call: Call, target: Target) -> Optional[int]:
@@ -98,7 +98,7 @@ def _sockaddr(ip: bytes) -> bytes:
     return struct.pack("<HH4s8x", AF_INET, 0, ip)
 
 
-def _interface_of(ip: bytes) -> bytes:
+def interface_of(ip: bytes) -> bytes:
     buffer = ctypes.create_string_buffer(64 * ENTRY)
     request = struct.pack("<iiQ", len(buffer), 0, ctypes.addressof(buffer))
     asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -1,0 +1,211 @@
+"""Runs MPIJobs (kubeflow.org/v2beta1): workers that hold still, and a launcher that runs mpirun.
+
+Run by the controller manager while the kind is ours, with the key of an MPIJob whenever it, a pod
+or a Job of its changes. It makes a Service, a ConfigMap, the workers and a Job for the launcher;
+their ranks are started through the pods' agents (kubelet/group_commands.py). As the MPI operator,
+but without Secrets; it never talks to Slurm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .. import errors
+from ..api import times
+from ..api.kinds import CONFIG_MAP, JOB, POD, SERVICE
+from ..api.objects import (
+    Key,
+    Obj,
+    controller_of,
+    is_controlled_by,
+    is_deleting,
+    is_ready,
+    key_of,
+    meta,
+    phase_of,
+    uid_of,
+)
+from ..client.api import Api, WatchEvent
+from ..client.clock import Clock
+from ..client.informer import Informers
+from ._shape import BY_CONTROLLER, Controller, Result
+from .bundled import bundled_kind
+from .mpijob_parts import (
+    config_map,
+    is_suspended,
+    launcher_job,
+    launcher_name,
+    missing,
+    run_policy,
+    services,
+    surplus,
+    worker_pod,
+)
+from .mpijob_srun import NotStripped, is_by_srun, rank_set_job
+from .mpijob_status import Seen, finished_time, is_finished, observe
+from .pods import PodControl, face_of
+from .possessions import Possessions
+
+MPI_JOB = bundled_kind("kubeflow.org", "v2beta1", "MPIJob", "mpijobs")
+DEFINITION = "mpijobs.kubeflow.org"
+MANAGED_BY = "kubeflow.org/mpi-operator"
+
+
+def _face(obj: Obj) -> object:
+    """All that is looked at of a pod; of a Job, everything."""
+    return face_of(obj) if obj["kind"] == POD.kind else obj
+
+
+class MpiJobs(Controller):
+    name = "mpi-job-controller"
+    kind = MPI_JOB
+    owns = (POD, JOB)
+    face = _face
+
+    def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
+        super().__init__(api, informers, clock=clock)
+        self.pods, self.jobs = informers.informer(POD), informers.informer(JOB)
+        self.watch(self.pods, self._of_launcher)
+        self._control = PodControl(api, self.pods, self.recorder)
+        made = (api, informers, self.recorder)
+        self._services = Possessions(*made, SERVICE)
+        self._configs = Possessions(*made, CONFIG_MAP, "data")
+        self._launchers = Possessions(*made, JOB)
+        for kept in (self._services, self._configs):
+            self.watch(kept.informer, self._owner_keys)
+
+    def _of_launcher(self, event: WatchEvent, previous: Obj | None) -> Iterable[Key]:
+        """A pod of a launcher's Job leads to the MPIJob that this belongs to."""
+        if previous is not None and face_of(previous) == face_of(event.object):
+            return
+        reference = controller_of(event.object)
+        if reference is None or reference["kind"] != JOB.kind:
+            return
+        namespace = meta(event.object).get("namespace") or ""
+        job = self.jobs.get(Key(namespace, reference["name"]))
+        owner = controller_of(job) if job is not None else None
+        if owner is not None and self._is_ours(owner):
+            yield Key(namespace, owner["name"])
+
+    async def reconcile(self, key: Key) -> Result:
+        """One look at an MPIJob.
+
+        1. One that is over keeps what its cleanPodPolicy leaves it, until its time has come.
+        2. The Service and the ConfigMap, then the workers, then the launcher.
+        3. One that is suspended has no workers, and a launcher that is suspended.
+        4. Write what is so.
+        """
+        job = self.objects.get(key)
+        managed_by = run_policy(job).get("managedBy", MANAGED_BY) if job is not None else ""
+        if job is None or is_deleting(job) or managed_by != MANAGED_BY:
+            return Result.done()
+        if is_finished(job):
+            return await self._after(job)  # 1
+        if not self._is_launcher_over(job):
+            try:
+                await self._make(job)  # 2
+            except NotStripped as problem:
+                await self.recorder.event(job, "Warning", "ValidationError", str(problem))
+                return Result.done()
+        await self._align(job)  # 3
+        job = await self._tell(job)  # 4
+        return await self._after(job) if is_finished(job) else Result.done()
+
+    def _launcher(self, job: Obj) -> Obj | None:
+        found = self.jobs.get(Key(meta(job)["namespace"], launcher_name(job)))
+        return found if found is not None and is_controlled_by(found, job) else None
+
+    def _workers(self, job: Obj) -> list[Obj]:
+        return list(self.pods.by_index(BY_CONTROLLER, uid_of(job)))
+
+    def _is_launcher_over(self, job: Obj) -> bool:
+        launcher = self._launcher(job)
+        conditions = ((launcher or {}).get("status") or {}).get("conditions") or []
+        ends = ("Complete", "Failed")
+        return any(one["type"] in ends and one["status"] == "True" for one in conditions)
+
+    async def _make(self, job: Obj) -> None:
+        for service in services(job):
+            await self._services.keep(job, service)
+        if is_by_srun(job):
+            if self._launcher(job) is None:
+                await self._launchers.keep(job, rank_set_job(job))
+            return
+        await self._configs.keep(job, config_map(job, self._workers(job)))
+        if not is_suspended(job):
+            await self._make_workers(job)
+        waits = job["spec"].get("launcherCreationPolicy") == "WaitForWorkersReady"
+        if waits and (is_suspended(job) or not self._are_ready(job)):
+            return
+        if self._launcher(job) is None:
+            await self._launchers.keep(job, launcher_job(job))
+
+    async def _make_workers(self, job: Obj) -> None:
+        workers = self._workers(job)
+        too_many = [pod for pod in surplus(job, workers) if not is_deleting(pod)]
+        if too_many:
+            await self._control.delete(job, too_many)
+        indexes = missing(job, workers)
+        if indexes:
+            await self._control.create(job, [worker_pod(job, index) for index in indexes])
+
+    def _are_ready(self, job: Obj) -> bool:
+        workers = self._workers(job)
+        return not missing(job, workers) and all(is_ready(pod) for pod in workers)
+
+    async def _align(self, job: Obj) -> None:
+        launcher, suspended = self._launcher(job), is_suspended(job)
+        if launcher is not None and bool(launcher["spec"].get("suspend")) != suspended:
+            written = await self.api.patch(JOB, key_of(launcher), {"spec": {"suspend": suspended}})
+            await self.jobs.seen(written)
+        if suspended:
+            going = [pod for pod in self._workers(job) if not is_deleting(pod)]
+            await self._control.delete(job, going)
+
+    async def _tell(self, job: Obj) -> Obj:
+        launcher = self._launcher(job)
+        pods = self.pods.by_index(BY_CONTROLLER, uid_of(launcher)) if launcher is not None else ()
+        seen = Seen(launcher, list(pods), self._workers(job))
+        status, news = observe(job, seen, self.clock.now())
+        written = await self.write_status(job, status, lock=True)
+        for one in news:
+            await self.recorder.event(job, one.type, one.reason, one.message)
+        return written
+
+    async def _after(self, job: Obj) -> Result:
+        """Which workers go is asked for; the documented default is those that still run."""
+        policy = run_policy(job).get("cleanPodPolicy") or "Running"
+        if policy != "None":
+            phases = ("Pending", "Running", "") if policy == "Running" else None
+            going = [
+                pod
+                for pod in self._workers(job)
+                if not is_deleting(pod) and (phases is None or phase_of(pod) in phases)
+            ]
+            await self._control.delete(job, going)
+            status = _without_workers(job)
+            await self.write_status(job, status)
+        return await self._expire(job)
+
+    async def _expire(self, job: Obj) -> Result:
+        ttl, ended = run_policy(job).get("ttlSecondsAfterFinished"), finished_time(job)
+        if ttl is None or ended is None:
+            return Result.done()
+        left = times.parse(ended) + float(ttl) - self.clock.now()
+        if left > 0:
+            return Result.again(left)
+        try:
+            await self.api.delete(MPI_JOB, key_of(job), uid=uid_of(job), propagation="Foreground")
+        except errors.NotFound:
+            pass
+        return Result.done()
+
+
+def _without_workers(job: Obj) -> Obj:
+    """No worker is active any more."""
+    status = {**(job.get("status") or {})}
+    replicas = {**(status.get("replicaStatuses") or {})}
+    if (replicas.get("Worker") or {}).get("active"):
+        replicas["Worker"] = {k: v for k, v in replicas["Worker"].items() if k != "active"}
+        status["replicaStatuses"] = replicas
+    return status

@@ -1,0 +1,277 @@
+"""What an MPIJob is made of: its Service, ConfigMap, worker pods and the launcher's Job.
+
+Asked by the MPIJob controller. Pure. Names, labels, variables and the hostfile are those that the
+MPI operator documents; in the place of ssh and its keys stands a script that has the pods' agents
+start what mpirun wants started.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..api.objects import Obj, annotations_of, meta, phase_of, uid_of
+from ..manifests import script
+from ..wellknown import GROUP, GROUP_VOLUME, SLURM_PREFIX
+from .gang_wishes import gang_of
+from .pods import fresh, pod_from_template
+
+OPERATOR = "mpi-operator"
+_LABEL = "training.kubeflow.org/"
+OPERATOR_NAME, JOB_NAME, JOB_ROLE = (_LABEL + n for n in ("operator-name", "job-name", "job-role"))
+REPLICA_TYPE, REPLICA_INDEX = _LABEL + "replica-type", _LABEL + "replica-index"
+CONFIG_VOLUME, CONFIG_PATH = "mpi-job-config", "/etc/mpi"
+GROUP_PATH = "/run/orlop-group"
+RSH, HOLD = f"{CONFIG_PATH}/rsh", f"{CONFIG_PATH}/hold"
+_SSHD = re.compile(r"(^|[\s;&|/])sshd(\s|;|&|$)")
+# What our own batch system would make an mpirun in the launcher do: start ranks by srun, there.
+_NOT_SLURM = {"OMPI_MCA_plm": "rsh", "OMPI_MCA_ras": "^slurm", "PRTE_MCA_ras": "^slurm"}
+
+
+def replicas(job: Obj, role: str) -> int:
+    spec = job["spec"]["mpiReplicaSpecs"].get(role)
+    return int(spec.get("replicas", 0 if role == "Worker" else 1)) if spec else 0
+
+
+def slots(job: Obj) -> int:
+    return int(job["spec"].get("slotsPerWorker", 1))
+
+
+def run_policy(job: Obj) -> Obj:
+    return job["spec"].get("runPolicy") or {}
+
+
+def is_suspended(job: Obj) -> bool:
+    return bool(run_policy(job).get("suspend"))
+
+
+def launcher_name(job: Obj) -> str:
+    return f"{meta(job)['name']}-launcher"
+
+
+def worker_name(job: Obj, index: int) -> str:
+    return f"{meta(job)['name']}-worker-{index}"
+
+
+def labels(job: Obj, role: str) -> dict[str, str]:
+    return {OPERATOR_NAME: OPERATOR, JOB_NAME: meta(job)["name"], JOB_ROLE: role}
+
+
+def services(job: Obj) -> list[Obj]:
+    """One under the job's own name, which gives launcher and workers theirs.
+
+    Hydra's proxies ask for the launcher by its host name alone: that has to be a service too.
+    """
+    name = meta(job)["name"]
+    found = [_headless(job, name, {OPERATOR_NAME: OPERATOR, JOB_NAME: name})]
+    if _implementation(job) != "OpenMPI":
+        found.append(_headless(job, launcher_name(job), labels(job, "launcher")))
+    return found
+
+
+def _headless(job: Obj, name: str, selector: dict[str, str]) -> Obj:
+    return {
+        "metadata": {"name": name, "labels": {"app": meta(job)["name"]}},
+        "spec": {
+            "clusterIP": "None",
+            "selector": selector,
+            "publishNotReadyAddresses": True,  # names are needed before anything is ready
+        },
+    }
+
+
+def config_map(job: Obj, workers: Iterable[Obj]) -> Obj:
+    running = sorted(meta(pod)["name"] for pod in workers if phase_of(pod) == "Running")
+    found = [f"echo {_host(job, name)}:{slots(job)}\n" for name in running]
+    return {
+        "metadata": {"name": config_name(job), "labels": {"app": meta(job)["name"]}},
+        "data": {
+            "hostfile": hostfile(job),
+            "discover_hosts.sh": "".join(["#!/bin/sh\n", *found]),
+            "rsh": script("rsh"),
+            "hold": script("hold"),
+        },
+    }
+
+
+def config_name(job: Obj) -> str:
+    return f"{meta(job)['name']}-config"
+
+
+def hostfile(job: Obj) -> str:
+    names = [worker_name(job, index) for index in range(replicas(job, "Worker"))]
+    if job["spec"].get("runLauncherAsWorker"):
+        names.insert(0, launcher_name(job))
+    form = "{} slots={}\n" if _implementation(job) == "OpenMPI" else "{}:{}\n"
+    return "".join(form.format(_host(job, name), slots(job)) for name in names)
+
+
+def _host(job: Obj, name: str) -> str:
+    return f"{name}.{meta(job)['name']}.{meta(job)['namespace']}.svc"
+
+
+def _implementation(job: Obj) -> str:
+    return str(job["spec"].get("mpiImplementation") or "OpenMPI")
+
+
+def worker_pod(job: Obj, index: int) -> Obj:
+    """A worker: as written, but one that would run sshd, or nothing, only holds its place."""
+    template = _template(job, "Worker", index)
+    container = template["spec"]["containers"][0]
+    if is_held(container):
+        _hold(container)
+    _add_env(container, {"K_MPI_JOB_ROLE": "worker", **_rsh_env(job)})
+    name = worker_name(job, index)
+    template["spec"]["hostname"] = name
+    pod = pod_from_template(template, job, name)
+    pod["metadata"]["labels"] |= {REPLICA_INDEX: str(index), REPLICA_TYPE: "worker"}
+    return pod
+
+
+def is_held(container: Obj) -> bool:
+    """Whether a worker's container has nothing to do of its own."""
+    words = [*(container.get("command") or []), *(container.get("args") or [])]
+    return not words or any(_SSHD.search(str(word)) for word in words)
+
+
+def _hold(container: Obj) -> None:
+    for field in ("args", "readinessProbe", "livenessProbe", "startupProbe"):
+        container.pop(field, None)  # they would ask sshd
+    container["command"] = ["/bin/sh", HOLD]
+
+
+def launcher_job(job: Obj) -> Obj:
+    policy = run_policy(job)
+    named = ("activeDeadlineSeconds", "backoffLimit")
+    spec: Obj = {name: policy[name] for name in named if policy.get(name) is not None}
+    if is_suspended(job):
+        spec["suspend"] = True
+    name = meta(job)["name"]
+    return {
+        "metadata": {"name": launcher_name(job), "labels": {"app": name}},
+        "spec": {**spec, "template": launcher_template(job)},
+    }
+
+
+def launcher_template(job: Obj) -> Obj:
+    template = _template(job, "Launcher", 0)
+    container = template["spec"]["containers"][0]
+    _add_env(container, {"K_MPI_JOB_ROLE": "launcher", **_launcher_env(job)})
+    if not job["spec"].get("runLauncherAsWorker"):
+        # No GPU is meant for it, whatever the container technology would give it.
+        _add_env(container, {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""})
+    template["spec"]["hostname"] = launcher_name(job)
+    return template
+
+
+def _template(job: Obj, role: str, index: int) -> Obj:
+    """A role's pod template with all that both roles get."""
+    replica = job["spec"]["mpiReplicaSpecs"][role]
+    template = fresh(replica["template"])
+    metadata, spec = template.setdefault("metadata", {}), template["spec"]
+    metadata["labels"] = {**(metadata.get("labels") or {}), **labels(job, role.lower())}
+    metadata["annotations"] = {
+        **inherited(job),
+        **gang_of(job, members(job)),
+        **(metadata.get("annotations") or {}),
+        GROUP: uid_of(job),
+    }
+    spec["subdomain"] = meta(job)["name"]
+    spec["restartPolicy"] = _restart_policy(replica, role)
+    priority = (run_policy(job).get("schedulingPolicy") or {}).get("priorityClass")
+    if priority:
+        spec.setdefault("priorityClassName", priority)
+    if spec.get("hostNetwork"):
+        spec["dnsPolicy"] = "ClusterFirstWithHostNet"
+    _add_volumes(job, spec)
+    return template
+
+
+def _restart_policy(replica: Obj, role: str) -> str:
+    asked = replica.get("restartPolicy") or ("OnFailure" if role == "Launcher" else "Never")
+    return "Never" if asked == "ExitCode" else str(asked)
+
+
+def members(job: Obj) -> int:
+    """How many pods must start together; without the launcher where that waits for the others."""
+    asked = (run_policy(job).get("schedulingPolicy") or {}).get("minAvailable")
+    waits = job["spec"].get("launcherCreationPolicy") == "WaitForWorkersReady"
+    every = replicas(job, "Worker") + (0 if waits else 1)
+    return min(int(asked), every) if asked is not None else every
+
+
+def inherited(owner: Obj) -> dict[str, str]:
+    """What is asked of Slurm for all pods of a workload: on the workload itself."""
+    given = annotations_of(owner).items()
+    found = {name: value for name, value in given if name.startswith(SLURM_PREFIX)}
+    queue = (run_policy(owner).get("schedulingPolicy") or {}).get("queue")
+    if queue:
+        found.setdefault(SLURM_PREFIX + "partition", str(queue))
+    for own in ("launcher", "gang", "gang-size", "distributed"):
+        found.pop(SLURM_PREFIX + own, None)
+    return found
+
+
+def _add_volumes(job: Obj, spec: Obj) -> None:
+    modes = {"hostfile": 0o444, "discover_hosts.sh": 0o555, "rsh": 0o555, "hold": 0o555}
+    items = [{"key": name, "path": name, "mode": mode} for name, mode in modes.items()]
+    spec["volumes"] = [
+        *(spec.get("volumes") or []),
+        {"name": CONFIG_VOLUME, "configMap": {"name": config_name(job), "items": items}},
+        {"name": GROUP_VOLUME, "emptyDir": {"medium": "Memory"}},
+    ]
+    container = spec["containers"][0]
+    container["volumeMounts"] = [
+        *(container.get("volumeMounts") or []),
+        {"name": CONFIG_VOLUME, "mountPath": CONFIG_PATH},
+        {"name": GROUP_VOLUME, "mountPath": GROUP_PATH},
+    ]
+
+
+def _rsh_env(job: Obj) -> dict[str, str]:
+    """How an mpirun, or a daemon of its that starts others, starts what is on another host."""
+    if _implementation(job) == "OpenMPI":
+        # Both of OpenMPI 4 and of PRRTE, which OpenMPI 5 starts its ranks by.
+        return {"OMPI_MCA_plm_rsh_agent": RSH, "PRTE_MCA_plm_ssh_agent": RSH}
+    if _implementation(job) == "Intel":
+        return {"I_MPI_HYDRA_BOOTSTRAP": "rsh", "I_MPI_HYDRA_BOOTSTRAP_EXEC": RSH}
+    return {"HYDRA_LAUNCHER": "rsh", "HYDRA_LAUNCHER_EXEC": RSH}
+
+
+def _launcher_env(job: Obj) -> dict[str, str]:
+    hosts, each = f"{CONFIG_PATH}/hostfile", str(slots(job))
+    if _implementation(job) == "Intel":
+        named = {"I_MPI_HYDRA_HOST_FILE": hosts, "I_MPI_PERHOST": each, "I_MPI_HYDRA_RMK": "user"}
+    elif _implementation(job) == "MPICH":
+        named = {"HYDRA_HOST_FILE": hosts, "HYDRA_RMK": "user"}
+    else:
+        named = {
+            "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+            "OMPI_MCA_orte_default_hostfile": hosts,
+            "OMPI_MCA_orte_set_default_slots": each,
+            "PRTE_MCA_prte_default_hostfile": hosts,
+            "PRTE_MCA_prte_keep_fqdn_hostnames": "true",
+            **_NOT_SLURM,
+        }
+    return {**named, **_rsh_env(job)}
+
+
+def _add_env(container: Obj, variables: dict[str, str]) -> None:
+    """After the user's own, without what these set themselves."""
+    env: list[Any] = list(container.get("env") or [])
+    given = {one["name"] for one in env}
+    added = [{"name": n, "value": v} for n, v in variables.items() if n not in given]
+    container["env"] = [*env, *added]
+
+
+def surplus(job: Obj, workers: Sequence[Obj]) -> list[Obj]:
+    """Workers of an index that the job does not have any more."""
+    wanted = {worker_name(job, index) for index in range(replicas(job, "Worker"))}
+    return [pod for pod in workers if meta(pod)["name"] not in wanted]
+
+
+def missing(job: Obj, workers: Sequence[Obj]) -> list[int]:
+    there = {meta(pod)["name"] for pod in workers}
+    every = range(replicas(job, "Worker"))
+    return [index for index in every if worker_name(job, index) not in there]

@@ -1,0 +1,211 @@
+"""MPIJobs from their making to their end, in a world whose pods end as they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orlop import errors
+from orlop.api.kinds import CONFIG_MAP, JOB, POD, SERVICE
+from orlop.api.objects import Obj, key_of, labels_of, meta
+from orlop.controllers.bundled import BundledKinds, WhileOurs
+from orlop.controllers.job import Jobs
+from orlop.controllers.mpijob import DEFINITION, MPI_JOB, MpiJobs
+from orlop.manifests import definitions
+from tests.controllers.test_mpijob_parts import mpi_job
+from tests.controllers.world import Kubelet, World, eventually, stays
+
+Fate = Callable[[Obj], int | None]
+
+
+def role_of(pod: Obj) -> str:
+    return labels_of(pod).get("training.kubeflow.org/job-role", "")
+
+
+def launcher_ends(code: int | None) -> Fate:
+    return lambda pod: code if role_of(pod) == "launcher" else None
+
+
+def parts(cluster: World, fate: Fate, **kubelet: Any) -> list[Any]:
+    manifests = {DEFINITION: definitions()[DEFINITION]}
+    api = cluster.api
+    return [
+        lambda informers: BundledKinds(api, informers, manifests=manifests),
+        lambda informers: WhileOurs(informers, [DEFINITION], lambda: [MpiJobs(api, informers)]),
+        lambda informers: Jobs(api, informers),
+        lambda informers: Kubelet(api, informers, fate=fate, **kubelet),
+    ]
+
+
+async def made(cluster: World, **fields: Any) -> None:
+    """Accepted once the kind is served; what the server adds is its own to say."""
+    job = mpi_job(**fields)
+    job["metadata"] = {"name": "pi", "annotations": job["metadata"]["annotations"]}
+
+    async def create() -> None:
+        await cluster.create(MPI_JOB, job)
+
+    await eventually(create, "the kind is served")
+
+
+async def says(cluster: World) -> dict[str, str]:
+    status = (await cluster.get(MPI_JOB, "pi")).get("status") or {}
+    return {one["type"]: one["status"] for one in status.get("conditions") or []}
+
+
+async def holds(cluster: World, **wanted: str) -> bool:
+    return wanted.items() <= (await says(cluster)).items()
+
+
+async def pods(cluster: World) -> list[str]:
+    return sorted(role_of(pod) for pod in await cluster.list(POD))
+
+
+async def test_one_that_succeeds_keeps_its_launcher_and_drops_its_workers(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, launcher_ends(0))):
+        await made(cluster)
+        await eventually(lambda: holds(cluster, Succeeded="True"))
+
+        async def is_clean() -> None:
+            assert await pods(cluster) == ["launcher"]
+            status = (await cluster.get(MPI_JOB, "pi"))["status"]
+            assert status["replicaStatuses"]["Launcher"]["succeeded"] == 1
+            assert "active" not in status["replicaStatuses"]["Worker"]
+            assert status["completionTime"]
+            assert status["startTime"]
+            assert status["conditions"][-1]["type"] == "Succeeded"  # as kubectl shows it
+
+        await eventually(is_clean)
+
+
+async def test_what_it_makes_while_it_runs(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, launcher_ends(None))):
+        await made(cluster, mpiImplementation="MPICH")
+        await eventually(lambda: holds(cluster, Running="True", Created="True"))
+
+        async def is_told() -> None:
+            config = await cluster.get(CONFIG_MAP, "pi-config")
+            assert config["data"]["discover_hosts.sh"].count("echo") == 2
+
+        await eventually(is_told)
+        assert await pods(cluster) == ["launcher", "worker", "worker"]
+        names = {meta(one)["name"] for one in await cluster.list(SERVICE)}
+        assert {"pi", "pi-launcher"} <= names
+        active = (await cluster.get(MPI_JOB, "pi"))["status"]["replicaStatuses"]
+        assert (active["Launcher"]["active"], active["Worker"]["active"]) == (1, 2)
+
+
+async def test_one_whose_launcher_fails_too_often_has_failed(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, launcher_ends(3))):
+        await made(cluster, runPolicy={"backoffLimit": 0, "cleanPodPolicy": "None"})
+        await eventually(lambda: holds(cluster, Failed="True"))
+        found = (await cluster.get(MPI_JOB, "pi"))["status"]["conditions"][-1]
+        assert (found["type"], found["reason"]) == ("Failed", "BackoffLimitExceeded")
+        assert (await pods(cluster)).count("worker") == 2  # None: they stay
+
+
+async def test_a_worker_that_is_deleted_is_made_again(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, launcher_ends(None))):
+        await made(cluster)
+        await eventually(lambda: holds(cluster, Running="True"))
+        former = await cluster.get(POD, "pi-worker-1")
+        await cluster.api.delete(POD, key_of(former), grace=0)
+
+        async def is_new() -> None:
+            assert meta(await cluster.get(POD, "pi-worker-1"))["uid"] != meta(former)["uid"]
+
+        await eventually(is_new)
+
+
+async def test_one_that_is_suspended_runs_nothing_until_it_is_resumed(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, launcher_ends(None))):
+        await made(cluster)
+        await eventually(lambda: holds(cluster, Running="True"))
+        await cluster.patch(MPI_JOB, "pi", {"spec": {"runPolicy": {"suspend": True}}})
+        await eventually(lambda: holds(cluster, Suspended="True", Running="False"))
+
+        async def is_still() -> None:
+            assert await pods(cluster) == []
+
+        await eventually(is_still)
+        await stays(is_still)
+        assert (await cluster.get(JOB, "pi-launcher"))["spec"]["suspend"] is True
+        await cluster.patch(MPI_JOB, "pi", {"spec": {"runPolicy": {"suspend": False}}})
+        await eventually(lambda: holds(cluster, Suspended="False", Running="True"))
+
+
+async def test_a_launcher_may_wait_for_its_workers(cluster: World) -> None:
+    ready: list[str] = []
+    kubelet = {"is_ready": lambda pod: bool(ready)}
+    async with cluster.running(*parts(cluster, launcher_ends(None), **kubelet)):
+        await made(cluster, launcherCreationPolicy="WaitForWorkersReady")
+
+        async def has_workers() -> None:
+            assert await pods(cluster) == ["worker", "worker"]
+
+        await eventually(has_workers)
+        await stays(has_workers)
+
+
+async def test_one_that_others_manage_is_left_alone(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, launcher_ends(0))):
+        await made(cluster, runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"})
+
+        async def is_alone() -> None:
+            assert await pods(cluster) == []
+            assert not await says(cluster)
+
+        await stays(is_alone)
+
+
+async def test_one_whose_time_is_over_is_deleted(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, launcher_ends(0))):
+        await made(cluster, runPolicy={"ttlSecondsAfterFinished": 0})
+
+        async def is_gone() -> bool:
+            found = await cluster.find(MPI_JOB, "pi")
+            return found is None or "deletionTimestamp" in meta(found)
+
+        await eventually(is_gone)
+
+
+async def test_somebody_elses_service_is_never_taken_over(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, launcher_ends(0))):
+        theirs = {"metadata": {"name": "pi"}, "spec": {"ports": [{"port": 80}]}}
+        await cluster.create(SERVICE, {"apiVersion": "v1", "kind": "Service", **theirs})
+        await made(cluster)
+
+        async def is_untouched() -> None:
+            assert "ownerReferences" not in meta(await cluster.get(SERVICE, "pi"))
+            assert await pods(cluster) == []
+
+        await stays(is_untouched)
+
+
+async def test_with_srun_there_is_one_pod_of_ranks(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, launcher_ends(0))):
+        await made(cluster, annotations={"slurm.orlop.dev/launcher": "srun"}, slotsPerWorker=2)
+        await eventually(lambda: holds(cluster, Succeeded="True"))
+        (pod,) = await cluster.list(POD)
+        assert meta(pod)["annotations"]["slurm.orlop.dev/ntasks"] == "2"
+        assert pod["spec"]["containers"][0]["command"] == ["/pi"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"mpiImplementation": "LAM"},
+        {"runPolicy": {"cleanPodPolicy": "Some"}},
+        {"slotsPerWorker": -1},
+    ],
+)
+async def test_what_the_schema_does_not_know_is_refused(cluster: World, spec: Any) -> None:
+    async with cluster.running(*parts(cluster, launcher_ends(0))):
+        await made(cluster)
+        await cluster.api.delete(MPI_JOB, key_of(await cluster.get(MPI_JOB, "pi")))
+        bad = mpi_job(**spec)
+        bad["metadata"] = {"name": "bad"}
+        with pytest.raises(errors.Invalid):
+            await cluster.create(MPI_JOB, bad)

@@ -1,0 +1,132 @@
+"""MPIJobs as the MPI operator documents them, on a real Slurm with real MPIs and no ssh."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cluster.fixtures import StartRegistry
+from tests.e2e.mpi_images import mpich_image, openmpi_image
+from tests.e2e.site import NotYet, Obj, Site, eventually
+
+IMAGES = {"OpenMPI": ("openmpi:latest", openmpi_image), "MPICH": ("mpich:latest", mpich_image)}
+Image = Callable[[str], str]
+RESUME = '{"spec":{"runPolicy":{"suspend":false}}}'
+
+
+@pytest.fixture
+def image(site: Site, registry_on: StartRegistry) -> Image:
+    """Brings a flavour's image into the site's registry, once."""
+
+    def bring(flavour: str) -> str:
+        registry = registry_on(site.cluster)
+        name, make = IMAGES[flavour]
+        try:
+            registry.digest(name)
+        except LookupError:
+            registry.push(name, make())
+        return name
+
+    return bring
+
+
+def mpi_job(image: str, flavour: str, *args: str, **policy: Any) -> Obj:
+    """As the operator's own example, which has sshd in its workers and runs as a user."""
+    context = {"runAsUser": 1000}
+    limits = {"limits": {"cpu": "1", "memory": "128Mi"}}
+    common = {
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "securityContext": context,
+        "resources": limits,
+    }
+    launcher = {**common, "name": "mpi-launcher", "command": ["mpirun"], "args": list(args)}
+    sshd = {"command": ["/usr/sbin/sshd"], "args": ["-De", "-f", "/home/mpiuser/.sshd_config"]}
+    worker = {**common, "name": "mpi-worker", **sshd}
+    return {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "pi"},
+        "spec": {
+            "slotsPerWorker": 2,
+            "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": 0, **policy},
+            "sshAuthMountPath": "/home/mpiuser/.ssh",
+            "mpiImplementation": flavour,
+            "mpiReplicaSpecs": {
+                "Launcher": {
+                    "replicas": 1,
+                    "restartPolicy": "Never",
+                    "template": {"spec": {"containers": [launcher]}},
+                },
+                "Worker": {"replicas": 2, "template": {"spec": {"containers": [worker]}}},
+            },
+        },
+    }
+
+
+def conditions(site: Site) -> dict[str, str]:
+    found = site.get("mpijob", "pi").get("status", {}).get("conditions", [])
+    return {one["type"]: one["status"] for one in found}
+
+
+def wait_for(site: Site, *wanted: str, timeout: float = 90.0) -> Obj:
+    def is_so() -> bool:
+        now = conditions(site)
+        assert not (now.get("Failed") == "True" and "Failed" not in wanted), story(site)
+        return any(now.get(one) == "True" for one in wanted)
+
+    try:
+        eventually(is_so, f"the MPIJob is {' or '.join(wanted)}", timeout)
+    except NotYet as late:
+        raise NotYet(f"{late}\n{story(site)}") from None
+    return site.get("mpijob", "pi")
+
+
+def story(site: Site) -> str:
+    said = [site.kubectl("get", "mpijob,job,pod,cm,svc", "-o", "wide")]
+    for pod in site.pods():
+        name = pod["metadata"]["name"]
+        log = site.run("kubectl", "-n", site.namespace, "logs", name, check=False)
+        said += [f"--- {name}", log.stdout, log.stderr, site.story(name)]
+    return "\n".join(said)
+
+
+def ranks(site: Site) -> list[str]:
+    lines = site.kubectl("logs", "job/pi-launcher").splitlines()
+    return sorted(line for line in lines if line.startswith("rank "))
+
+
+ANSWER = [f"rank {rank} of 4 on pi-worker-{rank // 2}: sum 10" for rank in range(4)]
+
+
+def test_an_mpijob_runs_unchanged_without_ssh_once_it_is_resumed(site: Site, image: Image) -> None:
+    manifest = mpi_job(image("OpenMPI"), "OpenMPI", "-n", "4", "/home/mpiuser/sum", suspend=True)
+    site.apply(manifest)
+    wait_for(site, "Suspended")
+    assert site.pods() == []
+    site.kubectl("patch", "mpijob", "pi", "--type=merge", "-p", RESUME)
+    job = wait_for(site, "Succeeded")
+    assert ranks(site) == ANSWER, story(site)
+    assert job["status"]["replicaStatuses"]["Launcher"]["succeeded"] == 1
+    eventually(lambda: len(site.pods()) == 1, "the workers are cleaned up", 60)
+
+
+def test_an_mpijob_of_mpich_runs_by_hydra(site: Site, image: Image) -> None:
+    site.apply(mpi_job(image("MPICH"), "MPICH", "-n", "4", "/home/mpiuser/sum"))
+    wait_for(site, "Succeeded")
+    assert ranks(site) == ANSWER, story(site)
+
+
+def test_a_killed_worker_fails_an_mpijob_that_may_not_be_tried_again(
+    site: Site, image: Image
+) -> None:
+    site.apply(mpi_job(image("OpenMPI"), "OpenMPI", "-n", "4", "/home/mpiuser/sum", "600"))
+    wait_for(site, "Running")
+    eventually(lambda: len(ranks(site)) == 4, "all ranks have begun", 60)
+    assert len(site.squeue("%i")) == 1, "one Slurm job has all of its pods"
+    site.kubectl("delete", "pod", "pi-worker-1", "--grace-period=0", "--force")
+    job = wait_for(site, "Failed")
+    failed = job["status"]["conditions"][-1]
+    assert (failed["type"], failed["reason"]) == ("Failed", "BackoffLimitExceeded")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from orlop.api.objects import Key, uid_of
-from orlop.errors import ConfigError, NotFound
+from orlop.errors import ConfigError, NotFound, WaitingForGang
 from orlop.kubelet.gangs import Gangs, size_of_job
 
 GANG, SIZE = "slurm.orlop.dev/gang", "slurm.orlop.dev/gang-size"
@@ -108,6 +108,13 @@ async def test_the_size_of_a_pod_groups_gang_is_its_least():
     gang = await gangs_of([pod], group).of(pod)
     assert gang is not None
     assert gang.size == 5
+
+
+async def test_a_pod_whose_group_does_not_exist_yet_waits_for_it():
+    pod = a_pod("a")
+    pod["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "pg"}
+    with pytest.raises(WaitingForGang, match="its PodGroup default/pg does not exist"):
+        await gangs_of([pod]).of(pod)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from ..client.workqueue import Backoff
 from ..jwt import SigningKey
 from ..log import logger
 from ..settings import AutoscalingSettings, WallTimeSettings
+from . import pod_groups
 from .bootstrap_signer import BootstrapSigner
 from .bundled import BundledKinds, WhileOurs
 from .clusterrole_aggregation import ClusterRoleAggregation
@@ -147,6 +148,13 @@ class ControllerManager:
         )
         controllers.append(
             WhileOurs(informers, [MPI_JOBS], lambda: [MpiJobs(api, informers, clock=self._clock)])
+        )
+        controllers.append(
+            WhileOurs(
+                informers,
+                [pod_groups.DEFINITION],
+                lambda: [pod_groups.PodGroups(api, informers, clock=self._clock)],
+            )
         )
         if folders:
             controllers += [

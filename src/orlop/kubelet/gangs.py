@@ -25,7 +25,10 @@ from ..client.informer import Informer
 from ..engine import Gang
 from ..wellknown import GANG, GANG_SIZE
 
-POD_GROUP = Kind("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", namespaced=True)
+POD_GROUP = Kind(
+    "scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", namespaced=True,
+    keeps_generation=True,
+)  # fmt: skip
 _OWNERS = {kind.kind: kind for kind in (JOB, STATEFUL_SET, REPLICA_SET, REPLICATION_CONTROLLER)}
 
 
@@ -73,7 +76,11 @@ class Gangs:
         return size_of_job(found) if kind is JOB else int((found.get("spec") or {})["replicas"])
 
     async def _size_of_group(self, mark: Mark) -> int:
-        found = await self._get(POD_GROUP, Key(mark.namespace, mark.name))
+        try:
+            found = await self._api.get(POD_GROUP, Key(mark.namespace, mark.name))
+        except errors.NotFound:
+            words = f"its PodGroup {mark.title} does not exist"
+            raise errors.WaitingForGang(f"{words}; create it, or remove the label") from None
         return int((found.get("spec") or {}).get("minMember") or 1)
 
     async def _get(self, kind: Kind, key: Key) -> Obj:

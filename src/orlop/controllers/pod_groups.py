@@ -1,0 +1,113 @@
+"""Says of each PodGroup how its members do: phase and counts.
+
+Run while the kind's definition is the one that comes with Orlop. Called with the key of a PodGroup
+whenever it, or a pod with its label, changes. It starts nothing and keeps nobody waiting: the
+kubelet reads `minMember` itself. As pkg/controllers/podgroup_controller.go of scheduler-plugins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..api import times
+from ..api.kinds import POD
+from ..api.objects import Key, Obj, controller_of, key_of, labels_of, meta, phase_of
+from ..client.api import Api, WatchEvent
+from ..client.clock import Clock
+from ..client.informer import Informers
+from ..wellknown import POD_GROUP_LABEL
+from ._shape import Controller, Result
+from .bundled import bundled_kind
+
+DEFINITION = "podgroups.scheduling.x-k8s.io"
+POD_GROUP = bundled_kind("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups")
+BY_GROUP = "pod group"
+
+
+class PodGroups(Controller):
+    name = "pod-group"
+    kind = POD_GROUP
+
+    def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
+        super().__init__(api, informers, clock=clock)
+        self._pods = informers.informer(POD)
+        self._pods.add_index(BY_GROUP, _groups)
+        self.watch(self._pods, self._pod_changed)
+
+    def _pod_changed(self, event: WatchEvent, previous: Obj | None) -> Iterator[Key]:
+        pod = event.object
+        is_news = previous is None or event.type == "DELETED" or phase_of(previous) != phase_of(pod)
+        if not is_news and labels_of(previous or pod) == labels_of(pod):
+            return
+        for name in {_group(pod), _group(previous) if previous is not None else ""}:
+            if name:
+                yield Key(meta(pod)["namespace"], name)
+
+    async def reconcile(self, key: Key) -> Result:
+        group = self.objects.get(key)
+        if group is None or (group.get("status") or {}).get("phase") == "Finished":
+            return Result.done()
+        members = self._pods.by_index(BY_GROUP, str(key))
+        status = status_of(group, members, self.clock.now())
+        await self.write_status(group, status)
+        return await self._tell_late(group, status)
+
+    async def _tell_late(self, group: Obj, status: Obj) -> Result:
+        """Members that have waited for longer than the group says."""
+        limit = (group.get("spec") or {}).get("scheduleTimeoutSeconds")
+        if not limit or status["phase"] not in ("Pending", "Scheduling"):
+            return Result.done()
+        since = status.get("scheduleStartTime") or meta(group)["creationTimestamp"]
+        left = times.parse(since) + limit - self.clock.now()
+        if left > 0:
+            return Result.again(left)
+        least = (group.get("spec") or {}).get("minMember") or 1
+        words = f"fewer than {least} members run after {limit} s; they hold nothing while they wait"
+        await self.recorder.event(group, "Warning", "Timeout", words)
+        return Result.done()
+
+
+def status_of(group: Obj, members: Sequence[Obj], now: float) -> Obj:
+    """What the group's status should be, from its members."""
+    least = int((group.get("spec") or {}).get("minMember") or 1)
+    counts = {
+        name: sum(phase_of(pod) == phase for pod in members)
+        for name, phase in (
+            ("running", "Running"),
+            ("succeeded", "Succeeded"),
+            ("failed", "Failed"),
+        )
+    }
+    status = {**(group.get("status") or {}), **counts, "phase": _phase(len(members), least, counts)}
+    if status["phase"] != "Pending":
+        status.setdefault("scheduleStartTime", times.rfc3339(now))
+        if not status.get("occupiedBy"):
+            status["occupiedBy"] = _owner(members[0])
+    return status
+
+
+def _phase(there: int, least: int, counts: dict[str, int]) -> str:
+    running, succeeded, failed = counts["running"], counts["succeeded"], counts["failed"]
+    if succeeded >= least:
+        return "Finished"
+    if there < least:
+        return "Pending"
+    if succeeded + running >= least:
+        return "Running"  # upstream's never leaves Failed; here one that was replaced is made good
+    return "Failed" if failed and failed + running + succeeded >= least else "Scheduling"
+
+
+def _owner(pod: Obj) -> str:
+    owner = controller_of(pod)
+    key = key_of(pod)
+    return f"{key.namespace}/{owner['name']}" if owner is not None else str(key)
+
+
+def _group(pod: Obj) -> str:
+    return labels_of(pod).get(POD_GROUP_LABEL, "")
+
+
+def _groups(pod: Obj) -> tuple[str, ...]:
+    """Index: the key of its group."""
+    name = _group(pod)
+    return (str(Key(meta(pod)["namespace"], name)),) if name else ()

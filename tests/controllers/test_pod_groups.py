@@ -1,0 +1,96 @@
+"""A PodGroup says how its members do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from orlop.api.kinds import EVENT, POD
+from orlop.api.objects import Obj
+from orlop.controllers.bundled import BundledKinds, WhileOurs
+from orlop.controllers.pod_groups import DEFINITION, POD_GROUP, PodGroups, status_of
+from orlop.manifests import definitions
+from tests.controllers.world import World, eventually
+
+LABEL = "scheduling.x-k8s.io/pod-group"
+
+
+def a_member(name: str, phase: str = "Pending") -> Obj:
+    metadata = {"name": name, "namespace": "default", "labels": {LABEL: "pg"}}
+    spec = {"containers": [{"name": "main", "image": "busybox"}]}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
+
+
+def a_group(least: int = 3, **more: Any) -> Obj:
+    metadata = {"name": "pg", "namespace": "default"}
+    head = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
+    return {**head, "metadata": metadata, "spec": {"minMember": least, **more}}
+
+
+@pytest.mark.parametrize(
+    ("phases", "phase"),
+    [
+        (["Pending", "Pending"], "Pending"),
+        (["Pending", "Pending", "Pending"], "Scheduling"),
+        (["Running", "Running", "Pending"], "Scheduling"),
+        (["Running", "Running", "Running"], "Running"),
+        (["Running", "Succeeded", "Running"], "Running"),
+        (["Running", "Failed", "Running"], "Failed"),
+        (["Running", "Failed", "Running", "Pending"], "Failed"),
+        (["Running", "Failed", "Running", "Running"], "Running"),
+        (["Succeeded", "Succeeded", "Succeeded"], "Finished"),
+        (["Succeeded", "Succeeded", "Succeeded", "Running"], "Finished"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+)
+def test_the_phase_follows_from_the_members(phases, phase):
+    members = [a_member(f"m{n}", each) for n, each in enumerate(phases)]
+    status = status_of(a_group(), members, 0.0)
+    assert status["phase"] == phase
+    assert status["running"] == phases.count("Running")
+    assert status["succeeded"] == phases.count("Succeeded")
+    assert status["failed"] == phases.count("Failed")
+    assert ("scheduleStartTime" in status) is (phase != "Pending")
+
+
+def test_the_start_of_scheduling_and_whose_members_they_are_are_kept():
+    group = a_group(1)
+    first = status_of(group, [a_member("a")], 0.0)
+    group["status"] = first
+    later = status_of(group, [a_member("b", "Running")], 99.0)
+    assert later["scheduleStartTime"] == first["scheduleStartTime"]
+    assert later["occupiedBy"] == "default/a"
+
+
+def controllers(cluster: World) -> list[Any]:
+    manifests = {DEFINITION: definitions()[DEFINITION]}
+    return [
+        lambda informers: BundledKinds(cluster.api, informers, manifests=manifests),
+        lambda informers: WhileOurs(
+            informers, [DEFINITION], lambda: [PodGroups(cluster.api, informers)]
+        ),
+    ]
+
+
+async def test_a_groups_status_follows_its_pods(cluster):
+    async with cluster.running(*controllers(cluster)):
+
+        async def create() -> Obj:
+            return await cluster.api.create(POD_GROUP, a_group(1, scheduleTimeoutSeconds=1))
+
+        await eventually(create)
+        pod = a_member("m0")
+        del pod["status"]
+        await cluster.create(POD, pod)
+
+        async def is_scheduling() -> None:
+            found = await cluster.get(POD_GROUP, "pg")
+            assert found["status"]["phase"] == "Scheduling"
+
+        async def is_late() -> None:
+            events = await cluster.list(EVENT)
+            assert any(event["reason"] == "Timeout" for event in events)
+
+        await eventually(is_scheduling)
+        await eventually(is_late)

@@ -37,8 +37,13 @@ def a_pod(
             "team/gang/a",
             "team/a",
         ),
+        (
+            {**a_pod(), "spec": {"schedulingGroup": {"podGroupName": "sg"}}},
+            "team/schedulinggroup/sg",
+            "team/sg",
+        ),
     ],
-    ids=["by name", "by owner", "by pod group", "the annotation first"],
+    ids=["by name", "by owner", "by pod group", "the annotation first", "by scheduling group"],
 )
 def test_a_mark_says_which_gang_it_is(pod, key, title):
     mark = mark_of(pod)

@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 
 from orlop.api.kinds import EVENT, POD
-from orlop.api.objects import Obj
+from orlop.api.objects import Key, Obj, condition_of
 from orlop.controllers.bundled import BundledKinds, WhileOurs
-from orlop.controllers.pod_groups import DEFINITION, POD_GROUP, PodGroups, status_of
+from orlop.controllers.pod_groups import (
+    BUILT_IN,
+    BUILT_IN_DEFINITION,
+    DEFINITION,
+    POD_GROUP,
+    BuiltInPodGroups,
+    PodGroups,
+    status_of,
+)
 from orlop.manifests import definitions
 from tests.controllers.world import World, eventually
 
@@ -94,3 +102,34 @@ async def test_a_groups_status_follows_its_pods(cluster):
 
         await eventually(is_scheduling)
         await eventually(is_late)
+
+
+async def test_a_built_in_group_says_whether_it_was_scheduled(cluster):
+    manifests = {BUILT_IN_DEFINITION: definitions()[BUILT_IN_DEFINITION]}
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha3",
+        "kind": "PodGroup",
+        "metadata": {"name": "pg", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}},
+    }
+    async with cluster.running(
+        lambda informers: BundledKinds(cluster.api, informers, manifests=manifests),
+        lambda informers: WhileOurs(
+            informers, [BUILT_IN_DEFINITION], lambda: [BuiltInPodGroups(cluster.api, informers)]
+        ),
+    ):
+        await eventually(lambda: cluster.api.create(BUILT_IN, group))
+
+        async def says(status: str) -> None:
+            found = condition_of(await cluster.get(BUILT_IN, "pg"), "PodGroupInitiallyScheduled")
+            assert found is not None
+            assert found["status"] == status
+
+        await eventually(lambda: says("False"))
+        pod = a_member("m0")
+        pod["spec"]["schedulingGroup"] = {"podGroupName": "pg"}
+        del pod["metadata"]["labels"], pod["status"]
+        await cluster.create(POD, pod)
+        running = {"status": {"phase": "Running"}}
+        await cluster.api.patch(POD, Key("default", "m0"), running, subresource="status")
+        await eventually(lambda: says("True"))

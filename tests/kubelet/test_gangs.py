@@ -110,6 +110,19 @@ async def test_the_size_of_a_pod_groups_gang_is_its_least():
     assert gang.size == 5
 
 
+@pytest.mark.parametrize(
+    ("policy", "size"),
+    [({"gang": {"minCount": 3}}, 3), ({"basic": {}}, None)],
+    ids=["gang", "basic"],
+)
+async def test_the_built_in_groups_policy_decides(policy, size):
+    pod = a_pod("a")
+    pod["spec"]["schedulingGroup"] = {"podGroupName": "pg"}
+    group = {"kind": "PodGroup", "metadata": {"name": "pg"}, "spec": {"schedulingPolicy": policy}}
+    gang = await gangs_of([pod], group).of(pod)
+    assert (gang.size if gang is not None else None) == size
+
+
 async def test_a_pod_whose_group_does_not_exist_yet_waits_for_it():
     pod = a_pod("a")
     pod["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "pg"}

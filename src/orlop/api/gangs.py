@@ -1,8 +1,9 @@
 """Which gang a pod is a member of: pods that must start together, or not at all.
 
 Asked by the scheduler, which gives all members one node, and by the kubelet, which has them start
-together. Pure. Marks, the first that is there counts: the annotation `slurm.orlop.dev/gang`, then
-the label of a PodGroup. How many members a gang needs is not known here.
+together. Pure. Marks, the first that is there counts: the annotation `slurm.orlop.dev/gang`, the
+label of a PodGroup of scheduling.x-k8s.io, `spec.schedulingGroup` with one of scheduling.k8s.io.
+How many members a gang needs is not known here.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ OWN = "true"  # the annotation's value that means: the gang of my controller
 class Mark(NamedTuple):
     """What a pod says of its gang."""
 
-    kind: str  # gang, owner or podgroup
+    kind: str  # gang, owner, podgroup or schedulinggroup
     namespace: str
     name: str  # of the gang, of the controller, or of the PodGroup
     key: str  # the same for all members, and for no other gang; empty: it cannot be one
@@ -43,6 +44,9 @@ def mark_of(pod: Obj) -> Mark | None:
     group = labels_of(pod).get(wellknown.POD_GROUP_LABEL, "")
     if group:
         return Mark("podgroup", namespace, group, f"{namespace}/podgroup/{group}")
+    group = ((pod.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName") or ""
+    if group:
+        return Mark("schedulinggroup", namespace, group, f"{namespace}/schedulinggroup/{group}")
     return None
 
 

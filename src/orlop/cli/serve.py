@@ -29,6 +29,7 @@ from ..client.api import Api
 from ..client.informer import Informers
 from ..controllers.folder_provisioner import folders_in
 from ..controllers.manager import ControllerManager
+from ..controllers.pod_groups import BUILT_IN_DEFINITION
 from ..files import write_private
 from ..gateway.backends import Backends
 from ..gateway.ingress import IngressRouter
@@ -152,7 +153,7 @@ class ControlPlane:
                 ),
                 autoscaling=self.settings.autoscaling,
                 wall_time=self.settings.wall_time,
-                without_kinds=self.settings.without_kinds,
+                without_kinds=self._without_kinds(),
             )
             scheduler = Scheduler(_client(server, "system:kube-scheduler"), informers)
             backends = Backends(informers, kubelet.dialer.connect)
@@ -237,6 +238,11 @@ class ControlPlane:
             tls=self.pki.server_context(self.pki.apiserver),
         )
         return [ports, router]
+
+    def _without_kinds(self) -> list[str]:
+        """The original API server has its own PodGroup, where it has one at all."""
+        theirs = [BUILT_IN_DEFINITION] if self.settings.control_plane == "upstream" else []
+        return [*self.settings.without_kinds, *theirs]
 
     def _auditor(self, stack: AsyncExitStack) -> Auditor | None:
         if not self.settings.audit_policy:

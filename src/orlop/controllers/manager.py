@@ -156,6 +156,13 @@ class ControllerManager:
                 lambda: [pod_groups.PodGroups(api, informers, clock=self._clock)],
             )
         )
+        controllers.append(
+            WhileOurs(
+                informers,
+                [pod_groups.BUILT_IN_DEFINITION],
+                lambda: [pod_groups.BuiltInPodGroups(api, informers, clock=self._clock)],
+            )
+        )
         if folders:
             controllers += [
                 kind(api, informers, folders, clock=self._clock)

@@ -1,8 +1,9 @@
-"""Says of each PodGroup how its members do: phase and counts.
+"""Says of each PodGroup how its members do: that of scheduling.x-k8s.io, and the built-in one.
 
-Run while the kind's definition is the one that comes with Orlop. Called with the key of a PodGroup
-whenever it, or a pod with its label, changes. It starts nothing and keeps nobody waiting: the
-kubelet reads `minMember` itself. As pkg/controllers/podgroup_controller.go of scheduler-plugins.
+Each runs while its kind's definition is the one that comes with Orlop. Called with the key of a
+PodGroup whenever it, or a pod that names it, changes. They start nothing and keep nobody waiting:
+the kubelet reads the least number of members itself. As pkg/controllers/podgroup_controller.go of
+scheduler-plugins, and KEP 4671.
 """
 
 from __future__ import annotations
@@ -10,18 +11,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..api import times
+from ..api.gangs import BY_GANG, keys_of, mark_of
 from ..api.kinds import POD
-from ..api.objects import Key, Obj, controller_of, key_of, labels_of, meta, phase_of
+from ..api.objects import Key, Obj, condition_of, controller_of, key_of, labels_of, meta, phase_of
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock
 from ..client.informer import Informers
 from ..wellknown import POD_GROUP_LABEL
 from ._shape import Controller, Result
 from .bundled import bundled_kind
+from .status import condition, with_condition
 
 DEFINITION = "podgroups.scheduling.x-k8s.io"
 POD_GROUP = bundled_kind("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups")
+BUILT_IN_DEFINITION = "podgroups.scheduling.k8s.io"
+BUILT_IN = bundled_kind("scheduling.k8s.io", "v1alpha3", "PodGroup", "podgroups")
 BY_GROUP = "pod group"
+INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 
 
 class PodGroups(Controller):
@@ -65,6 +71,51 @@ class PodGroups(Controller):
         words = f"fewer than {least} members run after {limit} s; they hold nothing while they wait"
         await self.recorder.event(group, "Warning", "Timeout", words)
         return Result.done()
+
+
+class BuiltInPodGroups(Controller):
+    """Whether a group was ever scheduled; once so, it stays so."""
+
+    name = "built-in-pod-group"
+    kind = BUILT_IN
+
+    def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
+        super().__init__(api, informers, clock=clock)
+        self._pods = informers.informer(POD)
+        self._pods.add_index(BY_GANG, keys_of)
+        self.watch(self._pods, self._pod_changed)
+
+    def _pod_changed(self, event: WatchEvent, previous: Obj | None) -> Iterator[Key]:
+        pod = event.object
+        if previous is not None and _has_started(pod) == _has_started(previous):
+            return
+        mark = mark_of(pod)
+        if mark is not None and mark.kind == "schedulinggroup":
+            yield Key(mark.namespace, mark.name)
+
+    async def reconcile(self, key: Key) -> Result:
+        group = self.objects.get(key)
+        if group is None:
+            return Result.done()
+        former = condition_of(group, INITIALLY_SCHEDULED)
+        if former is not None and former["status"] == "True":
+            return Result.done()
+        members = self._pods.by_index(BY_GANG, f"{key.namespace}/schedulinggroup/{key.name}")
+        started = sum(_has_started(pod) for pod in members)
+        policy = (group.get("spec") or {}).get("schedulingPolicy") or {}
+        least = int((policy.get("gang") or {}).get("minCount") or 1)
+        is_so = started >= least
+        reason = "Scheduled" if is_so else "Unschedulable"
+        words = f"{started} of {least} members have been given their machines"
+        status = dict(group.get("status") or {})
+        found = condition(INITIALLY_SCHEDULED, str(is_so), reason, words, self.clock.now())
+        status["conditions"] = with_condition(status.get("conditions") or [], found)
+        await self.write_status(group, status)
+        return Result.done()
+
+
+def _has_started(pod: Obj) -> bool:
+    return phase_of(pod) in ("Running", "Succeeded", "Failed")
 
 
 def status_of(group: Obj, members: Sequence[Obj], now: float) -> Obj:

@@ -7,6 +7,8 @@ affair.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .. import errors
 from ..api.gangs import BY_GANG, Mark, keys_of, mark_of
 from ..api.kinds import JOB, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, Kind
@@ -29,6 +31,11 @@ POD_GROUP = Kind(
     "scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", namespaced=True,
     keeps_generation=True,
 )  # fmt: skip
+# The built-in kind of the same name, in the versions that it has had since spec.schedulingGroup.
+SCHEDULING_GROUPS = tuple(
+    Kind("scheduling.k8s.io", version, "PodGroup", "podgroups", namespaced=True)
+    for version in ("v1alpha3", "v1alpha2")
+)
 _OWNERS = {kind.kind: kind for kind in (JOB, STATEFUL_SET, REPLICA_SET, REPLICATION_CONTROLLER)}
 
 
@@ -46,7 +53,9 @@ class Gangs:
         if not mark.key:
             remedy = f"give the gang a name and {GANG_SIZE}"
             raise errors.ConfigError(f'{GANG}: "true": the pod has no controller; {remedy}')
-        size = max(await self._size(pod, mark), 1)
+        size = await self._size(pod, mark)
+        if not size:
+            return None
         return Gang(mark.key, mark.title, size, self._peers(pod, mark))
 
     def _peers(self, pod: Obj, mark: Mark) -> frozenset[str]:
@@ -62,6 +71,8 @@ class Gangs:
             return await self._size_of_owner(pod)
         if mark.kind == "podgroup":
             return await self._size_of_group(mark)
+        if mark.kind == "schedulinggroup":
+            return await self._size_of_scheduling_group(mark)
         message = f"the pod is in gang {mark.name}, and {GANG_SIZE} does not say how many there are"
         raise errors.ConfigError(f'{message}; add it, as "4"')
 
@@ -73,15 +84,28 @@ class Gangs:
             message = f"how many pods {owner['kind']} {owner['name']} has is not known"
             raise errors.ConfigError(f'{message}; add {GANG_SIZE}, as "4"')
         found = await self._get(kind, Key(key_of(pod).namespace, owner["name"]))
-        return size_of_job(found) if kind is JOB else int((found.get("spec") or {})["replicas"])
+        if kind is JOB:
+            return size_of_job(found)
+        return max(int((found.get("spec") or {}).get("replicas", 1)), 1)
 
     async def _size_of_group(self, mark: Mark) -> int:
-        try:
-            found = await self._api.get(POD_GROUP, Key(mark.namespace, mark.name))
-        except errors.NotFound:
-            words = f"its PodGroup {mark.title} does not exist"
-            raise errors.WaitingForGang(f"{words}; create it, or remove the label") from None
+        found = await self._group((POD_GROUP,), mark)
         return int((found.get("spec") or {}).get("minMember") or 1)
+
+    async def _size_of_scheduling_group(self, mark: Mark) -> int:
+        """Zero where its policy is basic: then each of its pods starts on its own."""
+        found = await self._group(SCHEDULING_GROUPS, mark)
+        policy = (found.get("spec") or {}).get("schedulingPolicy") or {}
+        return int((policy.get("gang") or {}).get("minCount") or 0)
+
+    async def _group(self, kinds: Sequence[Kind], mark: Mark) -> Obj:
+        for kind in kinds:
+            try:
+                return await self._api.get(kind, Key(mark.namespace, mark.name))
+            except errors.NotFound:
+                continue
+        words = f"its PodGroup {mark.title} does not exist"
+        raise errors.WaitingForGang(f"{words}; create it, or remove the mark")
 
     async def _get(self, kind: Kind, key: Key) -> Obj:
         try:
@@ -97,9 +121,9 @@ def size_of_job(job: Obj) -> int:
     parallel = int(spec.get("parallelism", 1))
     completions = spec.get("completions")
     if completions is None:
-        return parallel
+        return max(parallel, 1)
     done = int((job.get("status") or {}).get("succeeded") or 0)
-    return min(parallel, max(int(completions) - done, 1))
+    return max(min(parallel, int(completions) - done), 1)
 
 
 def _number(text: str) -> int:

@@ -216,7 +216,7 @@ _SPEC: Table = {
     "resourceClaims": _RESOURCES["claims"],
     "resources": Nested(_RESOURCES),
     "runtimeClassName": _warn("not applied; orlop.dev/runtime chooses the runtime"),
-    "schedulingGroup": _warn("pods are not started as a group yet"),
+    **_all_met("schedulingGroup"),
 }
 
 

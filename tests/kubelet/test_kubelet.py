@@ -14,6 +14,7 @@ from orlop.errors import EngineError, SubmitDeferred, SubmitRejected
 from orlop.wellknown import AGENT_LAUNCH
 
 from .conftest import condition, eventually, waiting
+from .fakes import FakeAgent
 from .objects import a_container, exited, finished, running, started, terminating
 
 JOB, NODES = "slurm.orlop.dev/job-id", "slurm.orlop.dev/node-list"
@@ -95,6 +96,30 @@ async def test_events_of_the_agent_are_told_once_even_by_the_next_kubelet(site):
 async def _longer(events, count):
     found = await events
     return found if len(found) > count else None
+
+
+async def test_a_pod_that_is_over_before_its_submission_is_known_has_succeeded(site, monkeypatch):
+    """As in a burst on a busy host: sbatch has answered, and nobody had time to hear it."""
+    submit, is_heard = site.engine.submit, asyncio.Event()
+
+    async def slow(submission):
+        job = await submit(submission)
+        agent = FakeAgent(submission.folder)
+        agent.write(started(), running(), exited(0), finished("Succeeded"))
+        site.engine.set(job, JobState.COMPLETED)
+        await is_heard.wait()
+        return job
+
+    monkeypatch.setattr(site.engine, "submit", slow)
+    uid = await site.create()
+    state = site.kubelet._pods
+    ended = lambda: state.get(uid) is not None and state.get(uid).job is not None  # noqa: E731
+    await eventually(lambda: site.engine.submissions, "it is being submitted")
+    site.kubelet.ask_engine()
+    await eventually(ended, "the engine has said that it is over")
+    is_heard.set()
+    pod = await site.until(lambda pod: pod["status"].get("phase") in ("Succeeded", "Failed"))
+    assert (pod["status"]["phase"], main_state(pod)["terminated"]["exitCode"]) == ("Succeeded", 0)
 
 
 async def test_an_agent_that_cannot_dial_home_is_heard_by_its_journal(site):

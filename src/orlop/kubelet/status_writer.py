@@ -36,6 +36,10 @@ class StatusWriter:
 
     def status_of(self, pod: Obj, state: PodState) -> Obj:
         """What the status should be now."""
+        if state.job is not None and state.job.state.has_ended:
+            # The engine may have said so since the journal was last looked at, and while a
+            # write was tried again; without its end the pod would be taken for a failure.
+            state.read_journal()
         return pod_status(pod, state.observed(self._health.error), self._clock.now())
 
     async def write(self, pod: Obj, state: PodState) -> Obj | None:

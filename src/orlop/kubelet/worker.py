@@ -90,6 +90,7 @@ class PodWorker:
         else:
             if state.job_id is None:
                 await self._start(pod, state)
+                self._catch_up(pod, state)  # where that took long, the pod may be over by now
             self.ephemeral.sync(pod, state)
             if not self._awaits_last_word(state) and not await self.requeues.keeps(pod, state):
                 await self._write(pod, state)  # 4
@@ -129,7 +130,7 @@ class PodWorker:
         if job is None or job.state not in (JobState.COMPLETED, JobState.FAILED):
             return False
         left = state.ended_seen + LAST_WORD - self.clock.now()
-        if journal.started is None or journal.finished is not None or left <= 0:
+        if journal.finished is not None or left <= 0:
             return False
         self.later.again(state.uid, min(left, 0.25))
         return True

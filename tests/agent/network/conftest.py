@@ -26,7 +26,8 @@ def running_kubelet():
 
 
 @pytest.fixture(scope="module")
-def kubelet_for_module():
+def kubelet_for_module(helper):
+    """One for each kind of pods: who welcomes those of one kind does not know the others."""
     with running_kubelet() as kubelet:
         yield kubelet
 

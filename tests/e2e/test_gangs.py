@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.site import Obj, Site, container, eventually, pod
+from tests.e2e.site import Obj, Site, container, eventually, pod, terminated
 
 pytestmark = pytest.mark.slurm
 
@@ -136,6 +136,26 @@ def test_a_member_that_fails_is_replaced_in_the_same_allocation(accounted_site: 
     eventually(are_accounted, "sacct has a step for each pod, by its name")
     states = sorted(line.partition("|")[2] for line in steps() if f"{site.namespace}/j-" in line)
     assert states == ["COMPLETED", "COMPLETED", "FAILED"]
+
+
+@pytest.mark.timeout(300)
+def test_memory_is_each_members_own_and_the_time_limit_is_the_jobs(limited_site: Site):
+    site = limited_site
+    eat = ["python3", "-c", "x = bytearray(300 << 20); print(len(x))"]
+    hungry = member("hungry", "g", 3, "", container=cpus(2, "80Mi"))
+    hungry["spec"]["containers"][0] |= {"image": "python", "command": eat}
+    calm = member("calm", "g", 3, "sleep 4; echo alive", container=cpus(2))
+    limit = {"slurm.orlop.dev/time": "5"}
+    slow = member("slow", "g", 3, "sleep 600", container=cpus(2), annotations=limit)
+    for one in (hungry, calm, slow):
+        site.apply(one)
+    ended = site.wait_phase("hungry", "Failed")
+    assert (terminated(ended)["reason"], terminated(ended)["exitCode"]) == ("OOMKilled", 137)
+    site.wait_phase("calm", "Succeeded")
+    running = site.wait_phase("slow", "Running")
+    site.cluster.expire(running["metadata"]["annotations"]["slurm.orlop.dev/job-id"].split("+")[0])
+    ended = site.wait_phase("slow", "Failed", timeout=150)
+    assert ended["status"]["reason"] == "DeadlineExceeded"
 
 
 # Each member waits for the three others and gives up without them.

@@ -68,6 +68,11 @@ def test_gpus_are_not_asked_for_where_nobody_uses_them():
     assert packing.bundle.gres == {"gpu": 1}
 
 
+def test_no_gpu_is_asked_for_to_save_a_few_cpus():
+    packing = pack([Shape(1), *[Shape(1, 0, {"gpu": 1})] * 4])
+    assert (packing.count, packing.bundle) == (4, Shape(2, 0, {"gpu": 1}))
+
+
 shapes = st.builds(
     Shape,
     st.integers(1, 16),

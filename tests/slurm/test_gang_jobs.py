@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,8 @@ from orlop.api.objects import uid_of
 from orlop.engine import Gang, Job, JobId, JobState, Submission
 from orlop.errors import ConfigError, SubmitRejected, WaitingForGang
 from orlop.slurm.bundles import Shape, pack
+from tests.cluster.fixtures import StartSlurm
+from tests.cluster.spec import Spec
 
 from .conftest import Site
 
@@ -36,11 +39,12 @@ PYTHON = "/usr/bin/python3"
 class Gangs:
     """A site with pods that are members of gangs."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, leader: bytes) -> None:
+        site.home.mkdir(parents=True, exist_ok=True)
+        (site.home / "agent.pyz").write_bytes(leader)
         self.site = site
         self.engine = site.engine
         self.agent = site.home / "agent.py"
-        site.home.mkdir(parents=True, exist_ok=True)
         self.agent.write_text(AGENT.format(real=str(site.home / "agent.pyz")))
 
     def member(self, script: str = WAIT, **options: str) -> Submission:
@@ -87,9 +91,7 @@ def leader(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.fixture
 def gangs(leader: bytes, rootless: Site) -> Gangs:
-    rootless.home.mkdir(parents=True, exist_ok=True)
-    (rootless.home / "agent.pyz").write_bytes(leader)
-    return Gangs(rootless)
+    return Gangs(rootless, leader)
 
 
 def base(job: str) -> str:
@@ -243,3 +245,21 @@ async def test_members_that_do_not_go_together_are_all_told_so(gangs: Gangs):
             await gangs.engine.submit(member)
     assert await gangs.site.jobs_in_slurm() == []
     assert not any((member.folder / "submit").exists() for member in members)
+
+
+async def test_each_member_has_gpus_of_its_own(
+    slurm_with: StartSlurm, on_cluster: Callable[..., Site], leader: bytes
+):
+    gangs = Gangs(on_cluster(slurm_with(Spec(nodes=2, gpus=2))), leader)
+    say = 'echo "$SLURMD_NODENAME $CUDA_VISIBLE_DEVICES" > "$1/gpus"; ' + WAIT
+    workers = [gangs.member(say, gres="gpu:1") for _ in range(4)]
+    driver = gangs.member(say)
+    jobs = await gangs.submit(driver, *workers)
+    await gangs.claimed(driver, *workers)
+    for member in (driver, *workers):
+        (member.folder / "go").touch()
+    for job in jobs:
+        await gangs.until(job, JobState.COMPLETED)
+    seen = sorted((worker.folder / "gpus").read_text().strip() for worker in workers)
+    assert seen == ["n1 0", "n1 1", "n2 0", "n2 1"]
+    assert len((driver.folder / "gpus").read_text().split()) == 1, "it has asked for none"

@@ -122,14 +122,14 @@ def _packed(shapes: Sequence[Shape], room: Shape) -> Packing:
     return Packing(_all_of(bins), len(bins), tuple(chosen))
 
 
-def _cost(packing: Packing, total: Shape) -> float:
-    """How much more is asked for than is needed, over all kinds of resources."""
+def _cost(packing: Packing, total: Shape) -> tuple[float, float]:
+    """How much more is asked for than is needed; of GPUs and their like, which are few, first."""
     bundle, count = packing.bundle, packing.count
+    rare = sum(count * bundle.gres[name] / n for name, n in total.gres.items())
     cost = count * bundle.cpus / max(total.cpus, 1)
     if total.memory_mib:
         cost += count * bundle.memory_mib / total.memory_mib
-    cost += sum(count * bundle.gres[name] / n for name, n in total.gres.items())
-    return round(cost, 6)
+    return round(rare, 6), round(cost, 6)
 
 
 def _all_of(shapes: Iterable[Shape]) -> Shape:

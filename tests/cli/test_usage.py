@@ -7,12 +7,15 @@ from orlop.cli.usage import Usage
 
 # As sacct 22.05 prints it with -n -P: the job, its batch step, its extern step, an srun step.
 SACCT = """\
-17|COMPLETED|00:00:10|2|200M|00:01.500|
-17.batch|COMPLETED|00:00:10|2||00:01.400|1204K
-17.0|COMPLETED|00:00:09|2||00:00.100|3.50M
-18|CANCELLED by 1000|00:00:00|0|100M|00:00:00|
-19|RUNNING|1-00:00:01|1|1G|00:00:00|
-19.batch|RUNNING|1-00:00:01|1||00:00:00|
+17|COMPLETED|00:00:10|2|200M|00:01.500||default/web
+17.batch|COMPLETED|00:00:10|2||00:01.400|1204K|batch
+17.0|COMPLETED|00:00:09|2||00:00.100|3.50M|true
+18|CANCELLED by 1000|00:00:00|0|100M|00:00:00||a|b
+19|RUNNING|1-00:00:01|1|1G|00:00:00||default/train
+19.batch|RUNNING|1-00:00:01|1||00:00:00||batch
+19.0|FAILED|00:00:03|4||00:02.000|8M|default/w-1
+19.1|RUNNING|00:00:07|4||00:05.000|9M|default/w-0
+19.2|RUNNING|00:00:05|4||00:04.000|7M|default/w-1
 nonsense
 """
 
@@ -21,8 +24,16 @@ def test_sacct_gives_the_jobs_time_and_the_largest_steps_memory():
     found = usage.parse_sacct(SACCT)
     assert found["17"] == Usage("COMPLETED", "00:00:10", "2", "200M", "00:01.500", "3.50M")
     assert found["18"].state == "CANCELLED"
-    assert found["19"].max_rss == ""
+    assert found["19"].max_rss == "9M"
     assert set(found) == {"17", "18", "19"}
+
+
+def test_a_member_of_a_gang_is_the_newest_step_of_its_pods_name():
+    members = {"19+0": "default/w-0", "19+2": "default/w-1", "17+0": "default/w-0"}
+    assert usage.parse_steps(SACCT, members) == {
+        "19+0": Usage("RUNNING", "00:00:07", "4", "", "00:05.000", "9M"),
+        "19+2": Usage("RUNNING", "00:00:05", "4", "", "00:04.000", "7M"),
+    }
 
 
 def test_squeue_gives_what_was_asked_for():

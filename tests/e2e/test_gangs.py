@@ -136,6 +136,10 @@ def test_a_member_that_fails_is_replaced_in_the_same_allocation(accounted_site: 
     eventually(are_accounted, "sacct has a step for each pod, by its name")
     states = sorted(line.partition("|")[2] for line in steps() if f"{site.namespace}/j-" in line)
     assert states == ["COMPLETED", "COMPLETED", "FAILED"]
+    usage = site.run("kubectl", "slurm", "usage", "-n", site.namespace).stdout
+    used = [line.split() for line in usage.splitlines()[1:]]
+    assert sorted(row[2] for row in used) == states
+    assert {row[4] for row in used} == {"8"}, "each has its own CPUs"
 
 
 @pytest.mark.timeout(300)

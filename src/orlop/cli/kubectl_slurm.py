@@ -191,7 +191,8 @@ def usage(
         click.echo("no pod here has a job")
         return
     try:
-        used = asyncio.run(usage_of(list(with_job), load(home_from_env()).slurm.command_timeout))
+        names = {job: str(key_of(pod)) for job, pod in with_job.items()}
+        used = asyncio.run(usage_of(names, load(home_from_env()).slurm.command_timeout))
     except EngineError as error:
         raise ConfigError(f"Slurm cannot be asked from here: {error}") from error
     header = ("POD", "JOB", "STATE", "ELAPSED", "CPUS", "REQUESTED", "CPU-TIME", "MAX-RSS")

@@ -6,7 +6,7 @@ long it runs, and forgets a job soon after its end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..slurm import detect
@@ -28,12 +28,17 @@ class Usage:
     max_rss: str = ""
 
 
-async def usage_of(jobs: Sequence[str], timeout: float) -> dict[str, Usage]:
+async def usage_of(jobs: Mapping[str, str], timeout: float) -> dict[str, Usage]:
+    """Of jobs and of members of gangs, `17+3`, whose steps are found by their pods' names."""
     commands = Commands.of_process(timeout)
-    found = parse_squeue(await _squeue(commands, jobs))
+    members = {job: name for job, name in jobs.items() if "+" in job}
+    numbers = list(dict.fromkeys(job.partition("+")[0] for job in jobs))
+    found = parse_squeue(await _squeue(commands, numbers))
+    found |= {job: found[base] for job in members if (base := job.partition("+")[0]) in found}
     if (await detect.slurm(commands)).has_accounting:
-        arguments = ("-n", "-P", "-j", ",".join(jobs), "-o", SACCT)
-        found |= parse_sacct(await commands.run("sacct", *arguments))
+        arguments = ("-n", "-P", "-j", ",".join(numbers), "-o", f"{SACCT},JobName")
+        text = await commands.run("sacct", *arguments)
+        found |= parse_sacct(text) | parse_steps(text, members)
     return found
 
 
@@ -55,16 +60,38 @@ def parse_sacct(text: str) -> dict[str, Usage]:
     """A line for the job, then one a step; memory is counted for steps only."""
     found: dict[str, Usage] = {}
     for line in text.splitlines():
-        fields = line.split("|")
-        if len(fields) != len(SACCT.split(",")):
+        fields = _fields(line)
+        if not fields:
             continue
         job, _, step = fields[0].partition(".")
         if not step:
-            state = fields[1].split()[0] if fields[1] else ""  # `CANCELLED by 1000`
-            found[job] = Usage(state, *fields[2:])
+            found[job] = _usage(fields)
         elif job in found and _kib(fields[6]) > _kib(found[job].max_rss):
             found[job] = replace(found[job], max_rss=fields[6])
     return found
+
+
+def parse_steps(text: str, members: Mapping[str, str]) -> dict[str, Usage]:
+    """Members of gangs: the newest step of their job that has their pod's name."""
+    by_name = {(job.partition("+")[0], name): job for job, name in members.items()}
+    found: dict[str, Usage] = {}
+    for line in text.splitlines():
+        fields, name = _fields(line), line.rpartition("|")[2]
+        job = by_name.get((fields[0].partition(".")[0], name)) if fields else None
+        if job is not None and "." in fields[0]:
+            found[job] = _usage(fields)
+    return found
+
+
+def _fields(line: str) -> list[str]:
+    """Those of SACCT, without the name behind them; none of a line that cannot be read."""
+    fields = line.split("|", len(SACCT.split(",")))
+    return fields[:-1] if len(fields) == len(SACCT.split(",")) + 1 else []
+
+
+def _usage(fields: Sequence[str]) -> Usage:
+    state = fields[1].split()[0] if fields[1] else ""  # `CANCELLED by 1000`
+    return Usage(state, *fields[2:])
 
 
 def _kib(size: str) -> float:

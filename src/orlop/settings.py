@@ -19,6 +19,15 @@ from . import wellknown
 from .errors import ConfigError
 
 
+class NamespaceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the pods of one namespace ask Slurm for."""
+
+    flags: list[str] = []  # sbatch flags that pods may change
+    locked: list[str] = []  # and that they may not
+    max_time: str = ""  # the longest --time; empty: as the partition has it
+    max_nodes: int = 0  # the most --nodes; 0: as the partition has it
+
+
 class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How jobs are asked for."""
 
@@ -28,6 +37,8 @@ class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     flags: list[str] = []  # added to every sbatch
     prologue: str = ""  # shell lines before the agent, e.g. `module load apptainer`
     priority_classes: dict[str, list[str]] = {}  # PriorityClass name -> sbatch flags
+    namespaces: dict[str, NamespaceSettings] = {}
+    mirror_quota: bool = False  # a ResourceQuota of Slurm's limits in every namespace
     command_timeout: float = 30.0
     busy_tick: float = 2.0  # seconds between two squeue calls after a change
     idle_tick: float = 30.0  # and when nothing has changed for a while

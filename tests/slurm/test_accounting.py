@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -77,6 +78,51 @@ async def test_a_limit_of_queued_jobs_defers_until_there_is_room(
     await site.engine.cancel(first)
     await site.wait_for(first, has_ended)
     assert (await site.engine.submit(second)) != first
+
+
+@contextmanager
+def limited(cluster: SlurmCluster, *limit: str) -> Iterator[None]:
+    """A limit of the QOS low, which nobody else here uses; -1 takes it away."""
+    try:
+        with as_root():
+            cluster.run("head", ["sacctmgr", "-i", "modify", "qos", "low", "set", *limit])
+        yield
+    finally:
+        off = [f"{word.rpartition('=')[0]}=-1" for word in limit]
+        with as_root():
+            cluster.run("head", ["sacctmgr", "-i", "modify", "qos", "low", "set", *off])
+
+
+async def test_a_job_beyond_a_limit_that_others_share_is_told_that_it_never_starts(
+    slurm_with: Callable[[Spec], SlurmCluster], site: Site
+):
+    cluster = slurm_with(Spec(nodes=1, accounting=True))
+    with limited(cluster, "GrpTRES=cpu=2"):
+        beyond = await site.submit(qos="low", cpus_per_task="4")
+        found = await site.wait_for(beyond, lambda job: job.reason == "QOSGrpCpuLimit")
+        assert found.is_hopeless
+        assert "it asks for 4 CPUs, and QOS low may have 2 at once (GrpTRES)" in found.message
+        await site.engine.cancel(beyond)
+        runs = await site.submit(qos="low", cpus_per_task="2")
+        await site.wait_for(runs, lambda job: job.state is JobState.RUNNING)
+        waits = await site.submit(qos="low", cpus_per_task="2")
+        found = await site.wait_for(waits, lambda job: job.reason == "QOSGrpCpuLimit")
+        assert not found.is_hopeless
+        assert "it starts when other jobs have ended" in found.message
+        for job in (runs, waits):
+            await site.engine.cancel(job)
+
+
+async def test_a_refusal_names_the_limit_and_a_quota_may_mirror_it(
+    slurm_with: Callable[[Spec], SlurmCluster], site: Site
+):
+    cluster = slurm_with(Spec(nodes=1, accounting=True))
+    with limited(cluster, "GrpTRES=cpu=3", "MaxSubmitJobsPerUser=9", "Flags=DenyOnLimit"):
+        site.engine = site.another_engine()
+        with pytest.raises(SubmitRejected, match=r"asks for 4 CPUs, and QOS low may have 3"):
+            await site.submit(qos="low", cpus_per_task="4")
+        notes = {"slurm.orlop.dev/qos": "low"}
+        assert await site.engine.quota("default", notes) == {"requests.cpu": "3", "pods": "9"}
 
 
 async def test_a_good_account_and_qos_are_taken(site: Site):

@@ -219,3 +219,10 @@ def test_a_job_that_changed_or_left_is_read_anew():
 )
 def test_a_running_jobs_end_is_that_of_its_time_limit(state, limit, ends):
     assert one(squeue_line(State=state, TimeLimit=limit, EndTime="1794758610")).ends == ends
+
+
+def test_a_job_that_can_never_start_says_so():
+    job = one(squeue_line(State="PENDING", Reason="PartitionTimeLimit"))
+    assert job.is_hopeless
+    assert job.message.startswith("job 17 cannot start in partition main: its time limit is longer")
+    assert not one(squeue_line(State="PENDING", Reason="Priority")).is_hopeless

@@ -69,3 +69,23 @@ def test_a_reason_is_told_in_plain_words_with_its_remedy(reason, plain, remedy):
     assert plain in words
     assert remedy in advice
     assert bool(words) is bool(plain)
+
+
+@pytest.mark.parametrize(
+    ("word", "never", "shared"),
+    [
+        ("PartitionTimeLimit", True, False),
+        ("BadConstraints", True, False),
+        ("QOSMaxCpuPerJobLimit", True, False),
+        ("AssocMaxWallDurationPerJobLimit", True, False),
+        ("AssocGrpCpuLimit", False, True),
+        ("QOSMaxMemoryPerUser", False, True),
+        ("AssocMaxJobsLimit", False, False),
+        ("QOSGrpCPUMinutesLimit", False, False),
+        ("Priority", False, False),
+        ("Licenses", False, False),
+        ("", False, False),
+    ],
+)
+def test_what_passes_by_waiting_is_told_from_what_never_does(word, never, shared):
+    assert (reasons.is_never(word), reasons.is_shared_limit(word)) == (never, shared)

@@ -30,6 +30,7 @@ from ..client.informer import Informers
 from ..controllers.folder_provisioner import folders_in
 from ..controllers.manager import ControllerManager
 from ..controllers.pod_groups import BUILT_IN_DEFINITION
+from ..controllers.slurm_quota import Quota
 from ..files import write_private
 from ..gateway.backends import Backends
 from ..gateway.ingress import IngressRouter
@@ -40,6 +41,7 @@ from ..network.ranges import Ranges
 from ..runtime.images import Images
 from ..scheduler import Scheduler
 from ..settings import Paths, Settings, home_from_env, load
+from ..slurm.jobs import SlurmJobs
 from ..store import Store
 from . import addresses, kubeconfig_file, record
 from .engines import engine_for, ensure_cluster_uid
@@ -154,8 +156,11 @@ class ControlPlane:
                 autoscaling=self.settings.autoscaling,
                 wall_time=self.settings.wall_time,
                 without_kinds=self._without_kinds(),
+                slurm_quota=self._slurm_quota(),
             )
-            scheduler = Scheduler(_client(server, "system:kube-scheduler"), informers)
+            scheduler = Scheduler(
+                _client(server, "system:kube-scheduler"), informers, slurm=self.settings.slurm
+            )
             backends = Backends(informers, kubelet.dialer.connect)
             gateway = self._gateway(server, informers, backends)
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}
@@ -183,6 +188,12 @@ class ControlPlane:
                 }
             )
         logger.info("control plane has stopped")
+
+    def _slurm_quota(self) -> tuple[Quota, bool] | None:
+        """Slurm's limits, for ResourceQuotas; no other engine has any."""
+        if not isinstance(self.engine, SlurmJobs):
+            return None
+        return self.engine.quota, self.settings.slurm.mirror_quota
 
     async def _server(
         self, stack: AsyncExitStack, tls: ssl.SSLContext, signing_key: SigningKey

@@ -53,6 +53,7 @@ from .replicaset import ReplicaSets
 from .resourcequota import ResourceQuotas
 from .root_ca import RootCa
 from .serviceaccount import ServiceAccounts
+from .slurm_quota import Quota, SlurmQuotas
 from .stale_disruption import StaleDisruptions
 from .statefulset import StatefulSets
 from .storage_protection import ClaimProtection, VolumeProtection
@@ -80,8 +81,9 @@ class ControllerManager:
     With a `signing_key`, Secrets that ask for the token of a service account get it; with `sign`,
     certificates that were approved are signed by it; with `folders`, claims get folders there.
     `api_endpoint` is where the API server really is, for the service `kubernetes`; `without_kinds`
-    are bundled definitions that are not installed. With an `election`, they run in the one process
-    that leads.
+    are bundled definitions that are not installed. With `slurm_quota`, namespaces have its limits
+    as ResourceQuotas, where they ask or all of them. With an `election`, they run in the one
+    process that leads.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class ControllerManager:
         kinds: Iterable[Kind] = STORED,
         autoscaling: AutoscalingSettings | None = None,
         wall_time: WallTimeSettings | None = None,
+        slurm_quota: tuple[Quota, bool] | None = None,
         without_kinds: Iterable[str] = (),
         election: LeaderElection | None = None,
         clock: Clock | None = None,
@@ -141,6 +144,11 @@ class ControllerManager:
             HorizontalPodAutoscalers(api, informers, clock=self._clock, settings=autoscaling)
         )
         controllers.append(WallTimes(api, informers, clock=self._clock, settings=wall_time))
+        if slurm_quota is not None:
+            quota, everywhere = slurm_quota
+            controllers.append(
+                SlurmQuotas(api, informers, quota, is_everywhere=everywhere, clock=self._clock)
+            )
         controllers.append(ResourceQuotas(api, informers, clock=self._clock, kinds=every))
         controllers.append(Namespaces(api, informers, clock=self._clock, kinds=every))
         controllers.append(

@@ -67,6 +67,7 @@ class Job:
     submitted: float | None = None  # Unix times
     started: float | None = None
     ended: float | None = None
+    is_hopeless: bool = False  # it waits for what cannot come; the message says for what
     ends: float | None = None  # when its time limit ends it, while it runs
     restarts: int = 0  # times the engine requeued it
 
@@ -100,6 +101,14 @@ class Gang:
 
 
 @dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Annotations of the objects whose policy holds for a pod."""
+
+    namespace: Mapping[str, str] = field(default_factory=dict)
+    priority_class: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Submission:
     """A pod ready to run: its folder holds the plan; `command` starts the agent on it."""
 
@@ -108,6 +117,7 @@ class Submission:
     command: tuple[str, ...]
     machine: str  # the Machine it was bound to
     gang: Gang | None = None
+    around: Surroundings = field(default_factory=Surroundings)
 
 
 class Engine(Protocol):

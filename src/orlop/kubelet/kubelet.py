@@ -51,6 +51,7 @@ from .network_plan import ClusterNetwork, network_key
 from .nodes import Nodes
 from .plan import RUNTIMES, Site
 from .pods import Pods, PodState
+from .policy import PolicySources
 from .preparation import ImageStore, Preparation
 from .requeue import Requeues
 from .resource_metrics import ResourceMetrics
@@ -165,6 +166,7 @@ class Kubelet:
             Termination(api, engine, self._pods, self._writer, self._health, self._clock, self),
             EphemeralContainers(preparation, self._events, self, self._spawn, self._clock),
             Requeues(engine, self._events, self._health, self),
+            PolicySources(informers),
             self._writer,
             self._events,
             self._health,

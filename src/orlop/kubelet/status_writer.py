@@ -13,6 +13,7 @@ from ..api.objects import Obj, annotations_of, is_terminal, meta, uid_of
 from ..api.times import rfc3339
 from ..client.api import Api
 from ..client.clock import Clock
+from ..client.recorder import EventType
 from ..engine import JobState
 from ..log import logger
 from ..wellknown import END_TIME, ENGINE_REACHABLE, JOB_ID, NODE_LIST
@@ -105,9 +106,13 @@ class StatusWriter:
             return
         if state.journal.started is not None and not state.is_requeued:
             return  # its agent was quicker than the engine's answer
-        if job.message and job.reason != state.queued_told:
-            state.queued_told = job.reason
-            self._events.tell(pod, "Normal", "Queued", job.message)
+        told = f"{job.reason} {job.is_hopeless}"
+        if job.message and told != state.queued_told:
+            state.queued_told = told
+            kind: EventType = "Warning" if job.is_hopeless else "Normal"
+            self._events.tell(
+                pod, kind, "CannotStart" if job.is_hopeless else "Queued", job.message
+            )
 
 
 def _annotations(pod: Obj, state: PodState) -> dict[str, str | None]:

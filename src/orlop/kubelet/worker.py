@@ -27,6 +27,7 @@ from .gangs import Gangs
 from .health import EngineHealth
 from .nodes import Nodes
 from .pods import Pods, PodState
+from .policy import PolicySources
 from .preparation import Preparation, PullFailure
 from .refusal import Refusal
 from .requeue import Requeues
@@ -59,6 +60,7 @@ class PodWorker:
     termination: Termination
     ephemeral: EphemeralContainers
     requeues: Requeues
+    policy: PolicySources
     writer: StatusWriter
     events: Events
     health: EngineHealth
@@ -165,7 +167,8 @@ class PodWorker:
         machine = self.nodes.machine_of(pod["spec"]["nodeName"])
         gang = await self.gangs.of(pod)
         command = self.command(state.folder)
-        submission = Submission(pod, state.folder.path, command, machine, gang)
+        around = await self.policy.around(pod)
+        submission = Submission(pod, state.folder.path, command, machine, gang, around)
         state.job_id = await self.engine.submit(submission)
         state.submitted = self.clock.now()
         state.trouble, state.failures, state.retry_at = None, 0, 0.0

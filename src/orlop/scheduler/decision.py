@@ -33,12 +33,17 @@ class Decision:
 
 
 def decide(
-    pod: Obj, snapshot: Snapshot, view: View, budgets: Callable[[], Iterable[Obj]]
+    pod: Obj,
+    snapshot: Snapshot,
+    view: View,
+    budgets: Callable[[], Iterable[Obj]],
+    partition: str = "",
 ) -> Decision:
+    """`partition` is where its namespace belongs, if it says so."""
     nodes = snapshot.nodes
     if view.trouble:
         return Decision(message=f"0/{len(nodes)} nodes are available: {view.trouble}.")
-    wish = wish_of(pod)
+    wish = wish_of(pod, partition)
     near, even = affinity.prepare(pod, snapshot), spread.prepare(pod, snapshot)
     mates = gangs.prepare(pod, snapshot)
     refusals = [

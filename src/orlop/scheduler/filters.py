@@ -38,10 +38,12 @@ class Wish(NamedTuple):
     others: Mapping[str, int]  # thousandths of what not every host has
 
 
-def wish_of(pod: Obj) -> Wish:
-    """A pod whose annotations cannot be read goes anywhere: its kubelet then says what is wrong."""
+def wish_of(pod: Obj, default: str = "") -> Wish:
+    """With the partition of its namespace where it names none itself; `default` is that.
+
+    A pod whose annotations cannot be read goes anywhere: its kubelet then says what is wrong."""
     try:
-        partition = requested_partition(pod)
+        partition = requested_partition(pod) or default
         asked = demand(pod)
     except ConfigError:
         return Wish(pod, (), 0, 0, {})

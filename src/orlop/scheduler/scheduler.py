@@ -34,6 +34,8 @@ from ..client.leader_election import LeaderElection
 from ..client.recorder import Recorder
 from ..client.workqueue import Backoff, WorkQueue
 from ..log import logger
+from ..settings import SlurmSettings
+from ..slurm.policy import Policy
 from ..wellknown import NODE_LIST
 from . import decision
 from .bind import bind, evict, mark_unschedulable
@@ -67,8 +69,10 @@ class Scheduler:
         *,
         name: str = DEFAULT_SCHEDULER,
         election: LeaderElection | None = None,
+        slurm: SlurmSettings | None = None,
         clock: Clock | None = None,
     ) -> None:
+        self._slurm = slurm or SlurmSettings()
         self._api = api
         self._name = name
         self._election = election
@@ -214,7 +218,7 @@ class Scheduler:
         nodes = self._nodes.list()
         snapshot = Snapshot.of(nodes, self._pods, self._namespaces, self._assumed, self._nominated)
         view = self._volumes.view(pod)
-        decided = decide(pod, snapshot, view, self._budgets.list)
+        decided = decide(pod, snapshot, view, self._budgets.list, self._partition(pod))
         if decided.node is None:
             await self._give_up(pod, decided)
             return
@@ -225,6 +229,15 @@ class Scheduler:
         except BaseException:
             self._assumed.pop(key, None)
             raise
+
+    def _partition(self, pod: Obj) -> str:
+        """Where its namespace belongs; a namespace that cannot be read leaves it to the kubelet."""
+        name = key_of(pod).namespace
+        annotations = annotations_of(self._namespaces.get(Key("", name)) or {})
+        try:
+            return Policy(self._slurm, name, annotations).partition()
+        except errors.ConfigError:
+            return ""
 
     async def _bind(self, pod: Obj, node: Obj, decided: Decision, view: View) -> None:
         key, name = key_of(pod), meta(node)["name"]

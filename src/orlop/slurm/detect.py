@@ -13,6 +13,8 @@ from functools import cached_property
 from ..errors import EngineError, EngineUnavailable
 from . import durations
 from .commands import Commands
+from .limits import ASSOCIATION_FIELDS, QOS_FIELDS, Limits, Row
+from .limits import parse as parse_limits
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,25 @@ async def associations(commands: Commands) -> list[Association]:
     except EngineError:
         return []
     return parse_associations(text)
+
+
+async def limits(commands: Commands) -> Limits:
+    """All limits that may hold for the user's jobs; none where the site keeps no accounts."""
+    user = commands.environ.get("USER") or getpass.getuser()
+    found = await associations(commands)
+    accounts = sorted({one.account for one in found})
+    if not accounts:
+        return Limits(user, "")
+    default = next((one.account for one in found if one.is_default), accounts[0])
+    rows = await _sacctmgr(commands, ("assoc", f"account={','.join(accounts)}"), ASSOCIATION_FIELDS)
+    return Limits(user, default, rows, await _sacctmgr(commands, ("qos",), QOS_FIELDS))
+
+
+async def _sacctmgr(
+    commands: Commands, what: tuple[str, ...], fields: tuple[str, ...]
+) -> tuple[Row, ...]:
+    arguments = ("-n", "-P", "show", *what, f"format={','.join(fields)}")
+    return parse_limits(await commands.run("sacctmgr", *arguments), fields)
 
 
 async def partition_limits(commands: Commands) -> dict[str, tuple[float | None, float | None]]:

@@ -113,6 +113,11 @@ def submit_error(text: str) -> tuple[EngineError, str]:
     return SubmitRejected(f"sbatch: {words or 'failed without a word'}; see `man sbatch`"), ""
 
 
+def is_policy(text: str) -> bool:
+    """Whether sbatch refused for a limit of accounts, which it may not have named."""
+    return _POLICY in text.lower()
+
+
 def last_words(text: str) -> str:
     """What a command said, in one line, without its own name and level before each line."""
     lines: list[str] = []

@@ -7,11 +7,13 @@ An option may come from several places. From weakest to strongest:
 
 1. SBATCH_* variables of the user, then `slurm.flags`, `slurm.account` and `slurm.qos` of the
    settings;
-2. the pod's own fields: resources, activeDeadlineSeconds, nodeSelector on mirrored features;
-3. the flags that the settings give its PriorityClass;
-4. raw flags: those of earlier systems, then `slurm.orlop.dev/flags`;
-5. single options: those of slurm-bridge, then `slurm.orlop.dev/<option>`;
-6. what Orlop keeps for itself (comment, output, …), which cannot be set at all.
+2. what the settings, then its own annotations, say of the pod's namespace;
+3. the pod's own fields: resources, activeDeadlineSeconds, nodeSelector on mirrored features;
+4. what the settings, then its own annotations, say of the pod's PriorityClass;
+5. raw flags: those of earlier systems, then `slurm.orlop.dev/flags`;
+6. single options: those of slurm-bridge, then `slurm.orlop.dev/<option>`;
+7. what the settings lock for the namespace: a pod that asks otherwise is refused;
+8. what Orlop keeps for itself (comment, output, …), which cannot be set at all.
 
 Some options are joined instead of replaced: the nodeSelector's features with a `constraint`, the
 pod's GPUs, other generic resources and licences with a `gres` or `licenses` that names others, and
@@ -28,36 +30,19 @@ from dataclasses import dataclass, field, replace
 
 from .. import wellknown
 from ..api.objects import Obj, annotations_of, key_of, uid_of
+from ..engine import Surroundings
 from ..errors import ConfigError
 from ..settings import SlurmSettings
 from . import aliases, durations, options, placement, resources, signals
 from .placement import Place
+from .policy import Policy
 from .signals import EarlySignal
-
-Options = dict[str, str | None]
+from .wishes import OF_SRUN, Options, from_annotations, without_ignored
 
 DEFAULT_GRACE = 30
 REQUEUE, SUCCESSOR, FAIL = "requeue", "successor", "fail"
 _MARGIN = 2  # seconds between the end of the grace and that of the job
 _LONG_ENOUGH = 600.0  # seconds of a time limit from which on an early signal costs little of it
-# Written by Orlop under the same prefix, or not meant for sbatch.
-_OF_SRUN = {
-    wellknown.SLURM_PREFIX + "mpi": "SLURM_MPI_TYPE",
-    wellknown.SLURM_PREFIX + "cpu-bind": "SLURM_CPU_BIND",
-}
-_NOT_OPTIONS = {
-    wellknown.FLAGS,
-    wellknown.JOB_ID,
-    wellknown.NODE_LIST,
-    wellknown.END_TIME,
-    wellknown.EXPIRING,
-    wellknown.REPLACE,
-    wellknown.ON_TIMEOUT,
-    wellknown.RESTART_COUNT,
-    wellknown.GANG,
-    wellknown.GANG_SIZE,
-    *_OF_SRUN,
-}
 # One of these makes no sense beside another of its group.
 _RIVALS = (
     frozenset({"cpus-per-task", "cpus-per-gpu"}),
@@ -80,6 +65,7 @@ class Site:
     default_time: float | None = None
     max_time: float | None = None
     place: Place = field(default_factory=Place)
+    around: Surroundings = field(default_factory=Surroundings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +131,17 @@ def job_spec(
 ) -> JobSpec:
     """The job of `pod`; ConfigError where it asks for what cannot be."""
     warnings: list[str] = []
-    asked = _asked(pod, site.settings, warnings)
-    wanted = _over({**site.defaults, **_from_settings(site.settings)}, _requests(pod))
-    wanted = _over(wanted, asked)
+    policy = _policy(pod, site)
+    own = from_annotations(annotations_of(pod), warnings)
+    asked = policy.by_class(warnings) | own
+    weaker = _over({**site.defaults, **_from_settings(site.settings)}, policy.defaults(warnings))
+    wanted = _over(_over(weaker, _requests(pod)), asked)
+    wanted = _over(wanted, policy.locked(own))
     wanted.setdefault("partition", partition)
     warnings += placement.add(wanted, asked, pod, site.place)
     warnings += _add_constraint(wanted, pod, site.place)
     _add_time(wanted, pod, site)
+    _keep_to_limits(wanted, own, policy, site)
     early = _early_signal(wanted, pod, site)
     requeue = _requeue(wanted, pod)
     name = str(key_of(pod))
@@ -186,7 +176,7 @@ def requested_partition(pod: Obj) -> str:
 
 def requested(pod: Obj, option: str) -> str:
     """What the pod's own annotations say of an option; empty where they say nothing."""
-    return _from_annotations(annotations_of(pod), []).get(option) or ""
+    return from_annotations(annotations_of(pod), []).get(option) or ""
 
 
 def joined_constraint(constraint: str, features: Iterable[str]) -> str:
@@ -200,56 +190,17 @@ def joined_constraint(constraint: str, features: Iterable[str]) -> str:
 def mpi_launcher(pod: Obj) -> tuple[str, ...]:
     """What stands before a container's command where an earlier system's mpi-flags ask for it."""
     annotations = annotations_of(pod)
-    asked = _from_annotations(annotations, [])
+    asked = from_annotations(annotations, [])
     return aliases.mpi_launcher(annotations, asked.get("ntasks") or "1")
 
 
 def _from_settings(settings: SlurmSettings) -> Options:
-    found = _without_ignored(options.from_words(settings.flags, "slurm.flags in config.yaml"), [])
+    found = without_ignored(options.from_words(settings.flags, "slurm.flags in config.yaml"), [])
     for name in ("account", "qos"):
         if value := getattr(settings, name):
             found[name] = value
     found.pop("partition", None)  # the node it is bound to decides
     return found
-
-
-def _asked(pod: Obj, settings: SlurmSettings, warnings: list[str]) -> Options:
-    """What the pod asks for in Slurm's words: PriorityClass, then annotations."""
-    priority = (pod.get("spec") or {}).get("priorityClassName") or ""
-    words = settings.priority_classes.get(priority, [])
-    where = f"slurm.priority_classes.{priority} in config.yaml"
-    by_class = _without_ignored(options.from_words(list(words), where), warnings)
-    return by_class | _from_annotations(annotations_of(pod), warnings)
-
-
-def _from_annotations(annotations: Mapping[str, str], warnings: list[str]) -> Options:
-    found: Options = {}
-    raw = aliases.flags(annotations)
-    if wellknown.FLAGS in annotations:
-        raw.append((wellknown.FLAGS, annotations[wellknown.FLAGS]))
-    for where, text in raw:
-        found |= _without_ignored(options.from_flags(text, where), warnings)
-    found |= _without_ignored(aliases.bridge_options(annotations, warnings), warnings)
-    for key, value in sorted(annotations.items()):
-        name = key.removeprefix(wellknown.SLURM_PREFIX)
-        if name == key or key in _NOT_OPTIONS:
-            continue
-        option = options.from_annotation(name, value, key)
-        if option is None:
-            found.pop(name, None)
-        else:
-            found |= _without_ignored([option], warnings)
-    return found
-
-
-def _without_ignored(found: Iterable[options.Option], warnings: list[str]) -> Options:
-    kept: Options = {}
-    for name, value in found:
-        if name in options.IGNORED:
-            warnings.append(f"--{name} is ignored: {options.IGNORED[name]}")
-        else:
-            kept[name] = value
-    return kept
 
 
 def _over(weaker: Options, stronger: Options) -> Options:
@@ -296,6 +247,28 @@ def _add_time(wanted: Options, pod: Obj, site: Site) -> None:
     asked = _time_of(wanted)
     if asked is None or needed < asked:
         wanted["time"] = durations.limit(needed)
+
+
+def _policy(pod: Obj, site: Site) -> Policy:
+    around = site.around
+    priority = (pod.get("spec") or {}).get("priorityClassName") or ""
+    return Policy(
+        site.settings, key_of(pod).namespace, around.namespace, priority, around.priority_class
+    )
+
+
+def _keep_to_limits(wanted: Options, own: Options, policy: Policy, site: Site) -> None:
+    """Of the namespace: what the pod itself asks for is refused, what others ask is cut."""
+    policy.check_nodes(own.get("nodes"))
+    most, asked = policy.max_time(), _time_of(wanted)
+    if most is None or most == durations.UNLIMITED:
+        return
+    if asked is not None and asked > most and "time" in own:
+        words = f"--time={own['time']}: the namespace {policy.namespace} allows"
+        limit = durations.in_words(most)
+        raise ConfigError(f"{words} {limit}; ask for less, or use another namespace")
+    if (asked or site.default_time or durations.UNLIMITED) > most:
+        wanted["time"] = durations.limit(most)
 
 
 def _early_signal(wanted: Options, pod: Obj, site: Site) -> EarlySignal | None:
@@ -350,7 +323,7 @@ def _environment(pod: Obj, site: Site, early: EarlySignal | None) -> dict[str, s
     other, only what Slurm waits.
     """
     annotations = annotations_of(pod)
-    found = {name: annotations[key] for key, name in _OF_SRUN.items() if annotations.get(key)}
+    found = {name: annotations[key] for key, name in OF_SRUN.items() if annotations.get(key)}
     if not (early and early.is_term):
         found[wellknown.KILL_WAIT_ENV] = f"{site.kill_wait:g}"
     if early and not early.is_term:

@@ -19,18 +19,20 @@ from pathlib import Path
 from .. import wellknown
 from ..api.objects import uid_of
 from ..engine import Job, JobId, JobState, Machine, Submission
-from ..errors import EngineError
+from ..errors import EngineError, SubmitRejected
 from ..log import logger
 from ..settings import Paths, Settings
-from . import arrays, detect, failures, gres, partitions, queue
+from . import arrays, detect, failures, gres, limits, partitions, queue, verdicts
 from .batch import Batch
 from .commands import CommandFailed, Commands
 from .gang_jobs import gangs_base
 from .job import JobSpec, Site, job_spec
 from .placement import Place
+from .policy import Policy
 from .script import signal_lead
 from .submission import TASK_FILE
 from .submitter import Submitter
+from .verdicts import Verdicts
 
 log = logger(__name__)
 
@@ -64,6 +66,7 @@ class SlurmJobs:
         self._submitter = Submitter(self, self._commands, cluster_uid, paths)
         self._facts: tuple[float, detect.Slurm] | None = None
         self._limits: dict[str, tuple[float | None, float | None]] = {}
+        self._verdicts = Verdicts(self._commands, clock)
         self._places: dict[str, Place] = {}  # by partition, as last seen
         self._missing_since: dict[JobId, float] = {}
         self._leads: dict[str, float] = {}
@@ -133,8 +136,12 @@ class SlurmJobs:
         number = task.read_text() if workdir != submission.folder else ""
         return queue.job_in_folder(rows, str(workdir), number)
 
-    async def refused(self, words: str) -> EngineError:
+    async def refused(self, words: str, spec: JobSpec) -> EngineError:
+        """Where Slurm only speaks of a policy, the limit is looked for: it may never pass."""
         error, help_with = failures.submit_error(words)
+        if failures.is_policy(words) and (limit := await self._verdicts.of_refused(spec)):
+            said = failures.last_words(words)
+            error = SubmitRejected(f"sbatch: {said}: {limit}; {verdicts.REMEDY}")
         return type(error)(f"{error}{await self._choices(help_with)}") if help_with else error
 
     async def max_array(self) -> int:
@@ -168,9 +175,19 @@ class SlurmJobs:
             default_time=default_time,
             max_time=max_time,
             place=self._places.get(submission.machine, Place()),
+            around=submission.around,
         )
         folder = str(submission.folder)
         return job_spec(submission.pod, submission.machine, folder, submission.command, site)
+
+    async def quota(self, namespace: str, annotations: Mapping[str, str]) -> dict[str, str]:
+        """What a ResourceQuota of the namespace may say of Slurm's limits on its account."""
+        given = Policy(self._settings.slurm, namespace, annotations)
+        asked = given.defaults([]) | given.locked({})
+        account = asked.get("account") or self._settings.slurm.account
+        qos = asked.get("qos") or self._settings.slurm.qos
+        ask = limits.Ask(account, qos, given.partition())
+        return limits.quota(ask, await self._verdicts.limits())
 
     # What became of jobs
 
@@ -179,7 +196,7 @@ class SlurmJobs:
 
     async def _squeue(self, _: list[None]) -> dict[JobId, Job]:
         text = await self._commands.run("squeue", *queue.SQUEUE)
-        listed = self._with_members(self._listing.read(text))
+        listed = self._with_members(await self._verdicts.judged(self._listing.read(text)))
         for job in listed.values():
             if "_" not in job.id:
                 continue

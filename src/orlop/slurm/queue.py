@@ -118,6 +118,7 @@ def _from_squeue(row: dict[str, str], uid: str, lead: Lead) -> Job:
         submitted=_time(row["SubmitTime"]),
         started=None if state is JobState.PENDING else started,
         ended=ended if state.has_ended else None,
+        is_hopeless=state is JobState.PENDING and reasons.is_never(reason),
         ends=ended if state in _LIMITED and _limit(row["TimeLimit"]) else None,
         restarts=int(row["RestartCnt"]) if row["RestartCnt"].isdigit() else 0,
     )
@@ -175,7 +176,8 @@ class _About:
 
     def _waits(self, reason: str, slurms: str, expected: float | None) -> str:
         plain, remedy = reasons.in_words(reason)
-        parts = [f"job {self.job} waits in partition {self.partition}: {plain or slurms}"]
+        verb = "cannot start" if reasons.is_never(reason) else "waits"
+        parts = [f"job {self.job} {verb} in partition {self.partition}: {plain or slurms}"]
         parts += [remedy.replace("JOBID", self.job)] if remedy else []
         parts += [f"expected to start about {_minute(expected)}"] if expected else []
         return "; ".join(parts)

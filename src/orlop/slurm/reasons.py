@@ -83,6 +83,14 @@ _PLAIN: dict[str, tuple[str, str]] = {
     "Configuring": ("its nodes are being booted or prepared", ""),
 }
 
+# What does not pass by waiting: the job, or the site, must change first.
+_NEVER = frozenset({
+    "AccountNotAllowed", "BadConstraints", "DeadLine", "DependencyNeverSatisfied",
+    "InvalidAccount", "InvalidQOS", "MaxMemPerLimit", "PartitionConfig", "PartitionNodeLimit",
+    "PartitionTimeLimit", "QOSNotAllowed", "QOSTimeLimit", "QosNotAllowed", "ReservationDeleted",
+})  # fmt: skip
+_OF_ONE_JOB = ("PerJob", "PerJobLimit", "PerNode", "PerNodeLimit")
+
 _THINGS = (
     ("Submit", "submitted jobs"),
     ("Jobs", "running jobs"),
@@ -118,6 +126,20 @@ def word_of(text: str) -> str:
     return first.group()
 
 
+def is_never(text: str) -> bool:
+    """Whether a job with this reason cannot start, however long it waits."""
+    word = word_of(text)
+    is_limit = word.startswith(("QOS", "Assoc")) and word.endswith(_OF_ONE_JOB)
+    return word in _NEVER or is_limit
+
+
+def is_shared_limit(text: str) -> bool:
+    """Whether the reason is a limit on several jobs together, which one alone may be beyond."""
+    word = word_of(text)
+    is_size = "Jobs" not in word and "Submit" not in word and "Minutes" not in word
+    return word.startswith(("QOS", "Assoc")) and is_size and not is_never(word)
+
+
 def in_words(text: str) -> tuple[str, str]:
     """What the reason means, and what to do about it; both may be empty."""
     word = word_of(text) or "None"
@@ -134,7 +156,7 @@ def _limit_in_words(word: str) -> tuple[str, str]:
     thing = next((plain for key, plain in _THINGS if key.lower() in word.lower()), "resources")
     if "minutes" in word.lower():
         thing = f"minutes of {thing}"
-    if word.endswith(("PerJob", "PerJobLimit", "PerNode", "PerNodeLimit")):
+    if word.endswith(_OF_ONE_JOB):
         return (
             f"it asks for more {thing} than {owner} allows a single job",
             "lower its requests, or use another QOS or account",

@@ -47,7 +47,7 @@ class Slurm(gang_jobs.Slurm, Protocol):
         """A job of that pod, or of its array, that somebody submitted and nobody heard of."""
         ...
 
-    async def refused(self, words: str) -> EngineError:
+    async def refused(self, words: str, spec: JobSpec) -> EngineError:
         """What sbatch said, as an error that names the remedy."""
         ...
 
@@ -220,7 +220,7 @@ class Submitter:
         answer = await self._run_sbatch(folder, str(path))
         if answer.status == 0:
             return job_id(answer.output) or _unheard(folder)
-        error = await self._slurm.refused(answer.errors)
+        error = await self._slurm.refused(answer.errors, spec)
         if not isinstance(error, EngineUnavailable):
             folder.forget()
         raise error

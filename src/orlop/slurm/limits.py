@@ -1,0 +1,191 @@
+"""Limits of associations and QOS, and whether one job alone is beyond any of them.
+
+Used by `jobs` where Slurm refuses a job, or lets one wait, for a limit; pure. Slurm says which
+limit, but not whether it will ever pass: a job that asks for more than all that a group may have
+at once waits for ever. Also what a ResourceQuota is made of.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from . import durations
+
+SEPARATOR = "|"
+ASSOCIATION_FIELDS = (
+    "Account", "User", "Partition", "DefaultQOS", "GrpTRES", "GrpSubmit", "MaxTRES",
+    "MaxTRESPerNode", "MaxSubmit", "MaxWall",
+)  # fmt: skip
+QOS_FIELDS = (
+    "Name", "GrpTRES", "GrpSubmit", "MaxTRES", "MaxTRESPerNode", "MaxTRESPerUser",
+    "MaxTRESPerAccount", "MaxSubmitJobsPerUser", "MaxWall",
+)  # fmt: skip
+_OF_JOB = ("MaxTRES", "GrpTRES", "MaxTRESPerUser", "MaxTRESPerAccount")
+_OF_NODE = "MaxTRESPerNode"
+_SUBMITTED = ("GrpSubmit", "MaxSubmit", "MaxSubmitJobsPerUser")
+_MIB = {"": 1.0, "K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
+_COUNTS = {"": 1.0, "K": 1024.0, "M": 1024.0**2, "G": 1024.0**3}
+
+Row = dict[str, str]
+Tres = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one job asks for: in all, and how long."""
+
+    account: str = ""  # empty: the user's default
+    qos: str = ""
+    partition: str = ""
+    tres: Mapping[str, float] = field(default_factory=dict)  # cpu, mem in MiB, node, gres/gpu, …
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """All rows that may hold for a user's jobs."""
+
+    user: str
+    default_account: str
+    associations: tuple[Row, ...] = ()
+    qos: tuple[Row, ...] = ()
+
+    def rows(self, ask: Ask) -> list[tuple[str, Row]]:
+        """(whose, limits) of the association, of its account, and of the QOS."""
+        account = ask.account or self.default_account
+        found: list[tuple[str, Row]] = []
+        qos = ask.qos
+        for row in self.associations:
+            is_mine = row["User"] in ("", self.user) and row["Account"] == account
+            if is_mine and row["Partition"] in ("", ask.partition):
+                whose = "you in account" if row["User"] else "account"
+                found.append((f"{whose} {account}", row))
+                qos = qos or (row["DefaultQOS"] if row["User"] else "")
+        name = qos or "normal"
+        found += [(f"QOS {name}", row) for row in self.qos if row["Name"] == name]
+        return found
+
+
+def parse(text: str, fields: tuple[str, ...]) -> tuple[Row, ...]:
+    """Rows of `sacctmgr -n -P`."""
+    rows = (line.split(SEPARATOR) for line in text.splitlines())
+    return tuple(dict(zip(fields, row, strict=True)) for row in rows if len(row) == len(fields))
+
+
+def tres_of(text: str) -> Tres:
+    """`cpu=4,mem=100G,gres/gpu=2`; memory in MiB."""
+    found: Tres = {}
+    for part in filter(None, text.split(",")):
+        name, _, amount = part.partition("=")
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)[nc]?", amount)
+        if match:
+            units = _MIB if name == "mem" else _COUNTS
+            found[name] = float(match.group(1)) * units.get(match.group(2), 1.0)
+    return found
+
+
+def exceeded(ask: Ask, limits: Limits) -> str:
+    """The limit that this job alone is beyond, in words; empty where there is none."""
+    for whose, row in limits.rows(ask):
+        for name in _OF_JOB:
+            over = _over(ask.tres, tres_of(row.get(name, "")))
+            if over:
+                return _words(over, whose, name)
+        nodes = max(ask.tres.get("node", 1.0), 1.0)
+        each = {kind: amount / nodes for kind, amount in ask.tres.items() if kind != "node"}
+        over = _over(each, tres_of(row.get(_OF_NODE, "")))
+        if over:
+            return _words(over, whose, _OF_NODE)
+        longest = _wall(row.get("MaxWall", ""))
+        if longest is not None and ask.seconds is not None and ask.seconds > longest:
+            asked, most = durations.in_words(ask.seconds), durations.in_words(longest)
+            return f"it asks for {asked}, and {whose} may have {most} (MaxWall)"
+    return ""
+
+
+def quota(ask: Ask, limits: Limits) -> dict[str, str]:
+    """What a ResourceQuota may say of limits on all jobs together; the tightest of each."""
+    tightest: Tres = {}
+    submitted = math.inf
+    for _, row in limits.rows(ask):
+        for name in ("GrpTRES", "MaxTRESPerUser", "MaxTRESPerAccount"):
+            for kind, amount in tres_of(row.get(name, "")).items():
+                tightest[kind] = min(amount, tightest.get(kind, math.inf))
+        for name in _SUBMITTED:
+            if row.get(name, "").isdigit():
+                submitted = min(submitted, int(row[name]))
+    hard = {resource: f"{int(tightest[kind])}{unit}" for kind, (resource, unit) in _QUOTAS.items()
+            if kind in tightest}  # fmt: skip
+    return hard | ({"pods": str(int(submitted))} if submitted < math.inf else {})
+
+
+_QUOTAS = {
+    "cpu": ("requests.cpu", ""),
+    "mem": ("requests.memory", "Mi"),
+    "gres/gpu": ("requests.nvidia.com/gpu", ""),
+}
+_PLAIN = {"cpu": "CPUs", "mem": "MiB of memory", "node": "nodes", "gres/gpu": "GPUs"}
+
+
+def _over(asked: Mapping[str, float], most: Tres) -> tuple[str, float, float] | None:
+    for kind, limit in most.items():
+        if asked.get(kind, 0.0) > limit:
+            return kind, asked[kind], limit
+    return None
+
+
+def _words(over: tuple[str, float, float], whose: str, name: str) -> str:
+    kind, asked, limit = over
+    thing = _PLAIN.get(kind, kind)
+    return f"it asks for {asked:g} {thing}, and {whose} may have {limit:g} at once ({name})"
+
+
+def _wall(text: str) -> float | None:
+    try:
+        found = durations.seconds(text) if text else None
+    except ValueError:
+        return None
+    return None if found == durations.UNLIMITED else found
+
+
+def ask_of_job(text: str) -> Ask:
+    """Of one that Slurm has, from `scontrol -o show job`."""
+    fields = dict(re.findall(r"(\S+?)=(\S*)", text))
+    tres = fields.get("ReqTRES") or fields.get("TRES", "")
+    return Ask(
+        fields.get("Account", "").replace("(null)", ""),
+        fields.get("QOS", "").replace("(null)", ""),
+        fields.get("Partition", ""),
+        tres_of(tres),
+        _wall(fields.get("TimeLimit", "")),
+    )
+
+
+def ask_of_options(options: Iterable[tuple[str, str | None]]) -> Ask:
+    """Of one that sbatch refused, from its options; what they leave open is not counted."""
+    given = {name: value or "" for name, value in options}
+    tasks = _number(given.get("ntasks")) or 1.0
+    nodes = _number(given.get("nodes")) or 1.0
+    tres: Tres = {"node": nodes, "cpu": tasks * (_number(given.get("cpus-per-task")) or 1.0)}
+    memory = re.fullmatch(r"(\d+)([KMGT]?)B?", given.get("mem", ""), re.IGNORECASE)
+    if memory:
+        tres["mem"] = float(memory.group(1)) * _MIB[memory.group(2).upper()] * nodes
+    for part in filter(None, given.get("gres", "").split(",")):
+        name, *rest = part.removeprefix("gres/").split(":")
+        count = _number(rest[-1]) if rest else 1.0
+        tres[f"gres/{name}"] = tres.get(f"gres/{name}", 0.0) + (count or 1.0) * nodes
+    return Ask(
+        given.get("account", ""),
+        given.get("qos", ""),
+        given.get("partition", ""),
+        tres,
+        _wall(given.get("time", "")),
+    )
+
+
+def _number(text: str | None) -> float | None:
+    match = re.match(r"\d+", text or "")
+    return float(match.group()) if match else None

@@ -18,6 +18,7 @@ from .job import JobSpec
 from .limits import Ask, Limits, ask_of_job, ask_of_options, exceeded
 
 KEPT = 600.0  # seconds before the limits are asked for again
+AT_ONCE = 10  # jobs looked at for one listing: thousands may meet a limit together
 REMEDY = "ask for less, or use another account or QOS"
 
 
@@ -26,17 +27,18 @@ class Verdicts:
         self._commands = commands
         self._clock = clock
         self._limits: tuple[float, Limits] | None = None
-        self._known: dict[tuple[JobId, str], str] = {}  # job and reason -> the limit, in words
+        self._known: dict[tuple[str, str], str] = {}  # job and reason -> the limit, in words
 
     async def judged(self, listed: Mapping[JobId, Job]) -> dict[JobId, Job]:
         """The same jobs; those that are beyond a limit on their own say so."""
-        waiting = {(job.id, job.reason): job for job in listed.values() if _meets_limit(job)}
-        self._known = {key: words for key, words in self._known.items() if key in waiting}
+        waiting = [job for job in listed.values() if _meets_limit(job)]
+        keys = {_key(job): job for job in waiting}
+        self._known = {key: words for key, words in self._known.items() if key in keys}
+        for key in [key for key in keys if key not in self._known][:AT_ONCE]:
+            self._known[key] = await self._words(keys[key].id)
         found = dict(listed)
-        for key, job in waiting.items():
-            if key not in self._known:
-                self._known[key] = await self._words(job.id)
-            if words := self._known[key]:
+        for job in waiting:
+            if words := self._known.get(_key(job)):
                 message = f"job {job.id} cannot start in partition {job.partition}: {words}"
                 found[job.id] = replace(job, is_hopeless=True, message=f"{message}; {REMEDY}")
         return found
@@ -62,6 +64,11 @@ class Verdicts:
             return exceeded(ask, await self.limits())
         except EngineError:
             return ""
+
+
+def _key(job: Job) -> tuple[str, str]:
+    """Tasks of one array ask for the same."""
+    return job.id.partition("_")[0], job.reason
 
 
 def _meets_limit(job: Job) -> bool:

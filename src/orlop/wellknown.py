@@ -22,6 +22,9 @@ RESTART_COUNT = SLURM_PREFIX + "restart-count"  # how many pods before it met th
 GANG = SLURM_PREFIX + "gang"  # pods of that name start together; "true": those of one owner
 GANG_SIZE = SLURM_PREFIX + "gang-size"  # how many of them there must be before anything starts
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"  # the PodGroup that a pod is a member of
+DISTRIBUTED = SLURM_PREFIX + "distributed"  # torch, jax or tensorflow: whose variables are set
+DISTRIBUTED_PORT = SLURM_PREFIX + "distributed-port"  # at which the first of its pods listens
+DISTRIBUTED_PLACE = "orlop.dev/distributed-place"  # of a Job's pods among all of their program
 GROUP = "orlop.dev/group"  # pods of one value, in one namespace, start commands in each other
 RUNTIME_ANNOTATION = "orlop.dev/runtime"  # crun, apptainer or host, for this pod
 

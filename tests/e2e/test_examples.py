@@ -29,6 +29,10 @@ def test_the_example_runs(site: Site, example: Path, registry_on: StartRegistry)
             site.kubectl(
                 "wait", "--for=condition=complete", f"job/{name}", "--timeout=100s", timeout=110
             )
+        elif kind == "JobSet":
+            site.kubectl(
+                "wait", "--for=condition=Completed", f"jobset/{name}", "--timeout=100s", timeout=110
+            )
         elif kind == "MPIJob":
             site.kubectl(
                 "wait", "--for=condition=Succeeded", f"mpijob/{name}", "--timeout=100s", timeout=110

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ..api.objects import Obj, is_deleting, meta, phase_of, uid_of
 from ..wellknown import RESTART_COUNT
 from . import job_failure_policy as policy
+from .distributed_env import is_wanted, place_in, with_variables
 from .job_indexes import FAILURES, IGNORED, INDEX, failures_of, ignored_of, index_of, restarts_of
 from .job_tally import held_failures
 from .job_verdict import failed_indexes
@@ -191,6 +192,12 @@ def pod_for(job: Obj, slot: Slot) -> Obj:
     for part in ("initContainers", "containers"):
         for container in pod["spec"].get(part) or []:
             _name_index(container)
+    if is_wanted(pod):
+        domain = pod["spec"].setdefault("subdomain", name)  # `distributed` makes its Service
+        spec = job["spec"]
+        size = int(spec.get("completions") or spec.get("parallelism") or 1)
+        hosts = [f"{name}-{each}.{domain}" for each in range(size)]
+        with_variables(pod, place_in(pod, slot.index, hosts))
     return pod
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import ClassVar, Protocol
 
 from ..api.kinds import STORED, Kind
@@ -21,6 +22,7 @@ from ..jwt import SigningKey
 from ..log import logger
 from ..settings import AutoscalingSettings, WallTimeSettings
 from . import pod_groups
+from ._shape import Controller
 from .bootstrap_signer import BootstrapSigner
 from .bundled import BundledKinds, WhileOurs
 from .clusterrole_aggregation import ClusterRoleAggregation
@@ -31,6 +33,7 @@ from .csr_signing import CsrSigning, Sign
 from .daemonset import DaemonSets
 from .deployment import Deployments
 from .disruption import DisruptionBudgets
+from .distributed import DistributedNames
 from .endpoints import EndpointsController
 from .endpointslice import EndpointSlices
 from .endpointslice_mirroring import EndpointSliceMirroring
@@ -40,7 +43,11 @@ from .folder_provisioner import FolderDeleter, FolderProvisioner, Folders
 from .garbage_collector import GarbageCollector
 from .horizontal_pod_autoscaler import HorizontalPodAutoscalers
 from .job import Jobs
+from .jobset import DEFINITION as JOB_SETS
+from .jobset import JobSets
 from .kubernetes_service import KubernetesService
+from .leaderworkerset import DEFINITION as LEADER_WORKER_SETS
+from .leaderworkerset import LeaderWorkerSets
 from .lease_gc import LeaseGc
 from .mpijob import DEFINITION as MPI_JOBS
 from .mpijob import MpiJobs
@@ -73,6 +80,12 @@ class Runnable(Protocol):
     name: ClassVar[str]
 
     async def run(self) -> None: ...
+
+
+def _made(
+    kind: type[Controller], api: Api, informers: Informers, clock: Clock
+) -> Sequence[Runnable]:
+    return [kind(api, informers, clock=clock)]
 
 
 class ControllerManager:
@@ -117,6 +130,7 @@ class ControllerManager:
                 Jobs,
                 CronJobs,
                 TtlAfterFinished,
+                DistributedNames,
                 ServiceAccounts,
                 ClusterRoleAggregation,
                 EndpointSlices,
@@ -154,23 +168,15 @@ class ControllerManager:
         controllers.append(
             BundledKinds(api, informers, clock=self._clock, without=tuple(without_kinds))
         )
-        controllers.append(
-            WhileOurs(informers, [MPI_JOBS], lambda: [MpiJobs(api, informers, clock=self._clock)])
-        )
-        controllers.append(
-            WhileOurs(
-                informers,
-                [pod_groups.DEFINITION],
-                lambda: [pod_groups.PodGroups(api, informers, clock=self._clock)],
-            )
-        )
-        controllers.append(
-            WhileOurs(
-                informers,
-                [pod_groups.BUILT_IN_DEFINITION],
-                lambda: [pod_groups.BuiltInPodGroups(api, informers, clock=self._clock)],
-            )
-        )
+        for definition, kind_of_ours in (
+            (MPI_JOBS, MpiJobs),
+            (JOB_SETS, JobSets),
+            (LEADER_WORKER_SETS, LeaderWorkerSets),
+            (pod_groups.DEFINITION, pod_groups.PodGroups),
+            (pod_groups.BUILT_IN_DEFINITION, pod_groups.BuiltInPodGroups),
+        ):
+            make = partial(_made, kind_of_ours, api, informers, self._clock)
+            controllers.append(WhileOurs(informers, [definition], make))
         if folders:
             controllers += [
                 kind(api, informers, folders, clock=self._clock)

@@ -11,6 +11,7 @@ import re
 from ..api.gangs import keys_of
 from ..api.kinds import PERSISTENT_VOLUME_CLAIM
 from ..api.objects import Obj, is_deleting, labels_of, meta, owner_reference, phase_of
+from .distributed_env import Place, is_wanted, with_variables
 from .history import REVISION_LABEL
 from .pods import fresh, is_available, pod_from_template
 
@@ -67,6 +68,11 @@ def pod_for(stateful_set: Obj, ordinal: int, template: Obj, revision: str) -> Ob
     if stateful_set["spec"].get("serviceName"):
         spec["subdomain"] = stateful_set["spec"]["serviceName"]
     spec["volumes"] = _volumes(stateful_set, ordinal, spec.get("volumes") or [])
+    if is_wanted(pod):
+        domain = f".{spec['subdomain']}" if spec.get("subdomain") else ""
+        every = ordinals_of(stateful_set)
+        hosts = [f"{meta(stateful_set)['name']}-{each}{domain}" for each in every]
+        with_variables(pod, Place(ordinal - every.start, hosts))
     return pod
 
 

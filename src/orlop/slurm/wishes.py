@@ -28,6 +28,8 @@ _NOT_OPTIONS = {
     wellknown.REPLACE,
     wellknown.ON_TIMEOUT,
     wellknown.RESTART_COUNT,
+    wellknown.DISTRIBUTED,
+    wellknown.DISTRIBUTED_PORT,
     wellknown.GANG,
     wellknown.GANG_SIZE,
     wellknown.MAX_TIME,

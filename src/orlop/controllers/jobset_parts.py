@@ -1,0 +1,202 @@
+"""What a JobSet is made of: its headless Service, and Jobs with their names and labels.
+
+Asked by the JobSet controller. Pure. Names, labels and annotations are those that the JobSet
+project documents; a JobSet that asks for it by annotation is a gang, all of it or each set of Jobs
+where they start one after the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from ..api.objects import Obj, annotations_of, labels_of, meta, uid_of
+from ..wellknown import DISTRIBUTED, DISTRIBUTED_PORT, GANG, GANG_SIZE, SLURM_PREFIX
+from .distributed_env import Place, noted, wish_of
+from .gang_wishes import gang_of
+from .pods import fresh
+
+_KEY = "jobset.sigs.k8s.io/"
+NAME, UID, ATTEMPT = _KEY + "jobset-name", _KEY + "jobset-uid", _KEY + "restart-attempt"
+REPLICATED_JOB, JOB_INDEX = _KEY + "replicatedjob-name", _KEY + "job-index"
+COORDINATOR = _KEY + "coordinator"
+OWN_ATTEMPT = "orlop.dev/job-attempt"  # of this Job alone
+
+
+def replicated(jobset: Obj) -> list[Obj]:
+    found: list[Obj] = jobset["spec"].get("replicatedJobs") or []
+    return found
+
+
+def replicas(one: Obj) -> int:
+    return int(one.get("replicas", 1))
+
+
+def pods_of(one: Obj) -> int:
+    """How many pods each of its Jobs has at a time."""
+    spec = one["template"].get("spec") or {}
+    parallelism = int(spec.get("parallelism", 1))
+    return min(parallelism, int(spec.get("completions", parallelism)))
+
+
+def is_suspended(jobset: Obj) -> bool:
+    return bool(jobset["spec"].get("suspend"))
+
+
+def is_in_order(jobset: Obj) -> bool:
+    """Whether some of its Jobs start only after others."""
+    policy = jobset["spec"].get("startupPolicy") or {}
+    waits = any(one.get("dependsOn") for one in replicated(jobset))
+    return waits or policy.get("startupPolicyOrder") == "InOrder"
+
+
+def job_name(jobset: Obj, one: Obj, index: int) -> str:
+    return f"{meta(jobset)['name']}-{one['name']}-{index}"
+
+
+def subdomain(jobset: Obj) -> str:
+    network = jobset["spec"].get("network") or {}
+    return str(network.get("subdomain") or meta(jobset)["name"])
+
+
+def has_names(jobset: Obj) -> bool:
+    return bool((jobset["spec"].get("network") or {}).get("enableDNSHostnames", True))
+
+
+def service(jobset: Obj) -> Obj:
+    network = jobset["spec"].get("network") or {}
+    return {
+        "metadata": {"name": subdomain(jobset)},
+        "spec": {
+            "clusterIP": "None",
+            "selector": {NAME: meta(jobset)["name"]},
+            "publishNotReadyAddresses": network.get("publishNotReadyAddresses", True),
+        },
+    }
+
+
+def coordinator(jobset: Obj) -> str:
+    """The name of the pod that the others are told of; empty: there is none."""
+    asked = jobset["spec"].get("coordinator")
+    if not asked:
+        return ""
+    job = f"{meta(jobset)['name']}-{asked['replicatedJob']}-{asked.get('jobIndex', 0)}"
+    return f"{job}-{asked.get('podIndex', 0)}.{subdomain(jobset)}"
+
+
+def attempts(jobset: Obj, one: Obj, index: int) -> int:
+    """How often a Job was made again on its own."""
+    statuses = (jobset.get("status") or {}).get("replicatedJobsStatus") or []
+    for status in statuses:
+        if status["name"] == one["name"]:
+            counts: list[int] = status.get("jobRestarts") or []
+            return counts[index] if index < len(counts) else 0
+    return 0
+
+
+def restarts(jobset: Obj) -> int:
+    return int((jobset.get("status") or {}).get("restarts") or 0)
+
+
+def is_outdated(jobset: Obj, job: Obj) -> bool:
+    """Whether a Job is of an earlier attempt, or is none of the set's any more."""
+    for one in replicated(jobset):
+        if labels_of(job).get(REPLICATED_JOB) != one["name"]:
+            continue
+        index = int(labels_of(job).get(JOB_INDEX, "-1"))
+        wanted = (str(restarts(jobset)), str(attempts(jobset, one, index)))
+        found = (labels_of(job).get(ATTEMPT, "0"), annotations_of(job).get(OWN_ATTEMPT, "0"))
+        return found != wanted or not 0 <= index < replicas(one)
+    return True
+
+
+def job_for(jobset: Obj, one: Obj, index: int) -> Obj:
+    """A Job of the set; its pods can be told apart, and named, by everything that is documented."""
+    template = fresh(one["template"])
+    metadata, spec = template.get("metadata") or {}, template.setdefault("spec", {})
+    pod = spec.setdefault("template", {})
+    pod_metadata = pod.setdefault("metadata", {})
+    marks = _marks(jobset, one, index)
+    notes = {COORDINATOR: coordinator(jobset)} if coordinator(jobset) else {}
+    spec.setdefault("completionMode", "Indexed")
+    pod["spec"].setdefault("restartPolicy", "OnFailure")
+    if has_names(jobset):
+        pod["spec"].setdefault("subdomain", subdomain(jobset))
+    if is_suspended(jobset):
+        spec["suspend"] = True
+    pod_metadata["labels"] = {**(pod_metadata.get("labels") or {}), **marks}
+    pod_metadata["annotations"] = {
+        **slurm_wishes(jobset),
+        **_gang(jobset, one),
+        **wish_of(jobset),
+        **(pod_metadata.get("annotations") or {}),
+        **(_place(jobset, one, index) if DISTRIBUTED in annotations_of(jobset) else {}),
+        **marks,
+        **notes,
+    }
+    own = {OWN_ATTEMPT: str(attempts(jobset, one, index))}
+    return {
+        "metadata": {
+            "name": job_name(jobset, one, index),
+            "labels": {**(metadata.get("labels") or {}), **marks},
+            "annotations": {**(metadata.get("annotations") or {}), **marks, **notes, **own},
+        },
+        "spec": spec,
+    }
+
+
+def slurm_wishes(owner: Obj) -> dict[str, str]:
+    """What is asked of Slurm for all pods of a workload: on the workload itself."""
+    given = annotations_of(owner).items()
+    own = {GANG, GANG_SIZE, DISTRIBUTED, DISTRIBUTED_PORT, SLURM_PREFIX + "launcher"}
+    return {name: v for name, v in given if name.startswith(SLURM_PREFIX) and name not in own}
+
+
+def _place(jobset: Obj, one: Obj, index: int) -> dict[str, str]:
+    """Where the first pod of a Job is among all pods of the set, the coordinator's Jobs first."""
+    every = replicated(jobset)
+    asked = (jobset["spec"].get("coordinator") or {}).get("replicatedJob")
+    every = sorted(every, key=lambda each: each["name"] != asked) if asked else every
+    hosts: list[str] = []
+    first = 0
+    for each in every:
+        for number in range(replicas(each)):
+            if each["name"] == one["name"] and number == index:
+                first = len(hosts)
+            name = job_name(jobset, each, number)
+            hosts += [f"{name}-{pod}.{subdomain(jobset)}" for pod in range(pods_of(each))]
+    return noted(Place(first, hosts))
+
+
+def _gang(jobset: Obj, one: Obj) -> dict[str, str]:
+    if GANG not in annotations_of(jobset):
+        return {}
+    part = f"{restarts(jobset)}"
+    size = sum(replicas(each) * pods_of(each) for each in replicated(jobset))
+    if is_in_order(jobset):
+        part, size = f"{one['name']}-{part}", replicas(one) * pods_of(one)
+    return gang_of(jobset, size, part)
+
+
+def _marks(jobset: Obj, one: Obj, index: int) -> dict[str, str]:
+    """The labels of a Job and its pods."""
+    name, namespace = meta(jobset)["name"], meta(jobset)["namespace"]
+    job = job_name(jobset, one, index)
+    every = replicated(jobset)
+    before = sum(replicas(each) for each in every[: every.index(one)])
+    group = str(one.get("groupName") or "default")
+    grouped = [each for each in every if (each.get("groupName") or "default") == group]
+    in_group = sum(replicas(each) for each in grouped[: grouped.index(one)])
+    return {
+        NAME: name,
+        UID: uid_of(jobset),
+        REPLICATED_JOB: one["name"],
+        _KEY + "replicatedjob-replicas": str(replicas(one)),
+        _KEY + "global-replicas": str(sum(replicas(each) for each in every)),
+        JOB_INDEX: str(index),
+        _KEY + "job-key": hashlib.sha256(f"{namespace}/{job}".encode()).hexdigest()[:40],
+        _KEY + "job-global-index": str(before + index),
+        _KEY + "group-name": group,
+        _KEY + "group-replicas": str(sum(replicas(each) for each in grouped)),
+        _KEY + "job-group-index": str(in_group + index),
+        ATTEMPT: str(restarts(jobset)),
+    }

@@ -1,0 +1,140 @@
+"""What a LeaderWorkerSet is made of: groups of pods with their names, labels and variables.
+
+Asked by the LeaderWorkerSet controller. Pure. Names, labels and variables are those that the
+project documents; the pods of a group start together, as one Slurm job, where the leader does not
+have to be ready before the others are made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from ..api.objects import Obj, annotations_of, meta
+from ..wellknown import GANG, GANG_SIZE
+from .distributed_env import Place, wish_of, with_variables
+from .gang_wishes import gang_of
+from .jobset_parts import slurm_wishes
+from .pods import fresh, pod_from_template
+
+_KEY = "leaderworkerset.sigs.k8s.io/"
+NAME, GROUP, WORKER = _KEY + "name", _KEY + "group-index", _KEY + "worker-index"
+REVISION, GROUP_KEY, SIZE = _KEY + "template-revision-hash", _KEY + "group-key", _KEY + "size"
+LEADER, SUBGROUP = _KEY + "leader-name", _KEY + "subgroup-index"
+
+
+def size_of(lws: Obj) -> int:
+    return int(lws["spec"]["leaderWorkerTemplate"].get("size", 1))
+
+
+def replicas_of(lws: Obj) -> int:
+    return int(lws["spec"].get("replicas", 1))
+
+
+def waits_for_leader(lws: Obj) -> bool:
+    return bool(lws["spec"].get("startupPolicy") == "LeaderReady")
+
+
+def revision(lws: Obj) -> str:
+    """Changes with what pods are made of."""
+    parts = [lws["spec"]["leaderWorkerTemplate"], lws["spec"].get("networkConfig")]
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:10]
+
+
+def pod_name(lws: Obj, group: int, worker: int) -> str:
+    leader = f"{meta(lws)['name']}-{group}"
+    return f"{leader}-{worker}" if worker else leader
+
+
+def subdomain(lws: Obj, group: int) -> str:
+    policy = (lws["spec"].get("networkConfig") or {}).get("subdomainPolicy")
+    return pod_name(lws, group, 0) if policy == "UniquePerReplica" else str(meta(lws)["name"])
+
+
+def services(lws: Obj, groups: int) -> list[Obj]:
+    """One for all, or one for each group."""
+    policy = (lws["spec"].get("networkConfig") or {}).get("subdomainPolicy")
+    own = {NAME: meta(lws)["name"]}
+    if policy != "UniquePerReplica":
+        return [_headless(meta(lws)["name"], own)]
+    return [_headless(subdomain(lws, group), {**own, GROUP: str(group)}) for group in range(groups)]
+
+
+def _headless(name: str, selector: dict[str, str]) -> Obj:
+    spec = {"clusterIP": "None", "selector": selector, "publishNotReadyAddresses": True}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def subgroup(lws: Obj, worker: int) -> int | None:
+    """Which part of its group a pod is in; None: the groups have no parts, or it is in none."""
+    policy = lws["spec"]["leaderWorkerTemplate"].get("subGroupPolicy") or {}
+    size = policy.get("subGroupSize")
+    if not size:
+        return None
+    is_extra = (size_of(lws) - 1) % int(size) == 0
+    if policy.get("subGroupPolicyType") == "LeaderExcluded":
+        return (worker - 1) // int(size) if worker else None
+    if is_extra:
+        return max(worker - 1, 0) // int(size)
+    return worker // int(size)
+
+
+def gang(lws: Obj, group: int, worker: int, siblings: list[Obj], now: float) -> dict[str, str]:
+    """That of the group's pods that are there, or a new one: the last may still be ending."""
+    if waits_for_leader(lws) and worker == 0:
+        return {}
+    for sibling in siblings:
+        found = annotations_of(sibling)
+        if GANG in found:
+            return {name: found[name] for name in (GANG, GANG_SIZE) if name in found}
+    size = size_of(lws) - (1 if waits_for_leader(lws) else 0)
+    return gang_of(lws, size, f"{group}-{int(now * 10):x}")
+
+
+def pod_for(lws: Obj, group: int, worker: int, together: dict[str, str]) -> Obj:
+    """A pod of a group; `together` are the annotations of its gang."""
+    parts = lws["spec"]["leaderWorkerTemplate"]
+    template = fresh(
+        (parts.get("leaderTemplate") if not worker else None) or parts["workerTemplate"]
+    )
+    metadata, spec = template.setdefault("metadata", {}), template["spec"]
+    name, leader = pod_name(lws, group, worker), pod_name(lws, group, 0)
+    spec["hostname"], spec["subdomain"] = name, subdomain(lws, group)
+    metadata["labels"] = {**(metadata.get("labels") or {}), **_labels(lws, group, worker)}
+    metadata["annotations"] = {
+        **slurm_wishes(lws),
+        **together,
+        **wish_of(lws),
+        **(metadata.get("annotations") or {}),
+        SIZE: str(size_of(lws)),
+        **({LEADER: leader} if worker else {}),
+    }
+    variables = {
+        "LWS_LEADER_ADDRESS": f"{leader}.{subdomain(lws, group)}.{meta(lws)['namespace']}",
+        "LWS_GROUP_SIZE": str(size_of(lws)),
+        "LWS_WORKER_INDEX": str(worker),
+    }
+    for container in [*(spec.get("initContainers") or []), *spec["containers"]]:
+        env = [one for one in container.get("env") or [] if one["name"] not in variables]
+        # First, so that the user's own may refer to them.
+        container["env"] = [*({"name": n, "value": v} for n, v in variables.items()), *env]
+    pod = pod_from_template(template, lws, name)
+    hosts = [f"{pod_name(lws, group, w)}.{subdomain(lws, group)}" for w in range(size_of(lws))]
+    return with_variables(pod, Place(worker, hosts))
+
+
+def _labels(lws: Obj, group: int, worker: int) -> dict[str, str]:
+    namespace, leader = meta(lws)["namespace"], pod_name(lws, group, 0)
+    found = {
+        NAME: meta(lws)["name"],
+        GROUP: str(group),
+        WORKER: str(worker),
+        GROUP_KEY: hashlib.sha1(f"{namespace}/{leader}".encode()).hexdigest(),
+        REVISION: revision(lws),
+    }
+    part = subgroup(lws, worker)
+    if part is not None:
+        key = hashlib.sha1(f"{namespace}/{leader}/{part}".encode()).hexdigest()
+        found |= {SUBGROUP: str(part), _KEY + "subgroup-key": key}
+    return found

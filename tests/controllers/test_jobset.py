@@ -1,0 +1,304 @@
+"""JobSets: what they are made of, by tables, and their lives in a world of real Jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orlop.api.kinds import JOB, POD, SERVICE
+from orlop.api.objects import Obj, annotations_of, labels_of, meta
+from orlop.controllers.bundled import BundledKinds, WhileOurs
+from orlop.controllers.garbage_collector import GarbageCollector
+from orlop.controllers.job import Jobs
+from orlop.controllers.jobset import DEFINITION, JOB_SET, JobSets
+from orlop.controllers.jobset_parts import coordinator, is_outdated, job_for, service
+from orlop.controllers.jobset_policy import Again, End, after, judge, may_start, progress
+from orlop.manifests import definitions
+from tests.controllers.world import Kubelet, World, eventually, stays
+
+KEY = "jobset.sigs.k8s.io/"
+Fate = Callable[[Obj], int | None]
+
+
+def replicated(name: str, replicas: int = 1, pods: int = 1, **fields: Any) -> Obj:
+    containers = [{"name": "main", "image": "busybox"}]
+    spec = {"restartPolicy": "Never", "containers": containers}
+    template = {
+        "spec": {
+            "parallelism": pods,
+            "completions": pods,
+            "backoffLimit": 0,
+            "template": {"spec": spec},
+        }
+    }
+    return {"name": name, "replicas": replicas, "template": template, **fields}
+
+
+def job_set(*jobs: Obj, annotations: dict[str, str] | None = None, **spec: Any) -> Obj:
+    every = list(jobs) or [replicated("driver"), replicated("workers", 2, 2)]
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {
+            "name": "js",
+            "namespace": "default",
+            "uid": "0123456789",
+            "annotations": annotations or {},
+        },
+        "spec": {"replicatedJobs": every, **spec},
+    }
+
+
+def child(of: str, index: int = 0, end: str = "", **more: Any) -> Obj:
+    """A Job of the set `of`."""
+    told = {"type": end, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z", **more}
+    return {
+        "metadata": {
+            "name": f"js-{of}-{index}",
+            "labels": {KEY + "replicatedjob-name": of, KEY + "job-index": str(index)},
+        },
+        "spec": {},
+        "status": {"conditions": [told] if end else []},
+    }
+
+
+def test_a_job_and_its_pods_carry_the_documented_labels() -> None:
+    jobset = job_set()
+    job = job_for(jobset, jobset["spec"]["replicatedJobs"][1], 1)
+    assert meta(job)["name"] == "js-workers-1"
+    labels = {name.removeprefix(KEY): value for name, value in labels_of(job).items()}
+    labels.pop("job-key")
+    assert labels == {
+        "jobset-name": "js",
+        "jobset-uid": "0123456789",
+        "replicatedjob-name": "workers",
+        "replicatedjob-replicas": "2",
+        "global-replicas": "3",
+        "job-index": "1",
+        "job-global-index": "2",
+        "group-name": "default",
+        "group-replicas": "3",
+        "job-group-index": "2",
+        "restart-attempt": "0",
+    }
+    pod = job["spec"]["template"]
+    assert labels_of(job).items() <= labels_of(pod).items()
+    assert pod["spec"]["subdomain"] == "js"
+    assert job["spec"]["completionMode"] == "Indexed"
+
+
+NETWORKS: list[tuple[dict[str, Any], str | None, bool]] = [
+    ({}, "js", True),
+    ({"subdomain": "sub", "publishNotReadyAddresses": False}, "sub", False),
+    ({"enableDNSHostnames": False}, None, True),
+]
+
+
+@pytest.mark.parametrize(("network", "name", "unready"), NETWORKS)
+def test_networks(network: dict[str, Any], name: str | None, unready: bool) -> None:
+    jobset = job_set(network=network)
+    job = job_for(jobset, jobset["spec"]["replicatedJobs"][0], 0)
+    assert job["spec"]["template"]["spec"].get("subdomain") == name
+    assert service(jobset)["spec"]["publishNotReadyAddresses"] is unready
+
+
+def test_the_coordinator_is_told_to_everyone() -> None:
+    jobset = job_set(coordinator={"replicatedJob": "workers", "jobIndex": 1})
+    assert coordinator(jobset) == "js-workers-1-0.js"
+    job = job_for(jobset, jobset["spec"]["replicatedJobs"][0], 0)
+    pod = job["spec"]["template"]
+    assert annotations_of(pod)[KEY + "coordinator"] == "js-workers-1-0.js"
+
+
+GANGS: dict[str, tuple[dict[str, Any], tuple[str, str] | None]] = {
+    "not by itself": ({}, None),
+    "all of it": ({"annotations": {"slurm.orlop.dev/gang": "true"}}, ("jobset-js-0-01234567", "5")),
+    "each in its turn": (
+        {
+            "annotations": {"slurm.orlop.dev/gang": "true"},
+            "startupPolicy": {"startupPolicyOrder": "InOrder"},
+        },
+        ("jobset-js-workers-0-01234567", "4"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "wanted"), GANGS.values(), ids=GANGS)
+def test_gangs(fields: dict[str, Any], wanted: tuple[str, str] | None) -> None:
+    jobset = job_set(**fields)
+    job = job_for(jobset, jobset["spec"]["replicatedJobs"][1], 0)
+    found = annotations_of(job["spec"]["template"])
+    gang = (found.get("slurm.orlop.dev/gang"), found.get("slurm.orlop.dev/gang-size"))
+    assert (gang if gang[0] else None) == wanted
+
+
+def rule(action: str, **fields: Any) -> dict[str, Any]:
+    return {"failurePolicy": {"maxRestarts": 1, "rules": [{"action": action, **fields}]}}
+
+
+FAILURES: dict[str, tuple[dict[str, Any], Any]] = {
+    "no policy": ({}, "FailedJobs"),
+    "no restarts": ({"failurePolicy": {}}, "ReachedMaxRestarts"),
+    "restarts": ({"failurePolicy": {"maxRestarts": 1}}, (None, True)),
+    "a rule that fails it": (rule("FailJobSet"), "FailJobSetFailurePolicyAction"),
+    "a rule of another reason": (rule("FailJobSet", onJobFailureReasons=["Other"]), (None, True)),
+    "a rule of another job": (rule("FailJobSet", targetReplicatedJobs=["driver"]), (None, True)),
+    "a rule of its message": (
+        rule("FailJobSet", onJobFailureMessagePatterns=["b.d"]),
+        "FailJobSetFailurePolicyAction",
+    ),
+    "without counting": (rule("RestartJobSetAndIgnoreMaxRestarts"), (None, False)),
+    "the job alone": (rule("RestartJob"), ("js-workers-1", True)),
+    "the job alone, uncounted": (rule("RestartJobAndIgnoreMaxRestarts"), ("js-workers-1", False)),
+}
+
+
+@pytest.mark.parametrize(("fields", "wanted"), FAILURES.values(), ids=FAILURES)
+def test_what_a_failure_means(fields: dict[str, Any], wanted: Any) -> None:
+    failed = child("workers", 1, "Failed", reason="BackoffLimitExceeded", message="a bad end")
+    found = judge(job_set(**fields), [child("driver"), child("workers"), failed])
+    if isinstance(found, End):
+        assert (found.type, found.reason) == ("Failed", wanted)
+        assert "js-workers-1" in found.message
+    else:
+        assert isinstance(found, Again)
+        assert (found.job and meta(found.job)["name"], found.counts) == wanted
+
+
+def test_restarts_that_count_are_limited() -> None:
+    jobset = job_set(failurePolicy={"maxRestarts": 1})
+    jobset["status"] = {"restarts": 5, "restartsCountTowardsMax": 1}
+    found = judge(jobset, [child("driver", 0, "Failed")])
+    assert isinstance(found, End)
+    assert found.reason == "ReachedMaxRestarts"
+
+
+SUCCESSES: list[tuple[dict[str, Any] | None, list[tuple[str, int]], bool]] = [
+    (None, [("driver", 0), ("workers", 0)], False),
+    (None, [("driver", 0), ("workers", 0), ("workers", 1)], True),
+    ({"operator": "Any"}, [("workers", 0)], True),
+    ({"operator": "All", "targetReplicatedJobs": ["driver"]}, [("driver", 0)], True),
+    ({"operator": "Any", "targetReplicatedJobs": ["driver"]}, [("workers", 0)], False),
+]
+
+
+@pytest.mark.parametrize(("policy", "done", "wanted"), SUCCESSES)
+def test_when_it_has_succeeded(
+    policy: dict[str, Any] | None, done: list[tuple[str, int]], wanted: bool
+) -> None:
+    fields = {"successPolicy": policy} if policy else {}
+    found = judge(job_set(**fields), [child(*one, "Complete") for one in done])
+    assert (isinstance(found, End) and found.type == "Completed") is wanted
+
+
+def test_a_job_that_is_made_again_alone_leaves_the_others() -> None:
+    jobset = job_set(**rule("RestartJob"))
+    jobs = [child("workers", 0), child("workers", 1, "Failed")]
+    jobset["status"] = {"replicatedJobsStatus": progress(jobset, jobs)}
+    found = judge(jobset, jobs)
+    assert isinstance(found, Again)
+    jobset["status"] = after(jobset, found)
+    assert jobset["status"]["replicatedJobsStatus"][1]["jobRestarts"] == [0, 1]
+    assert [is_outdated(jobset, job) for job in jobs] == [False, True]
+
+
+@pytest.mark.parametrize(("status", "wanted"), [("Ready", True), ("Complete", False)])
+def test_what_depends_on_another_waits_for_it(status: str, wanted: bool) -> None:
+    second = replicated("workers", dependsOn=[{"name": "driver", "status": status}])
+    jobset = job_set(replicated("driver"), second)
+    running = child("driver")
+    running["status"] = {"ready": 1, "active": 1}
+    assert may_start(jobset, second, progress(jobset, [])) is False
+    assert may_start(jobset, second, progress(jobset, [running])) is wanted
+
+
+# In the world
+
+
+def parts(cluster: World, fate: Fate) -> list[Any]:
+    manifests = {DEFINITION: definitions()[DEFINITION]}
+    api = cluster.api
+    return [
+        lambda informers: BundledKinds(api, informers, manifests=manifests),
+        lambda informers: WhileOurs(informers, [DEFINITION], lambda: [JobSets(api, informers)]),
+        lambda informers: Jobs(api, informers),
+        lambda informers: GarbageCollector(api, informers),
+        lambda informers: Kubelet(api, informers, fate=fate),
+    ]
+
+
+async def made(cluster: World, jobset: Obj) -> None:
+    jobset["metadata"] = {"name": "js", "annotations": jobset["metadata"]["annotations"]}
+
+    async def create() -> None:
+        await cluster.create(JOB_SET, jobset)
+
+    await eventually(create, "the kind is served")
+
+
+async def holds(cluster: World, **wanted: str) -> bool:
+    status = (await cluster.get(JOB_SET, "js")).get("status") or {}
+    found = {one["type"]: one["status"] for one in status.get("conditions") or []}
+    return wanted.items() <= found.items()
+
+
+async def test_one_that_completes(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, lambda pod: 0)):
+        await made(cluster, job_set())
+        await eventually(lambda: holds(cluster, Completed="True"))
+        status = (await cluster.get(JOB_SET, "js"))["status"]
+        assert status["terminalState"] == "Completed"
+        counts = {one["name"]: one["succeeded"] for one in status["replicatedJobsStatus"]}
+        assert counts == {"driver": 1, "workers": 2}
+        assert meta(await cluster.get(SERVICE, "js"))["ownerReferences"][0]["kind"] == "JobSet"
+
+
+async def test_a_failure_makes_all_of_it_again_as_often_as_it_may(cluster: World) -> None:
+    def fate(pod: Obj) -> int | None:
+        is_first = labels_of(pod).get(KEY + "restart-attempt") == "0"
+        is_bad = is_first and labels_of(pod).get(KEY + "replicatedjob-name") == "driver"
+        return 3 if is_bad else None if is_first else 0
+
+    async with cluster.running(*parts(cluster, fate)):
+        await made(cluster, job_set(failurePolicy={"maxRestarts": 2}))
+        await eventually(lambda: holds(cluster, Completed="True"), within=30)
+        assert (await cluster.get(JOB_SET, "js"))["status"]["restarts"] == 1
+
+
+async def test_without_a_policy_a_failure_ends_it_and_the_jobs_that_run(cluster: World) -> None:
+    def fate(pod: Obj) -> int | None:
+        return 3 if labels_of(pod)[KEY + "replicatedjob-name"] == "driver" else None
+
+    async with cluster.running(*parts(cluster, fate)):
+        await made(cluster, job_set())
+        await eventually(lambda: holds(cluster, Failed="True"))
+
+        async def only_the_failed_is_left() -> None:
+            assert [meta(job)["name"] for job in await cluster.list(JOB)] == ["js-driver-0"]
+
+        await eventually(only_the_failed_is_left, within=30)
+
+
+async def test_one_that_is_suspended_runs_nothing(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, lambda pod: 0)):
+        await made(cluster, job_set(suspend=True))
+        await eventually(lambda: holds(cluster, Suspended="True"))
+
+        async def is_still() -> None:
+            assert len(await cluster.list(JOB)) == 3
+            assert await cluster.list(POD) == []
+
+        await eventually(is_still)
+        await stays(is_still)
+        await cluster.patch(JOB_SET, "js", {"spec": {"suspend": False}})
+        await eventually(lambda: holds(cluster, Suspended="False", Completed="True"))
+
+
+async def test_in_order_the_second_waits_for_the_first_to_be_ready(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, lambda pod: None)):
+        policy = {"startupPolicyOrder": "InOrder"}
+        await made(cluster, job_set(startupPolicy=policy))
+        await eventually(lambda: holds(cluster, StartupPolicyCompleted="True"))
+        assert (await cluster.get(JOB, "js-driver-0"))["status"]["ready"] == 1

@@ -1,0 +1,117 @@
+"""JobSets and LeaderWorkerSets on a real Slurm: names, variables and pods that start together."""
+
+from __future__ import annotations
+
+from tests.e2e.site import NotYet, Obj, Site, eventually
+
+# Every rank says who it is to the first, which knows what it must hear: no torch is needed.
+PROGRAM = """
+import os, socket, time
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if rank == 0:
+    server = socket.create_server(("0.0.0.0", place[1]))
+    heard = sorted(int(server.accept()[0].makefile().readline()) for _ in range(size - 1))
+    print("heard", heard, "of", size)
+else:
+    while True:
+        try:
+            with socket.create_connection(place, 10) as line:
+                line.sendall(b"%d\\n" % rank)
+            break
+        except OSError:
+            time.sleep(0.2)
+"""
+
+
+def replicated(name: str, pods: int) -> Obj:
+    command = {"name": "main", "image": "python:latest", "command": ["python3", "-c", PROGRAM]}
+    pod = {"spec": {"restartPolicy": "Never", "containers": [command]}}
+    job = {"parallelism": pods, "completions": pods, "backoffLimit": 0, "template": pod}
+    return {"name": name, "template": {"spec": job}}
+
+
+def test_the_ranks_of_a_jobset_find_the_first_by_its_name(site: Site) -> None:
+    asked = {"slurm.orlop.dev/gang": "true", "slurm.orlop.dev/distributed": "torch"}
+    site.apply(
+        {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": {"name": "net", "annotations": asked},
+            "spec": {"replicatedJobs": [replicated("driver", 1), replicated("workers", 2)]},
+        }
+    )
+    try:
+        eventually(lambda: has(site, "jobset", "net", "Completed"), "the JobSet is complete", 90)
+    except NotYet as late:
+        raise NotYet(f"{late}\n{story(site)}") from None
+    assert site.kubectl("logs", "job/net-driver-0").strip() == "heard [1, 2] of 3"
+    jobs = {pod["metadata"]["annotations"]["slurm.orlop.dev/job-id"] for pod in site.pods()}
+    assert len({job.partition("+")[0] for job in jobs}) == 1, f"one Slurm job, found {jobs}"
+
+
+def test_groups_of_a_leaderworkerset_start_and_restart_whole(site: Site) -> None:
+    say = 'echo "$LWS_WORKER_INDEX of $LWS_GROUP_SIZE"; '
+    say += "until nslookup $LWS_LEADER_ADDRESS; do sleep 1; done"
+    command = {"name": "main", "image": "busybox", "command": ["sh", "-c", f"{say}; sleep 1000"]}
+    site.apply(
+        {
+            "apiVersion": "leaderworkerset.x-k8s.io/v1",
+            "kind": "LeaderWorkerSet",
+            "metadata": {"name": "serve"},
+            "spec": {
+                "replicas": 2,
+                "leaderWorkerTemplate": {
+                    "size": 2,
+                    "workerTemplate": {
+                        "spec": {"terminationGracePeriodSeconds": 1, "containers": [command]}
+                    },
+                },
+            },
+        }
+    )
+    wait_ready(site, 2)
+    before = uids(site)
+    assert sorted(before) == ["serve-0", "serve-0-1", "serve-1", "serve-1-1"]
+    assert site.kubectl("logs", "serve-1-1").splitlines()[0] == "1 of 2"
+    assert len(site.squeue("%i")) == 2, "a Slurm job for each group"
+    site.kubectl("delete", "pod", "serve-0-1", "--grace-period=0", "--force")
+    eventually(lambda: not set(before.values()) & set(first(uids(site))), "group 0 is new", 60)
+    wait_ready(site, 2)
+    after = uids(site)
+    assert {name for name in after if after[name] == before[name]} == {"serve-1", "serve-1-1"}
+
+
+def first(found: dict[str, str]) -> list[str]:
+    """Of the first group; what is not there does not count as new."""
+    names = ("serve-0", "serve-0-1")
+    return [found[name] for name in names] if set(names) <= set(found) else list(found.values())
+
+
+def uids(site: Site) -> dict[str, str]:
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in site.pods()}
+
+
+def wait_ready(site: Site, groups: int) -> None:
+    def is_ready() -> bool:
+        status = site.get("lws", "serve").get("status", {})
+        return bool(status.get("readyReplicas") == groups) and has(
+            site, "lws", "serve", "Available"
+        )
+
+    try:
+        eventually(is_ready, f"{groups} groups are ready", 90)
+    except NotYet as late:
+        raise NotYet(f"{late}\n{story(site)}") from None
+
+
+def has(site: Site, kind: str, name: str, condition: str) -> bool:
+    found = site.get(kind, name).get("status", {}).get("conditions", [])
+    return any(one["type"] == condition and one["status"] == "True" for one in found)
+
+
+def story(site: Site) -> str:
+    names = [pod["metadata"]["name"] for pod in site.pods()]
+    told = [site.kubectl("get", "jobset,lws,job,pod,svc", "-o", "wide")]
+    logs = [site.run("kubectl", "-n", site.namespace, "logs", n, check=False).stdout for n in names]
+    return "\n".join([*told, *logs, *[site.story(name) for name in names]])

@@ -42,6 +42,7 @@ class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     command_timeout: float = 30.0
     busy_tick: float = 2.0  # seconds between two squeue calls after a change
     idle_tick: float = 30.0  # and when nothing has changed for a while
+    show_queue: bool = True  # whether all jobs of the user, partitions, accounts… are objects
 
 
 class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -235,6 +236,11 @@ class Paths:
     def gangs(self) -> Path:
         """Gangs: which step of one job is which pod."""
         return self.home / "gangs"
+
+    @property
+    def slurm_jobs(self) -> Path:
+        """Slurm's own jobs: a folder for each SlurmJob."""
+        return self.home / "slurmjobs"
 
     @property
     def volumes(self) -> Path:

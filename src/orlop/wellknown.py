@@ -28,6 +28,8 @@ DISTRIBUTED_PLACE = "orlop.dev/distributed-place"  # of a Job's pods among all o
 GROUP = "orlop.dev/group"  # pods of one value, in one namespace, start commands in each other
 RUNTIME_ANNOTATION = "orlop.dev/runtime"  # crun, apptainer or host, for this pod
 
+MIRROR = "kubernetes.io/config.mirror"  # upstream's: the pod only shows what runs without it
+
 # Annotations of earlier systems, read as aliases so that manifests move over unchanged.
 FLAGS_ALIASES = (
     "slurm-job.hpk.io/flags",

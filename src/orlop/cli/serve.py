@@ -27,6 +27,7 @@ from ..apiserver.audit import AuditLog, Auditor, load_policy
 from ..apiserver.memory import settle
 from ..client.api import Api
 from ..client.informer import Informers
+from ..controllers.bundled import Runnable
 from ..controllers.folder_provisioner import folders_in
 from ..controllers.manager import ControllerManager
 from ..controllers.pod_groups import BUILT_IN_DEFINITION
@@ -42,6 +43,9 @@ from ..runtime.images import Images
 from ..scheduler import Scheduler
 from ..settings import Paths, Settings, home_from_env, load
 from ..slurm.jobs import SlurmJobs
+from ..slurm.userslurm import UserSlurm
+from ..slurmjobs import kinds as slurm_kinds
+from ..slurmjobs.assembly import DEFINITIONS, SlurmObjects
 from ..store import Store
 from . import addresses, kubeconfig_file, record
 from .engines import engine_for, ensure_cluster_uid
@@ -161,6 +165,7 @@ class ControlPlane:
             scheduler = Scheduler(
                 _client(server, "system:kube-scheduler"), informers, slurm=self.settings.slurm
             )
+            manager.controllers += self._slurm_objects(server, informers, kubelet)
             backends = Backends(informers, kubelet.dialer.connect)
             gateway = self._gateway(server, informers, backends)
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}
@@ -224,6 +229,23 @@ class ControlPlane:
                 self.pki.front_proxy_client, self.pki.front_proxy_ca, self.pki.ca
             ),
         )
+
+    def _slurm_objects(
+        self, server: ApiServer | UpstreamServer, informers: Informers, kubelet: Kubelet
+    ) -> list[Runnable]:
+        """Slurm's own jobs as objects, where there is a Slurm."""
+        if not isinstance(self.engine, SlurmJobs):
+            return []
+        cluster = self.paths.cluster_uid.read_text().strip()
+        slurm = UserSlurm(self.engine, self.engine.commands, cluster)
+        api = _client(server, slurm_kinds.USER)
+        objects = SlurmObjects(api, informers, slurm, self.settings, self.paths)
+        kubelet.show_outputs(objects.output_of)
+        return objects.controllers()
+
+    def _without_kinds(self) -> list[str]:
+        is_slurm = isinstance(self.engine, SlurmJobs)
+        return [*self.settings.without_kinds, *(() if is_slurm else DEFINITIONS)]
 
     def _gateway(
         self, server: ApiServer | UpstreamServer, informers: Informers, backends: Backends

@@ -45,6 +45,7 @@ from .host import endpoints, this_host
 from .journal import Record
 from .live import LiveSources
 from .measurements import Measurements
+from .mirror_logs import Outputs, is_mirror
 from .network import Network
 from .network_dialer import Dialer
 from .network_plan import ClusterNetwork, network_key
@@ -292,7 +293,11 @@ class Kubelet:
 
     def _is_mine(self, pod: Obj) -> bool:
         name = pod["spec"].get("nodeName")
-        return bool(name) and self._nodes.is_ours(name)
+        return bool(name) and self._nodes.is_ours(name) and not is_mirror(pod)
+
+    def show_outputs(self, outputs: Outputs) -> None:
+        """Have the logs of mirror pods read from the files that `outputs` names."""
+        self._server.outputs = outputs
 
     def _on_pod(self, event: WatchEvent, former: Obj | None) -> None:
         pod = event.object
@@ -322,7 +327,7 @@ class Kubelet:
     def _on_new_node(self, name: str) -> None:
         """Pods may have been bound to it by name before it was there."""
         for pod in self._cached.by_index(_BY_NODE, name):
-            if not is_terminal(pod):
+            if not is_terminal(pod) and not is_mirror(pod):
                 self._queue.add(self._pods.of(pod).uid)
 
     def _has_pods(self, node: str) -> bool:

@@ -12,14 +12,14 @@ import hmac
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
 from aiohttp import web
 
 from .. import __version__, errors
-from ..api.objects import Key, Obj, is_terminal, uid_of
+from ..api.objects import Key, Obj, is_terminal, key_of, uid_of
 from ..client.informer import Informer
 from ..listener import Listener, Patience
 from ..log import logger
@@ -32,6 +32,7 @@ from .agents import AgentConnection, Hears, LogStream
 from .folder import agent_token
 from .logs import LogOptions, read_log, which_run
 from .measurements import Measurements
+from .mirror_logs import Outputs, is_mirror, no_outputs, read_plain
 from .pods import Pods, PodState
 from .status_writer import StatusWriter
 
@@ -70,6 +71,7 @@ class KubeletServer:
         self._runner: web.AppRunner | None = None
         self._listener: Listener | None = None
         self._started = time.time()
+        self.outputs: Outputs = no_outputs  # of mirror pods
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext) -> int:
         """Listen; returns the port."""
@@ -156,16 +158,33 @@ class KubeletServer:
         container = match["container"]
         state = self._pods.get(uid_of(pod))
         run = which_run(pod, self._status(pod, state), container, previous=options.previous)
-        path = self._pods.folder_of(pod).log(container, run)
+        if is_mirror(pod):
+            log_of = self._mirrored(pod, container, options)
+        else:
+            path = self._pods.folder_of(pod).log(container, run)
+            log_of = read_log(path, options, _Feed(state, container, run))
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        feed = _Feed(state, container, run)
-        async with aclosing(read_log(path, options, feed)) as shown:
+        async with aclosing(log_of) as shown:
             async for data in shown:
                 await response.write(data)
         await response.write_eof()
         return response
+
+    def _mirrored(
+        self, pod: Obj, container: str, options: LogOptions
+    ) -> AsyncGenerator[bytes, None]:
+        """What a job prints that is no pod's, while the pod that shows it says that it runs."""
+        path = self.outputs(pod, container)
+        if path is None:
+            raise errors.NotFound(f'nobody knows where "{key_of(pod)}" prints to')
+
+        def is_over() -> bool:
+            now = self._cached.get(key_of(pod))
+            return now is None or uid_of(now) != uid_of(pod) or is_terminal(now)
+
+        return read_plain(path, options, is_over)
 
     def _status(self, pod: Obj, state: PodState | None) -> Obj:
         """As of now: the API may not have heard yet what the agent has just said."""

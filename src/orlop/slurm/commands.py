@@ -67,12 +67,15 @@ class Commands:
 
     def environment(self) -> dict[str, str]:
         """What every command gets; times come as Unix seconds, words in English."""
-        kept = {
+        return {**self.user_environment(), "LC_ALL": "C.UTF-8", "SLURM_TIME_FORMAT": "%s"}
+
+    def user_environment(self) -> dict[str, str]:
+        """What sbatch would hand on to a job that the user submits by hand."""
+        return {
             name: value
             for name, value in self.environ.items()
             if name in _KEPT or not name.startswith(_SCRUBBED)
         }
-        return {**kept, "LC_ALL": "C.UTF-8", "SLURM_TIME_FORMAT": "%s"}
 
     def sbatch_defaults(self) -> dict[str, str]:
         """Options that the user keeps in SBATCH_* variables: weaker than any other wish."""

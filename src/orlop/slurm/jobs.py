@@ -75,8 +75,14 @@ class SlurmJobs:
         self._gangs = self._submitter.gangs
         self._of_gangs: dict[str, Job] = {}  # the jobs of gangs, by their ids
         self._machines: tuple[float, dict[str, Machine]] | None = None
+        # Told of every answer of squeue's: all jobs of the user, asked for once for everybody.
+        self.on_squeue: Callable[[str], None] = lambda text: None
 
     # What Slurm is and has
+
+    @property
+    def commands(self) -> Commands:
+        return self._commands
 
     async def version(self) -> str:
         self._facts = None
@@ -107,6 +113,10 @@ class SlurmJobs:
             found = {machine.name: machine for machine in await self.machines()}
             self._machines = (self._clock(), found)
         return self._machines[1].get(name)
+
+    async def facts(self) -> detect.Slurm:
+        """What Slurm says of itself, asked for now and then."""
+        return await self._site_facts()
 
     async def _site_facts(self) -> detect.Slurm:
         if self._facts is None or self._clock() - self._facts[0] > _FACTS_KEPT:
@@ -196,6 +206,7 @@ class SlurmJobs:
 
     async def _squeue(self, _: list[None]) -> dict[JobId, Job]:
         text = await self._commands.run("squeue", *queue.SQUEUE)
+        self.on_squeue(text)
         listed = self._with_members(await self._verdicts.judged(self._listing.read(text)))
         for job in listed.values():
             if "_" not in job.id:
@@ -301,6 +312,10 @@ class SlurmJobs:
         if "+" in job:
             raise EngineError(f"{job} is a member of a gang, which ends and starts as one")
         await self._commands.run("scontrol", "requeue", job)
+
+    async def cancel_any(self, number: str) -> None:
+        """As `cancel`, of a job or a whole array that need not be a pod's."""
+        await self._cancels.ask(JobId(number))
 
     async def _terminate(self, ids: list[JobId]) -> None:
         """TERM to the agents of jobs that run, and to nothing else; the others have no agent.

@@ -21,7 +21,8 @@ SIGNAL_SLACK = 60.0  # sbatch(1) --signal: "may be sent up to 60 seconds earlier
 # -O, not -o: only there is the count of requeues. The comment last: it may be anything.
 SQUEUE_FIELDS = (
     "JobArrayID", "State", "Reason", "RestartCnt", "Partition", "NodeList", "SubmitTime",
-    "StartTime", "EndTime", "TimeLimit", "WorkDir", "Name", "Comment",
+    "StartTime", "EndTime", "TimeLimit", "Account", "QOS", "NumNodes", "NumCPUs", "exit_code",
+    "WorkDir", "Name", "Comment",
 )  # fmt: skip
 # -t all: jobs that ended within MinJobAge are still listed, with their last state.
 SQUEUE = (
@@ -79,7 +80,7 @@ class Listing:
         row = dict(zip(SQUEUE_FIELDS, fields, strict=False))
         uid = job.pod_uid_of(row["Comment"], self._cluster_uid)
         number = _ID.fullmatch(row["JobArrayID"])
-        if not uid or number is None or _was_refused(row):
+        if not uid or number is None or was_refused(row):
             return None
         if number.group(2) is not None and job.array_of(row["Comment"]):
             member = self._find(row["Comment"], number.group(2))
@@ -94,7 +95,7 @@ def parse_squeue(text: str, cluster_uid: str, lead: Lead = no_lead) -> dict[JobI
     return Listing(cluster_uid, lead).read(text)
 
 
-def _was_refused(row: dict[str, str]) -> bool:
+def was_refused(row: dict[str, str]) -> bool:
     """slurmctld lists a job that it never accepted as failed at once."""
     return row["State"] == "FAILED" and row["Reason"] == "BadConstraints" and not row["NodeList"]
 

@@ -1,0 +1,190 @@
+"""Every job of the user as squeue and sacct print it, whoever submitted it.
+
+Used where Slurm's own jobs are shown as objects; pure. Unlike `queue`, which knows pods only, it
+keeps Slurm's words as they are. Lines that cannot be read are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ..engine import JobState
+from . import queue, reasons, states
+from .queue import SEPARATOR, SQUEUE_FIELDS
+
+SACCT_FIELDS = (
+    "JobID", "State", "Reason", "Partition", "Account", "QOS", "NodeList", "NNodes", "AllocCPUS",
+    "Timelimit", "Submit", "Start", "End", "ExitCode", "WorkDir", "JobName",
+)  # fmt: skip
+SACCT = ("-X", "-n", "-P", "--delimiter", SEPARATOR, "-o", ",".join(SACCT_FIELDS))
+# Beside the rest, to find a job by the script it was submitted with.
+SUBMIT_LINE = ("-X", "-n", "-P", "--delimiter", SEPARATOR, "-o", "JobID,SubmitLine,WorkDir")
+_ID = re.compile(r"(\d+)(?:_(\d+))?")
+_NOTHING = ("(null)", "N/A", "None", "None assigned", "Unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class UserJob:
+    """One job, or one task of an array, at one moment."""
+
+    id: str  # `17`, or `17_3`
+    state: JobState
+    word: str  # Slurm's own for the state
+    reason: str = ""
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    node_list: str = ""
+    nodes: int = 0
+    cpus: int = 0
+    limit: str = ""
+    submitted: float | None = None
+    started: float | None = None
+    ended: float | None = None
+    exit_code: int = 0
+    signal: int = 0
+    folder: str = ""  # where it was started
+    name: str = ""
+    comment: str = ""
+    restarts: int = 0
+
+    @property
+    def number(self) -> str:
+        """Of the job, or of the array that it is a task of."""
+        return self.id.partition("_")[0]
+
+    @property
+    def task(self) -> str:
+        return self.id.partition("_")[2]
+
+
+class UserJobs:
+    """Reads squeue's answers tick after tick; a line seen before is not read again."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, UserJob | None] = {}
+
+    def read(self, text: str) -> dict[str, tuple[UserJob, ...]]:
+        """By the numbers of jobs and arrays, the job or all its tasks that are listed."""
+        known = self._known
+        self._known = {
+            line: known[line] if line in known else _listed(line) for line in text.splitlines()
+        }
+        return grouped(job for job in self._known.values() if job is not None)
+
+
+def grouped(jobs: Iterable[UserJob]) -> dict[str, tuple[UserJob, ...]]:
+    found: dict[str, list[UserJob]] = {}
+    for job in jobs:
+        found.setdefault(job.number, []).append(job)
+    return {number: tuple(tasks) for number, tasks in found.items()}
+
+
+def _listed(line: str) -> UserJob | None:
+    fields = line.split(SEPARATOR)
+    if len(fields) != len(SQUEUE_FIELDS) + 1:
+        return None
+    row = dict(zip(SQUEUE_FIELDS, fields, strict=False))
+    if not _ID.fullmatch(row["JobArrayID"]) or queue.was_refused(row):
+        return None
+    state = states.state_of(row["State"])
+    code, signal = _exit(row["exit_code"])
+    return UserJob(
+        id=row["JobArrayID"],
+        state=state,
+        word=states.word_of(row["State"]),
+        reason=_reason(row["Reason"], state),
+        partition=row["Partition"],
+        account=_text(row["Account"]),
+        qos=_text(row["QOS"]),
+        node_list=_text(row["NodeList"]),
+        nodes=_number(row["NumNodes"]),
+        cpus=_number(row["NumCPUs"]),
+        limit=_text(row["TimeLimit"]),
+        submitted=_time(row["SubmitTime"]),
+        # Of a job that waits it is a guess, and moves.
+        started=None if state is JobState.PENDING else _time(row["StartTime"]),
+        ended=_time(row["EndTime"]) if state.has_ended else None,
+        exit_code=code if state.has_ended else 0,
+        signal=signal if state.has_ended else 0,
+        folder=row["WorkDir"],
+        name=row["Name"],
+        comment=_text(row["Comment"]),
+        restarts=_number(row["RestartCnt"]),
+    )
+
+
+def parse_sacct(text: str) -> dict[str, tuple[UserJob, ...]]:
+    """The last word of the accounting on each job; of a requeued one the newest line is last."""
+    found: dict[str, UserJob] = {}
+    for line in text.splitlines():
+        fields = line.split(SEPARATOR)
+        if len(fields) != len(SACCT_FIELDS) or not _ID.fullmatch(fields[0]):
+            continue
+        job = _accounted(dict(zip(SACCT_FIELDS, fields, strict=True)))
+        found[job.id] = job
+    return grouped(found.values())
+
+
+def _accounted(row: Mapping[str, str]) -> UserJob:
+    state = states.state_of(row["State"])
+    code, signal = _exit(row["ExitCode"])
+    return UserJob(
+        id=row["JobID"],
+        state=state,
+        word=states.word_of(row["State"]),
+        reason=_reason(row["Reason"], state),
+        partition=row["Partition"],
+        account=_text(row["Account"]),
+        qos=_text(row["QOS"]),
+        node_list=_text(row["NodeList"]),
+        nodes=_number(row["NNodes"]),
+        cpus=_number(row["AllocCPUS"]),
+        limit=_text(row["Timelimit"]),
+        submitted=_time(row["Submit"]),
+        started=_time(row["Start"]),
+        ended=_time(row["End"]),
+        exit_code=code,
+        signal=signal,
+        folder=row["WorkDir"],
+        name=row["JobName"],
+    )
+
+
+def submitted_with(text: str, script: str) -> str:
+    """The number of the newest job in sacct's list that was submitted with that very script."""
+    newest = ""
+    for line in text.splitlines():
+        fields = line.split(SEPARATOR)
+        if len(fields) == 3 and script in fields[1].split():
+            newest = fields[0].partition("_")[0]
+    return newest
+
+
+def _exit(text: str) -> tuple[int, int]:
+    """Exit code and signal: squeue prints wait(2)'s status, sacct and newer squeues `3:0`."""
+    if text.isdigit():
+        status = int(text)
+        return (os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0), status & 0x7F
+    code, colon, signal = text.partition(":")
+    return (_number(code), _number(signal)) if colon else (0, 0)
+
+
+def _reason(text: str, state: JobState) -> str:
+    return "" if state in (JobState.RUNNING, JobState.COMPLETED) else reasons.word_of(text)
+
+
+def _text(text: str) -> str:
+    return "" if text in _NOTHING else text
+
+
+def _number(text: str) -> int:
+    digits = re.match(r"\d+", text)
+    return int(digits.group()) if digits else 0
+
+
+def _time(text: str) -> float | None:
+    return float(text) if text.isdigit() and text != "0" else None

@@ -1,0 +1,149 @@
+"""From a SlurmJob to what is handed to sbatch: options, files, places; as a value.
+
+Called by the controller before submission, and again whenever it wants to know where a job's
+output is; pure. An option may come from several places, from weakest to strongest: the settings,
+the script's `#SBATCH` lines, `options`, `flags`; the comment, and the dependency on other
+SlurmJobs, are Orlop's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ..api.objects import Obj, meta, uid_of
+from ..errors import ConfigError
+from ..settings import SlurmSettings
+from ..slurm import userscript
+from ..slurm.userscript import Options
+from ..slurm.userslurm import comment_of
+
+SCRIPT, PROGRAM, ENVIRONMENT = "job.sh", "script", "env"
+WORK, VOLUMES = "work", "volumes"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One job as it will be, or was, submitted."""
+
+    folder: Path
+    lines: tuple[str, ...]  # of the script, for sbatch
+    program: str
+    args: tuple[str, ...]
+    given: Options  # on sbatch's command line
+    effective: Options  # with those of the script
+
+    @property
+    def script(self) -> Path:
+        return self.folder / SCRIPT
+
+    @property
+    def work(self) -> Path:
+        """Where the job starts."""
+        return Path(self.effective["chdir"] or "/")
+
+    @property
+    def text(self) -> str:
+        """What sbatch is given."""
+        program, environment = self.folder / PROGRAM, self.folder / ENVIRONMENT
+        return userscript.wrapper(self.lines, str(program), str(environment))
+
+    def arguments(self, dependency: str = "") -> list[str]:
+        """Of sbatch, behind its name."""
+        given = dict(self.given)
+        if dependency:
+            own = given.get("dependency") or self.effective.get("dependency")
+            given["dependency"] = f"{own},{dependency}" if own else dependency
+            # Else it would wait for ever for what can no longer come.
+            if "kill-on-invalid-dep" not in self.effective:
+                given["kill-on-invalid-dep"] = "yes"
+        return [*userscript.flags(given), str(self.script), *self.args]
+
+    @cached_property
+    def tasks(self) -> tuple[int, ...]:
+        """The numbers of an array's tasks; none if it is no array."""
+        array = self.effective.get("array")
+        return tuple(userscript.tasks(array)) if array else ()
+
+    def output(self, number: str, *, task: int | None = None, job: str = "", node: str = "") -> str:
+        """The file that a job, or a task, prints to."""
+        return self._file(self.effective.get("output") or "", number, task, job, node)
+
+    def errors(self, number: str, *, task: int | None = None, job: str = "", node: str = "") -> str:
+        """Where it prints its errors; empty if to the same file."""
+        template = self.effective.get("error")
+        return self._file(template, number, task, job, node) if template else ""
+
+    def _file(self, template: str, number: str, task: int | None, job: str, node: str) -> str:
+        facts = {
+            "A": number,
+            "a": "4294967294" if task is None else str(task),
+            "j": job or number,
+            "J": job or number,
+            "N": node,
+            "n": "0",
+            "t": "0",
+            "s": "batch",
+            "u": Path.home().name,
+            "x": self.effective.get("job-name") or "",
+        }
+        return str(self.work / userscript.output_file(template, facts))
+
+
+def plan_of(job: Obj, folder: Path, settings: SlurmSettings, cluster_uid: str) -> Plan:
+    """Raises ConfigError for what cannot be asked of sbatch."""
+    spec = job["spec"]
+    script = spec.get("script") or ""
+    header = userscript.header(script)
+    strong = userscript.from_map(spec.get("options") or {})
+    strong |= userscript.from_words(spec.get("flags") or [], "flags")
+    if spec.get("array"):
+        strong["array"] = spec["array"]
+    if spec.get("workingDirectory"):
+        strong["chdir"] = spec["workingDirectory"]
+    weak = _defaults(settings)
+    weak |= {"job-name": meta(job)["name"], "chdir": str(folder / WORK)}
+    asked = {**header.options, **strong}
+    given = {name: value for name, value in weak.items() if name not in asked} | strong
+    effective = {**given, **header.options, **strong}
+    if not effective.get("output"):
+        name = "slurm-%A_%a.out" if effective.get("array") else "slurm-%j.out"
+        given["output"] = effective["output"] = str(folder / name)
+    chdir = effective.get("chdir") or ""
+    if not chdir.startswith("/"):
+        found = f"expected an absolute path, found {chdir!r}"
+        raise ConfigError(f"workingDirectory: {found}; a relative one has no beginning here")
+    given["comment"] = comment_of(cluster_uid, uid_of(job), effective.get("comment") or "")
+    plan = Plan(
+        folder,
+        header.lines,
+        userscript.program(script, spec.get("command") or ()),
+        tuple(spec.get("args") or ()),
+        given,
+        effective,
+    )
+    assert plan.tasks is not None  # an array that cannot be read is refused here
+    return plan
+
+
+def _defaults(settings: SlurmSettings) -> Options:
+    named = {
+        "partition": settings.partition,
+        "account": settings.account,
+        "qos": settings.qos,
+    }
+    flags = userscript.from_words(settings.flags, "the setting slurm.flags")
+    return flags | {name: value for name, value in named.items() if value}
+
+
+def as_pod(job: Obj) -> Obj:
+    """The variables and volumes of a SlurmJob in the shape in which a pod has them."""
+    spec = job["spec"]
+    container = {key: spec[key] for key in ("env", "envFrom") if key in spec}
+    volumes: Sequence[Obj] = spec.get("volumes") or []
+    return {
+        "metadata": {key: meta(job)[key] for key in ("name", "namespace", "uid")},
+        "spec": {"containers": [{"name": "job", **container}], "volumes": list(volumes)},
+    }

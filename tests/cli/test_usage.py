@@ -47,3 +47,15 @@ def test_squeue_gives_what_was_asked_for():
 )
 def test_sizes_compare_whatever_their_unit(size, kib):
     assert usage._kib(size) == kib
+
+
+def test_an_array_is_counted_as_a_whole() -> None:
+    found = {
+        "17_0": Usage("COMPLETED", "00:00:05", "2", "1G", "01:00.500", "100K"),
+        "17_1": Usage("TIMEOUT", "1-00:00:00", "2", "1G", "01:00:00", "3M"),
+        "171": Usage("RUNNING", "00:01", "8", "1G"),
+    }
+    assert usage._of_array("17", found) == Usage(
+        "TIMEOUT", "1-00:00:00", "4", "1G", "01:01:00", "3M"
+    )
+    assert usage._of_array("18", found) is None

@@ -40,6 +40,9 @@ def open_site(
     site = Site(cluster, cluster.home / "orlop", config, environment or {})
     site.up()
     stack.callback(site.down)
+    # Kinds that come with Orlop follow a moment after it is up, the last in the alphabet last.
+    last = ("kubectl", "get", "crd", "wlmjobs.wlm.sylabs.io")
+    eventually(lambda: not site.run(*last, check=False).returncode, "all kinds are there", 60)
     return site
 
 

@@ -45,3 +45,6 @@ def test_the_example_runs(site: Site, example: Path, registry_on: StartRegistry)
             )
         elif kind == "StatefulSet":
             site.kubectl("rollout", "status", f"statefulset/{name}", "--timeout=60s", timeout=70)
+        elif kind == "SlurmJob":
+            ended = f"--for=condition=Complete slurmjob/{name} --timeout=100s"
+            site.kubectl("wait", *ended.split(), timeout=110)

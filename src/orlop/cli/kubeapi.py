@@ -1,7 +1,7 @@
 """A small reader of the Kubernetes API for commands that answer and exit.
 
 Used by `orlop status` and the kubectl plugin: the standard library only, because a full HTTP
-client takes longer to import than the question to answer. It reads, and never writes.
+client takes longer to import than the question to answer. All it can write is a new object.
 """
 
 from __future__ import annotations
@@ -50,21 +50,29 @@ class KubeApi:
 
     def get(self, path: str, timeout: float = 10.0) -> Obj:
         """The JSON at a path; an API's refusal as its own error, silence as Unavailable."""
+        return self._ask("GET", path, None, timeout)
+
+    def create(self, path: str, obj: Obj, timeout: float = 30.0) -> Obj:
+        """The object as it is now, made at the path of its kind."""
+        return self._ask("POST", path, json.dumps(obj), timeout)
+
+    def _ask(self, method: str, path: str, body: str | None, timeout: float) -> Obj:
         parts = urlsplit(self.url)
         connection = http.client.HTTPSConnection(
             parts.hostname or "", parts.port or 443, timeout=timeout, context=self.tls
         )
         try:
-            connection.request("GET", parts.path.rstrip("/") + path, headers=self.headers)
+            headers = self.headers | ({"Content-Type": "application/json"} if body else {})
+            connection.request(method, parts.path.rstrip("/") + path, body, headers)
             answer = connection.getresponse()
-            body = answer.read()
+            said = answer.read()
         except OSError as error:
             raise Unavailable(
                 f"{self.url} does not answer: {error}; `orlop up` starts it"
             ) from None
         finally:
             connection.close()
-        data: Obj = json.loads(body) if body[:1] == b"{" else {"message": body.decode()}
+        data: Obj = json.loads(said) if said[:1] == b"{" else {"message": said.decode()}
         if answer.status >= 400:
             raise from_status({"code": answer.status, **data})
         return data

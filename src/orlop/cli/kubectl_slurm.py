@@ -1,7 +1,8 @@
 """`kubectl slurm`: pods as Slurm sees them, for people who know squeue.
 
 kubectl finds it on PATH as a plugin. It asks the API server of the current context, and Slurm's
-commands or the pod's folder where the API has no answer; it changes nothing.
+commands or the pod's folder where the API has no answer; it changes nothing, but that `sbatch`
+makes a SlurmJob.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ def slurm() -> None:
 
 
 def main() -> None:
+    from . import kubectl_sbatch  # adds its commands
+
+    assert kubectl_sbatch.sbatch.name in slurm.commands, "it adds them when it is imported"
     try:
         slurm(prog_name="kubectl slurm")
     except Error as error:

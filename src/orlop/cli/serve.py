@@ -243,10 +243,6 @@ class ControlPlane:
         kubelet.show_outputs(objects.output_of)
         return objects.controllers()
 
-    def _without_kinds(self) -> list[str]:
-        is_slurm = isinstance(self.engine, SlurmJobs)
-        return [*self.settings.without_kinds, *(() if is_slurm else DEFINITIONS)]
-
     def _gateway(
         self, server: ApiServer | UpstreamServer, informers: Informers, backends: Backends
     ) -> list[ServicePorts | IngressRouter]:
@@ -273,9 +269,12 @@ class ControlPlane:
         return [ports, router]
 
     def _without_kinds(self) -> list[str]:
-        """The original API server has its own PodGroup, where it has one at all."""
+        """The original API server has its own PodGroup, where it has one at all; and what is
+        Slurm's means nothing without it.
+        """
         theirs = [BUILT_IN_DEFINITION] if self.settings.control_plane == "upstream" else []
-        return [*self.settings.without_kinds, *theirs]
+        slurms = () if isinstance(self.engine, SlurmJobs) else DEFINITIONS
+        return [*self.settings.without_kinds, *theirs, *slurms]
 
     def _auditor(self, stack: AsyncExitStack) -> Auditor | None:
         if not self.settings.audit_policy:

@@ -39,7 +39,41 @@ async def usage_of(jobs: Mapping[str, str], timeout: float) -> dict[str, Usage]:
         arguments = ("-n", "-P", "-j", ",".join(numbers), "-o", f"{SACCT},JobName")
         text = await commands.run("sacct", *arguments)
         found |= parse_sacct(text) | parse_steps(text, members)
-    return found
+    arrays = {job: _of_array(job, found) for job in jobs if job not in found}
+    return found | {job: used for job, used in arrays.items() if used is not None}
+
+
+def _of_array(number: str, found: dict[str, Usage]) -> Usage | None:
+    """An array as a whole: its tasks together; the longest of them, and the largest."""
+    tasks = [used for job, used in found.items() if job.startswith(f"{number}_")]
+    if not tasks:
+        return None
+    states = [used.state for used in tasks]
+    others = [state for state in states if state != "COMPLETED"]
+    cpu_time = sum(_seconds(used.cpu_time) for used in tasks)
+    return Usage(
+        state=next((one for one in ("RUNNING", "PENDING") if one in states), (others + states)[0]),
+        elapsed=max((used.elapsed for used in tasks), key=_seconds),
+        cpus=str(sum(int(used.cpus) for used in tasks if used.cpus.isdigit())),
+        requested=tasks[0].requested,
+        cpu_time=_clock(cpu_time) if any(used.cpu_time for used in tasks) else "",
+        max_rss=max((used.max_rss for used in tasks), key=_kib),
+    )
+
+
+def _seconds(text: str) -> float:
+    """`1-02:03:04`, `03:04.567`, or nothing."""
+    days, dash, rest = text.rpartition("-")
+    total = 0.0
+    for part in rest.split(":"):
+        total = total * 60 + (float(part) if part.replace(".", "", 1).isdigit() else 0.0)
+    return total + (int(days) * 86400 if dash and days.isdigit() else 0)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    return f"{hours:02d}:{minutes:02d}:{int(rest):02d}" if hours else f"{minutes:02d}:{rest:06.3f}"
 
 
 async def _squeue(commands: Commands, jobs: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ for all of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from ..api.objects import Obj
@@ -15,12 +16,20 @@ from ..client.informer import Informers
 from ..controllers.bundled import Runnable, WhileOurs
 from ..settings import Paths, Settings
 from ..slurm.userslurm import UserSlurm
+from .adapter import Adapter
+from .bridge import BridgeJobs
 from .controller import Site, SlurmJobs
-from .kinds import SLURM_JOB
+from .kinds import BRIDGE_JOB, SITE_KINDS, SLURM_JOB, WLM_JOB, WLM_SLURM_JOB
 from .queue import Queue
+from .shown import ShownJobs
+from .site_objects import SiteObjects
+from .wlm import WlmJobs, WlmSlurmJobs
 
+ADAPTERS: tuple[type[Adapter], ...] = (WlmSlurmJobs, WlmJobs, BridgeJobs)
 # Definitions that mean nothing without Slurm.
-DEFINITIONS = (SLURM_JOB.resource,)
+DEFINITIONS = tuple(
+    kind.resource for kind in (SLURM_JOB, WLM_SLURM_JOB, WLM_JOB, BRIDGE_JOB, *SITE_KINDS)
+)
 
 
 class SlurmObjects:
@@ -39,16 +48,38 @@ class SlurmObjects:
         self._clock = clock or SystemClock()
         ticks = settings.slurm
         self.queue = Queue(slurm, busy=ticks.busy_tick, idle=ticks.idle_tick, clock=self._clock)
+        self._slurm = slurm
+        self._is_shown = settings.slurm.show_queue
         self._site = Site(slurm, self.queue, paths, settings.slurm)
         self._jobs: SlurmJobs | None = None
 
     def controllers(self) -> list[Runnable]:
         """To be run side by side, for as long as the control plane runs."""
-        return [self.queue, WhileOurs(self._informers, [SLURM_JOB.resource], self._make_jobs)]
+        jobs = SLURM_JOB.resource
+        found: list[Runnable] = [self.queue, WhileOurs(self._informers, [jobs], self._make_jobs)]
+        found += [
+            WhileOurs(self._informers, [jobs, adapter.kind.resource], self._maker(adapter))
+            for adapter in ADAPTERS
+        ]
+        if self._is_shown:
+            found.append(WhileOurs(self._informers, [jobs], self._make_shown))
+            site = [kind.resource for kind in SITE_KINDS]
+            found.append(WhileOurs(self._informers, site, self._make_site))
+        return found
 
     def _make_jobs(self) -> list[Runnable]:
         self._jobs = SlurmJobs(self._api, self._informers, self._site, clock=self._clock)
         return [self._jobs]
+
+    def _maker(self, adapter: type[Adapter]) -> Callable[[], list[Runnable]]:
+        return lambda: [adapter(self._api, self._informers, clock=self._clock)]
+
+    def _make_shown(self) -> list[Runnable]:
+        return [ShownJobs(self._api, self._informers, self._slurm, self.queue, clock=self._clock)]
+
+    def _make_site(self) -> list[Runnable]:
+        commands = self._slurm.commands
+        return [SiteObjects(self._api, self._informers, commands, clock=self._clock)]
 
     def output_of(self, pod: Obj, container: str) -> Path | None:
         """See kubelet.mirror_logs.Outputs."""

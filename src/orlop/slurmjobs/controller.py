@@ -9,6 +9,7 @@ at jobs that no SlurmJob of this cluster has asked for.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from ..controllers._shape import Controller, Result
 from ..settings import Paths, SlurmSettings
 from ..slurm.userslurm import UserSlurm
 from . import dependencies, preparation, status
-from .kinds import ENDED, FINALIZER, SLURM_JOB
+from .kinds import ENDED, FINALIZER, QUEUE_NAMESPACE, SLURM_JOB
 from .mirror_pods import MirrorPods
 from .plan import Plan, plan_of
 from .preparation import folder_of
@@ -121,8 +122,11 @@ class SlurmJobs(Controller):
         4. One with a job follows it.
         """
         job = self.objects.get(key)
-        if job is None or is_shown_only(job):
+        if job is None:
+            await self._pods.let_go(key)
             return Result.done()
+        if is_shown_only(job):
+            return await self._not_ours(job)
         if is_deleting(job):
             return await self._end(job)
         if phase_of(job) in ENDED:
@@ -135,6 +139,13 @@ class SlurmJobs(Controller):
             return await self._begin(job, plan)
         return await self._follow(job, plan)
 
+    async def _not_ours(self, job: Obj) -> Result:
+        """What shows the queue is `shown`'s; nobody else may make such an object."""
+        if meta(job)["namespace"] != QUEUE_NAMESPACE and phase_of(job) != "Failed":
+            words = f"jobId is for Orlop's own objects in the namespace {QUEUE_NAMESPACE}"
+            return await self._fail(job, "InvalidSpec", f"{words}; give a script or a command")
+        return Result.done()
+
     # 3. Submission
 
     async def _begin(self, job: Obj, plan: Plan) -> Result:
@@ -144,13 +155,13 @@ class SlurmJobs(Controller):
                 return await self._submitted(job, plan, known)
             return await self._hold_or_submit(job, plan)
         except errors.SubmitRejected as error:
-            return await self._fail(job, "SubmitRejected", str(error))
+            return await self._fail(job, "SubmitRejected", _remedy(str(error)))
         except errors.ConfigError as error:
             return await self._wait(job, "NotReady", error.message)
         except (errors.SubmitDeferred, errors.EngineUnavailable) as error:
             is_silent = isinstance(error, errors.EngineUnavailable)
             reason = "SlurmUnavailable" if is_silent else "SubmitDeferred"
-            return await self._wait(job, reason, str(error))
+            return await self._wait(job, reason, _remedy(str(error)))
 
     async def _hold_or_submit(self, job: Obj, plan: Plan) -> Result:
         spec = job["spec"]
@@ -234,7 +245,7 @@ class SlurmJobs(Controller):
             return await self._fail(job, "JobVanished", message, state="UNKNOWN")
         if not tasks:
             self._queue.expect()
-            return Result.again(AGAIN)
+            return Result.again(UNTIL_GONE if self._tasks.is_missed(job) else AGAIN)
         former = job.get("status") or {}
         new = status.observed(former, tasks, len(plan.tasks), self.clock.now())
         # Tasks that Slurm has not listed yet are still to come.
@@ -248,7 +259,7 @@ class SlurmJobs(Controller):
         written = await self.write_status(job, new)
         await self._tell(written, former)
         if new["phase"] not in ENDED:
-            return Result.done()
+            return Result.again(UNTIL_GONE) if self._tasks.is_missed(job) else Result.done()
         self._tasks.forget(job)
         return await self._after_end(written)
 
@@ -278,7 +289,7 @@ class SlurmJobs(Controller):
     # 2. After the end
 
     async def _after_end(self, job: Obj) -> Result:
-        await self._pods.tidy(job)
+        await self._pods.let_go(key_of(job))
         ttl = job["spec"].get("ttlSecondsAfterFinished")
         if ttl is None:
             return Result.done()
@@ -316,6 +327,11 @@ class SlurmJobs(Controller):
         self._tasks.cancelled(number, self.clock.now())
         self._queue.ask()
         return False
+
+
+def _remedy(words: str) -> str:
+    """What is an annotation of a pod is an option here."""
+    return re.sub(r"slurm\.orlop\.dev/([a-z-]+)", r"options.\1", words)
 
 
 def _numbers(job: Obj) -> Iterable[str]:

@@ -98,10 +98,10 @@ class MirrorPods:
             pod = await self._api.patch(POD, key_of(pod), {"status": patch}, subresource="status")
         await self._pods.seen(pod)
 
-    async def tidy(self, job: Obj) -> None:
-        """A pod that is deleted after the job's end may go; nobody else would let it."""
-        pod = self._pods.get(self._key(job))
-        if pod is not None and is_controlled_by(pod, job) and is_deleting(pod):
+    async def let_go(self, job: Key) -> None:
+        """A pod that is deleted with a grace period may go now; nobody else would let it."""
+        pod = self._pods.get(Key(job.namespace, pods.pod_name(job.name)))
+        if pod is not None and is_deleting(pod) and MIRROR in annotations_of(pod):
             await self._api.delete(POD, key_of(pod), grace=0, uid=uid_of(pod))
 
     async def _make(self, job: Obj, plan: Plan) -> Obj | None:
@@ -127,4 +127,4 @@ class MirrorPods:
         return ""
 
     def _key(self, job: Obj) -> Key:
-        return Key(meta(job)["namespace"], pods.pod_name(job))
+        return Key(meta(job)["namespace"], pods.pod_name(meta(job)["name"]))

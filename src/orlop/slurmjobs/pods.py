@@ -23,9 +23,9 @@ MOST = 64  # tasks of an array that are containers of the pod
 _LONGEST = 253
 
 
-def pod_name(job: Obj) -> str:
-    """As the pods of wlm-operator are named."""
-    return f"{meta(job)['name']}-job"[:_LONGEST]
+def pod_name(job: str) -> str:
+    """For the name of a SlurmJob; as the pods of wlm-operator are named."""
+    return f"{job}-job"[:_LONGEST]
 
 
 def containers(plan: Plan) -> list[tuple[str, str]]:
@@ -39,7 +39,7 @@ def pod_of(job: Obj, plan: Plan, node: str) -> Obj:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": pod_name(job),
+            "name": pod_name(name),
             "namespace": meta(job)["namespace"],
             "labels": {SLURM_JOB_LABEL: name[:63]},
             "annotations": {MIRROR: meta(job)["uid"], **_annotations(job.get("status") or {})},
@@ -48,6 +48,7 @@ def pod_of(job: Obj, plan: Plan, node: str) -> Obj:
         "spec": {
             "nodeName": node,
             "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,  # there is nothing of its own to end
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "tolerations": [{"operator": "Exists"}],

@@ -66,6 +66,8 @@ def _place(place: Path, volume: Obj) -> None:
     """A folder of our own, or a link to one that is there already."""
     kind = volume["kind"]
     if kind in ("folder", "hostPath"):
+        if volume.get("type") == "DirectoryOrCreate":
+            Path(volume["path"]).mkdir(mode=0o755, parents=True, exist_ok=True)
         _link(place, Path(volume["path"]))
     elif kind == "emptyDir":
         place.mkdir(mode=0o700, exist_ok=True)

@@ -42,6 +42,7 @@ class Tasks:
         self._known: dict[str, dict[str, UserJob]] = {}  # by the uid of the object, by task
         self._submitted: dict[str, float] = {}
         self._missed: dict[str, int] = {}
+        self._missed_at: dict[str, float] = {}  # the listing in which it was missed last
         self._cancelled: dict[str, float] = {}
 
     def submitted(self, job: Obj, now: float) -> None:
@@ -58,8 +59,16 @@ class Tasks:
         uid = uid_of(job)
         self._known.pop(uid, None)
         self._submitted.pop(uid, None)
-        self._missed.pop(uid, None)
+        self._found(uid)
         self._cancelled.pop(str((job.get("status") or {}).get("jobId") or ""), None)
+
+    def is_missed(self, job: Obj) -> bool:
+        """Whether Slurm should be looked at again, because it has lost something of the job."""
+        return uid_of(job) in self._missed
+
+    def _found(self, uid: str) -> None:
+        self._missed.pop(uid, None)
+        self._missed_at.pop(uid, None)
 
     def known(self, job: Obj, plan: Plan) -> dict[str, UserJob]:
         """By task, the last that was heard of it."""
@@ -91,7 +100,7 @@ class Tasks:
         if lost and is_fresh:
             await self._look_up(job, number, lost, known, now)  # 2, 3
         elif not lost:
-            self._missed.pop(uid_of(job), None)
+            self._found(uid_of(job))
         if plan.tasks and known != before:
             _write(plan.folder / FILE, known)
         found = [known[one] for one in wanted if one in known]
@@ -102,23 +111,31 @@ class Tasks:
     async def _look_up(
         self, job: Obj, number: str, lost: list[str], known: dict[str, UserJob], now: float
     ) -> None:
-        for task in (await self._slurm.ended([number])).get(number, ()):
-            if task.task in lost and task.state.has_ended:
-                known[task.task] = task
-        still = [one for one in lost if not (one in known and known[one].state.has_ended)]
-        if not still:
-            self._missed.pop(uid_of(job), None)
+        uid = uid_of(job)
+        accounted = {one.task: one for one in (await self._slurm.ended([number])).get(number, ())}
+        known |= {one: accounted[one] for one in lost if _is_end(accounted.get(one))}
+        # What the accounting calls alive has ended, and it will hear how.
+        still = [one for one in lost if not _is_end(known.get(one)) and one not in accounted]
+        if all(_is_end(known.get(one)) for one in lost):
+            self._found(uid)
             return
-        self._missed[uid_of(job)] = self._missed.get(uid_of(job), 0) + 1
+        self._missed.setdefault(uid, 0)
         self._queue.expect()
-        if self._missed[uid_of(job)] >= VANISHED_AFTER:
-            for one in still:
-                if one in known:
-                    known[one] = _gone(known[one], now)
-                elif known:
-                    known[one] = _gone(
-                        replace(next(iter(known.values())), id=f"{number}_{one}"), now
-                    )
+        if still and self._queue.listed_at > self._missed_at.get(uid, 0.0):
+            self._missed_at[uid] = self._queue.listed_at
+            self._missed[uid] += 1
+        if self._missed[uid] < VANISHED_AFTER:
+            return
+        for one in still:
+            if one in known:
+                known[one] = _gone(known[one], now)
+            elif known:
+                like = next(iter(known.values()))
+                known[one] = _gone(replace(like, id=f"{number}_{one}"), now)
+
+
+def _is_end(task: UserJob | None) -> bool:
+    return task is not None and task.state.has_ended
 
 
 def _gone(last: UserJob, now: float) -> UserJob:

@@ -1,0 +1,88 @@
+"""The shape of controllers for job kinds of earlier operators: each object runs as a SlurmJob.
+
+Called with the key of such an object whenever it, or the SlurmJob of the same name that runs it,
+changes. A subclass says what the SlurmJob should be, and what of its status the earlier kind would
+have said; submitting, following and cancelling are the SlurmJob's.
+"""
+
+from __future__ import annotations
+
+import abc
+
+from .. import errors
+from ..api.objects import Key, Obj, is_controlled_by, is_deleting, meta, owner_reference
+from ..client.api import Api
+from ..client.clock import Clock
+from ..client.informer import Informers
+from ..controllers._shape import Controller, Result
+from .kinds import SLURM_JOB
+
+
+class Adapter(Controller):
+    owns = (SLURM_JOB,)
+
+    def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
+        super().__init__(api, informers, clock=clock)
+        self._jobs = informers.informer(SLURM_JOB)
+
+    @abc.abstractmethod
+    def spec_of(self, obj: Obj) -> Obj:
+        """The spec of the SlurmJob; ConfigError where the object asks for what cannot be."""
+
+    @abc.abstractmethod
+    def status_of(self, obj: Obj, job: Obj | None) -> Obj:
+        """What the earlier operator would say of a job in that state; before there is one, None."""
+
+    @abc.abstractmethod
+    def failed(self, obj: Obj, words: str) -> Obj:
+        """The status of one that cannot run."""
+
+    def change_of(self, obj: Obj, job: Obj) -> Obj:
+        """What of the SlurmJob's spec must change, because the object has."""
+        return {}
+
+    async def reconcile(self, key: Key) -> Result:
+        obj = self.objects.get(key)
+        if obj is None or is_deleting(obj):
+            return Result.done()  # the SlurmJob goes with its owner, and cancels its job
+        job = self._jobs.get(key)
+        if job is not None and not is_controlled_by(job, obj):
+            return await self._fail(obj, f"there is another SlurmJob named {key.name} already")
+        if job is None:
+            try:
+                job = await self._create(obj, self.spec_of(obj))
+            except errors.ConfigError as error:
+                return await self._fail(obj, error.message)
+        else:
+            change = self.change_of(obj, job)
+            if change:
+                await self.api.patch(SLURM_JOB, key, {"spec": change})
+        await self.write_status(obj, self.status_of(obj, job))
+        return Result.done()
+
+    async def _create(self, obj: Obj, spec: Obj) -> Obj:
+        metadata: Obj = {
+            "name": meta(obj)["name"],
+            "namespace": meta(obj)["namespace"],
+            "labels": dict(meta(obj).get("labels") or {}),
+            "ownerReferences": [owner_reference(obj)],
+        }
+        body = {"metadata": metadata, "spec": spec}
+        try:
+            job = await self.api.create(SLURM_JOB, body, namespace=metadata["namespace"])
+        except errors.Invalid as error:
+            raise errors.ConfigError(error.message) from error
+        await self._jobs.seen(job)
+        return job
+
+    async def _fail(self, obj: Obj, words: str) -> Result:
+        new = self.failed(obj, words)
+        if (obj.get("status") or {}) != new:
+            await self.write_status(obj, new)
+            await self.recorder.event(obj, "Warning", "Failed", words)
+        return Result.done()
+
+
+def job_status(job: Obj | None) -> Obj:
+    status: Obj = (job or {}).get("status") or {}
+    return status

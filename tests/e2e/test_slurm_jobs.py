@@ -1,0 +1,248 @@
+"""Slurm's own jobs as objects, on a real Slurm that keeps accounts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.e2e.site import Obj, Site, eventually
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def slurm_job(name: str, **spec: Any) -> Obj:
+    metadata = {"name": name}
+    return {
+        "apiVersion": "slurm.orlop.dev/v1",
+        "kind": "SlurmJob",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def status(site: Site, name: str, kind: str = "slurmjobs.slurm.orlop.dev") -> Obj:
+    found: Obj = site.get(kind, name).get("status") or {}
+    return found
+
+
+def reach(site: Site, name: str, timeout: float = 60.0, **fields: Any) -> Obj:
+    def reached() -> Obj | None:
+        found = status(site, name)
+        return found if all(found.get(key) == value for key, value in fields.items()) else None
+
+    return eventually(reached, f"{name} has {fields}", timeout)
+
+
+_ROW = "JobName,Account,State,ExitCode"
+
+
+def sacct(site: Site, job: str, fields: str) -> str:
+    return site.run("sacct", "-X", "-n", "-P", "-j", job, "-o", fields).stdout.strip()
+
+
+def test_a_script_runs_as_sbatch_would_run_it(accounted_site: Site) -> None:
+    site = accounted_site
+    secret = {"metadata": {"name": "pw"}, "stringData": {"WORD": "s3cret $HOME 'x'"}}
+    site.apply({"apiVersion": "v1", "kind": "Secret", **secret})
+    script = (
+        "#!/bin/bash\n#SBATCH --ntasks=2 --nodes=2 --time=5\n#SBATCH --job-name=two\n"
+        'srun hostname | sort\necho "$WORD" > word.txt\necho "$1"\nexit 3\n'
+    )
+    site.apply(
+        slurm_job(
+            "hello",
+            script=script,
+            args=["an argument"],
+            envFrom=[{"secretRef": {"name": "pw"}}],
+            results=[{"name": "word", "path": "word.txt"}],
+        )
+    )
+    found = reach(site, "hello", phase="Failed", state="FAILED", exitCode=3)
+    assert found["results"] == {"word": "s3cret $HOME 'x'\n"}
+    assert (found["account"], found["jobName"], found["nodes"]) == ("research", "two", 2)
+    lines = site.kubectl("logs", "hello-job").splitlines()
+    assert len(set(lines[:2])) == 2
+    assert lines[2] == "an argument"
+    # The accounting says the same, and nobody's script has the secret.
+    expected = "two|research|FAILED|3:0"
+    eventually(lambda: sacct(site, found["jobId"], _ROW) == expected, "it is accounted for")
+    kept = site.run("scontrol", "write", "batch_script", found["jobId"], "-").stdout
+    assert "s3cret" not in kept
+
+
+def test_deleting_it_cancels_its_job(accounted_site: Site) -> None:
+    site = accounted_site
+    site.apply(slurm_job("long", command=["sleep", "600"]))
+    found = reach(site, "long", phase="Running")
+    site.kubectl("delete", "slurmjob", "long", "--timeout=60s", timeout=70)
+    eventually(
+        lambda: sacct(site, found["jobId"], "State").startswith("CANCELLED"), "it is cancelled"
+    )
+    assert not list((site.home / "slurmjobs").glob(f"{site.namespace}_long_*"))
+
+
+def test_a_killed_control_plane_loses_no_job_and_submits_none_twice(own_site: Site) -> None:
+    site = own_site
+    jobs = [slurm_job(f"j{number}", command=["sleep", "3"]) for number in range(6)]
+    eventually(lambda: _applied(site, {"apiVersion": "v1", "kind": "List", "items": jobs}), "kind")
+    site.kill()
+    site.up()
+    for number in range(6):
+        reach(site, f"j{number}", phase="Succeeded")
+    names = site.squeue("%j", "-t", "all")
+    assert sorted(name for name in names if name.startswith("j")) == [f"j{n}" for n in range(6)]
+
+
+WLM_COW = """
+    apiVersion: wlm.sylabs.io/v1alpha1
+    kind: SlurmJob
+    metadata:
+      name: cow
+    spec:
+      batch: |
+        #!/bin/sh
+        #SBATCH --nodes=1
+        #SBATCH --output cow.out
+        srun echo moo
+        srun sleep 1
+      nodeSelector:
+        wlm.sylabs.io/containers: singularity
+      results:
+        from: cow.out
+        mount:
+          name: data
+          hostPath:
+            path: {results}
+            type: DirectoryOrCreate
+"""
+WLM_IMAGE = """
+    apiVersion: wlm.sylabs.io/v1alpha1
+    kind: WlmJob
+    metadata:
+      name: image
+    spec:
+      image: {image}
+      options: {{cleanEnv: true}}
+      resources: {{nodes: 2, cpuPerNode: 1, memPerNode: 100, wallTime: 120}}
+"""
+BRIDGE = """
+    apiVersion: bridgejob.ibm.com/v1alpha1
+    kind: BridgeJob
+    metadata:
+      name: bridge
+    spec:
+      resourceURL: http://slurmrestd:6820/slurm/v0.0.36/
+      image: quay.io/ibmdpdev/slurm-pod:v0.0.1
+      resourcesecret: mysecret
+      imagepullpolicy: Always
+      updateinterval: 20
+      jobdata:
+        jobscript: "#!/bin/bash\\necho bridged\\n"
+        scriptlocation: inline
+      jobproperties: |
+        {{"NodesNumber": "1", "Queue": "short", "Tasks": "2", "slurmJobName": "test",
+          "currentWorkingDir": "{home}", "envPath": "/bin:/usr/bin", "envLibPath": "/lib"}}
+"""
+
+
+def root_with_runscript(site: Site) -> str:
+    """A folder that apptainer runs as an image: busybox, and what to do."""
+    lines = (
+        'd="$HOME/cow-root"; mkdir -p $d/bin $d/etc $d/proc $d/tmp $d/dev $d/sys $d/.singularity.d',
+        "cp $(command -v busybox) $d/bin/busybox; ln -sf busybox $d/bin/sh",
+        "ln -sf busybox $d/bin/hostname",
+        'printf "#!/bin/sh\\nhostname\\n" > $d/.singularity.d/runscript',
+        "chmod 755 $d/.singularity.d/runscript; ln -sf .singularity.d/runscript $d/singularity",
+        'echo "$d"',
+    )
+    return site.run("sh", "-c", "\n".join(lines)).stdout.strip()
+
+
+def test_manifests_of_earlier_operators_run_to_their_ends(accounted_site: Site) -> None:
+    site = accounted_site
+    results = site.cluster.home / "cow-results"
+    site.apply(WLM_COW.format(results=results))
+    site.apply(WLM_IMAGE.format(image=root_with_runscript(site)))
+    site.apply(BRIDGE.format(home=site.cluster.home))
+
+    def said(kind: str, name: str, field: str) -> str:
+        return str(status(site, name, kind).get(field))
+
+    wlm = "slurmjobs.wlm.sylabs.io"
+    eventually(lambda: said(wlm, "cow", "status") == "Succeeded", "cow", 90)
+    eventually(lambda: said("wlmjobs", "image", "status") == "Succeeded", "image", 90)
+    eventually(lambda: said("bridgejobs", "bridge", "jobstatus") == "DONE", "bridge", 90)
+    assert (results / "cow.out").read_text() == "moo\n"
+    assert {"n1", "n2"} <= set(site.kubectl("logs", "image-job").splitlines())
+    assert site.kubectl("logs", "bridge-job") == "bridged\n"
+    assert status(site, "bridge")["partition"] == "short"
+
+
+def test_a_script_with_its_lines_is_run_by_the_plugin(accounted_site: Site) -> None:
+    site = accounted_site
+    text = '#!/bin/bash\n#SBATCH --time=5\n#SBATCH --ntasks=2\necho "$@"; srun true; exit 4\n'
+    script = site.cluster.home / "Train.sh"
+    site.run("tee", str(script), input=text)
+    flags = ("--namespace", site.namespace, "--name", "train", "--follow", "-p", "short")
+    argv = ("kubectl", "slurm", "sbatch", *flags, str(script), "a b")
+    ran = site.run("sh", "-c", 'cd "$HOME" && exec "$@"', "sh", *argv, timeout=100, check=False)
+    assert ran.returncode == 4, ran
+    assert ran.stdout.splitlines() == ["train", "a b"]
+    found = status(site, "train")
+    assert (found["jobName"], found["partition"]) == ("Train.sh", "short")
+    # What Slurm counted is what the plugin says it counted.
+    fields = "JobName,State,ExitCode"
+    expected = "Train.sh|FAILED|4:0"
+    eventually(lambda: sacct(site, found["jobId"], fields) == expected, "it is accounted for")
+    steps = ("sacct", "-n", "-P", "-j", found["jobId"], "-o", "JobName")
+    assert site.run(*steps).stdout.split() == ["Train.sh", "batch", "true"]
+    used = site.run("kubectl", "slurm", "usage", "-n", site.namespace).stdout.splitlines()
+    assert used[1].split()[:3] == ["train-job", found["jobId"], "FAILED"]
+
+
+def test_every_job_of_the_user_is_shown_and_cancelled_by_delete(accounted_site: Site) -> None:
+    site = accounted_site
+    job = site.run("sbatch", "--parsable", "-J", "foreign", "--wrap", "sleep 600").stdout.strip()
+    queue = ("-n", "slurm-queue")
+
+    def shown() -> Obj:
+        argv = ("get", *queue, "slurmjobs", "-o", "json", "--ignore-not-found", f"job-{job}")
+        text = site.run("kubectl", *argv).stdout
+        found: Obj = json.loads(text)["status"] if text else {}
+        return found
+
+    eventually(lambda: shown().get("state") == "RUNNING", "it is shown", 60)
+    assert shown()["jobName"] == "foreign"
+    names = site.run("kubectl", "get", "slurmpartitions,slurmaccounts", "-o", "name").stdout
+    assert "slurmpartition.slurm.orlop.dev/short" in names
+    assert "slurmaccount.slurm.orlop.dev/research" in names
+    argv = ("delete", *queue, "slurmjob", f"job-{job}", "--timeout=60s")
+    site.run("kubectl", *argv, timeout=70)
+    eventually(lambda: sacct(site, job, "State").startswith("CANCELLED"), "it is cancelled")
+
+
+def test_bad_ends_are_told_in_slurms_own_words(own_site: Site) -> None:
+    """A time limit that passes, a node that loses power, somebody's scancel."""
+    site = own_site
+    sleeps = {"command": ["sleep", "600"]}
+    where = {"late": "n1", "lost": "n2", "cancelled": "n3"}
+    for name, node in where.items():
+        options = {"nodelist": node, "no-requeue": "", "time": 60}
+        eventually(lambda: _applied(site, slurm_job(name, **sleeps, options=options)), name, 60)  # noqa: B023
+    found = {name: reach(site, name, phase="Running") for name in where}
+    site.cluster.expire(found["late"]["jobId"])
+    site.cluster.power_off("n2")
+    site.run("scancel", found["cancelled"]["jobId"])
+    reach(site, "cancelled", phase="Failed", state="CANCELLED")
+    reach(site, "lost", 120, phase="Failed", state="NODE_FAIL")
+    reach(site, "late", 120, phase="Failed", state="TIMEOUT")
+    pod = site.pod("late-job")
+    assert (pod["status"]["phase"], pod["status"]["reason"]) == ("Failed", "TIMEOUT")
+
+
+def _applied(site: Site, manifest: Obj) -> bool:
+    """Right after `up` the kind may not be served yet."""
+    argv = ("kubectl", "-n", site.namespace, "apply", "-f", "-")
+    return site.run(*argv, input=json.dumps(manifest), check=False).returncode == 0

@@ -1,0 +1,115 @@
+"""Jobs of the user as squeue and sacct print them."""
+
+from __future__ import annotations
+
+import pytest
+
+from orlop.engine import JobState
+from orlop.slurm.queue import SEPARATOR, SQUEUE_FIELDS
+from orlop.slurm.userjobs import SACCT_FIELDS, UserJobs, parse_sacct, submitted_with
+
+
+def squeue_line(**fields: str) -> str:
+    row = {
+        "JobArrayID": "17",
+        "State": "RUNNING",
+        "Reason": "None",
+        "RestartCnt": "0",
+        "Partition": "main",
+        "NodeList": "n[1-2]",
+        "SubmitTime": "1794755000",
+        "StartTime": "1794755010",
+        "EndTime": "N/A",
+        "TimeLimit": "1:00:00",
+        "Account": "research",
+        "QOS": "normal",
+        "NumNodes": "2",
+        "NumCPUs": "16",
+        "exit_code": "0",
+        "WorkDir": "/home/ann",
+        "Name": "train.sh",
+        "Comment": "(null)",
+    } | fields
+    return "".join(row[field] + SEPARATOR for field in SQUEUE_FIELDS) + "\n"
+
+
+def sacct_line(**fields: str) -> str:
+    row = dict.fromkeys(SACCT_FIELDS, "") | {
+        "JobID": "17",
+        "State": "COMPLETED",
+        "ExitCode": "0:0",
+        "NNodes": "1",
+        "AllocCPUS": "4",
+        "Start": "1794755010",
+        "End": "1794755020",
+    }
+    return SEPARATOR.join((row | fields)[field] for field in SACCT_FIELDS) + "\n"
+
+
+def test_a_line_keeps_slurms_own_words() -> None:
+    (job,) = UserJobs().read(squeue_line())["17"]
+    assert (job.word, job.state, job.node_list, job.nodes) == (
+        "RUNNING",
+        JobState.RUNNING,
+        "n[1-2]",
+        2,
+    )
+    assert (job.account, job.qos, job.limit, job.name) == (
+        "research",
+        "normal",
+        "1:00:00",
+        "train.sh",
+    )
+    assert (job.started, job.ended, job.comment) == (1794755010.0, None, "")
+
+
+def test_the_tasks_of_an_array_are_together() -> None:
+    text = squeue_line(JobArrayID="8_0") + squeue_line(JobArrayID="8_1") + squeue_line()
+    found = UserJobs().read(text)
+    assert [job.task for job in found["8"]] == ["0", "1"]
+    assert [job.task for job in found["17"]] == [""]
+
+
+def test_an_expected_start_is_no_start() -> None:
+    (job,) = UserJobs().read(squeue_line(State="PENDING", Reason="Priority"))["17"]
+    assert (job.started, job.reason) == (None, "Priority")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "signal"),
+    [("768", 3, 0), ("36608", 143, 0), ("9", 0, 9), ("0", 0, 0), ("3:0", 3, 0), ("0:15", 0, 15)],
+    ids=["exit 3", "exit 143", "killed", "well", "as newer ones print", "by a signal"],
+)
+def test_exit_codes_and_signals(status: str, code: int, signal: int) -> None:
+    (job,) = UserJobs().read(squeue_line(State="FAILED", exit_code=status))["17"]
+    assert (job.exit_code, job.signal) == (code, signal)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nonsense",
+        squeue_line(JobArrayID="17_[3-9]"),
+        squeue_line(State="FAILED", Reason="BadConstraints", NodeList=""),
+    ],
+    ids=["garbled", "many tasks in one", "refused by sbatch"],
+)
+def test_what_is_no_job_is_left_out(line: str) -> None:
+    assert UserJobs().read(line) == {}
+
+
+def test_the_accounting_has_the_last_word_on_a_requeued_job() -> None:
+    text = sacct_line(State="NODE_FAIL") + sacct_line(State="CANCELLED by 1001", ExitCode="0:15")
+    (job,) = parse_sacct(text)["17"]
+    assert (job.word, job.state, job.signal) == ("CANCELLED", JobState.CANCELLED, 15)
+
+
+def test_a_job_is_found_by_the_script_it_was_submitted_with() -> None:
+    lines = (
+        ("9", "sbatch --parsable /home/ann/other/job.sh", "/home/ann"),
+        ("12_3", "sbatch --parsable --array=0-3 /home/ann/j/job.sh arg", "/home/ann"),
+        ("13", "sbatch --parsable /home/ann/j/job.sh.old", "/home/ann"),
+    )
+    text = "\n".join(SEPARATOR.join(fields) for fields in lines)
+    assert submitted_with(text, "/home/ann/j/job.sh") == "12"
+    assert submitted_with(text, "/nowhere") == ""

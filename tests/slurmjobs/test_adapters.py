@@ -1,0 +1,211 @@
+"""Jobs of wlm-operator and Bridge Operator, in their own words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orlop.api.kinds import Kind
+from orlop.api.objects import Key, Obj, controller_of
+from orlop.errors import ConfigError
+from orlop.slurmjobs.bridge import BridgeJobs
+from orlop.slurmjobs.kinds import BRIDGE_JOB, SLURM_JOB, WLM_SLURM_JOB
+from orlop.slurmjobs.wlm import WlmJobs, container_script
+from tests.controllers.world import eventually
+from tests.slurmjobs.conftest import Site
+
+BATCH = "#!/bin/sh\n#SBATCH --nodes=1\n#SBATCH --output cow.out\nsrun echo moo\n"
+PROPERTIES = {
+    "NodesNumber": "2",
+    "Queue": "V100",
+    "Tasks": "4",
+    "slurmJobName": "test",
+    "currentWorkingDir": "/home/ann",
+    "envPath": "/bin:/usr/bin",
+    "envLibPath": "/lib",
+}
+
+
+async def made(site: Site, kind: Kind, name: str, spec: Obj) -> Obj:
+    async def created() -> Obj:
+        return await site.cluster.create(kind, {"metadata": {"name": name}, "spec": spec})
+
+    return await eventually(created)
+
+
+async def says(site: Site, kind: Kind, name: str, **fields: Any) -> Obj:
+    async def so() -> Obj:
+        status = (await site.cluster.get(kind, name)).get("status") or {}
+        for field, value in fields.items():
+            assert status.get(field) == value
+        return status
+
+    return await eventually(so)
+
+
+def bridge(script: str = "#!/bin/sh\ntrue\n", where: str = "inline", **spec: Any) -> Obj:
+    return {
+        "image": "quay.io/ibmdpdev/slurm-pod:v0.0.1",
+        "resourceURL": "http://login:6820/slurm/v0.0.36/",
+        "resourcesecret": "mysecret",
+        "jobdata": {"jobscript": script, "scriptlocation": where},
+        **spec,
+    }
+
+
+async def test_a_script_of_wlm_operator_runs_to_its_end(site: Site, tmp_path: Path) -> None:
+    kept = tmp_path / "results"
+    mount = {"name": "data", "hostPath": {"path": str(kept), "type": "DirectoryOrCreate"}}
+    spec = {
+        "batch": BATCH,
+        "nodeSelector": {"wlm.sylabs.io/containers": "singularity"},
+        "results": {"from": "cow.out", "mount": mount},
+    }
+    async with site.running():
+        owner = await made(site, WLM_SLURM_JOB, "cow", spec)
+        await says(site, WLM_SLURM_JOB, "cow", status="Pending")
+        found = await site.reach("cow", jobId="101", partition="main")
+        job = await site.cluster.get(SLURM_JOB, "cow")
+        assert controller_of(job)["uid"] == owner["metadata"]["uid"]
+        site.slurm.become("101", "RUNNING")
+        await says(site, WLM_SLURM_JOB, "cow", status="Running")
+        (Path(found["workingDirectory"]) / "cow.out").write_text("moo\n")
+        site.slurm.become("101", "COMPLETED")
+        await says(site, WLM_SLURM_JOB, "cow", status="Succeeded")
+    assert (kept / "cow.out").read_text() == "moo\n"
+
+
+@pytest.mark.parametrize("word", ["FAILED", "TIMEOUT", "NODE_FAIL", "CANCELLED"])
+async def test_every_bad_end_is_failed_to_wlm_operator(site: Site, word: str) -> None:
+    async with site.running():
+        await made(site, WLM_SLURM_JOB, "cow", {"batch": BATCH})
+        await site.reach("cow", jobId="101")
+        site.slurm.become("101", word)
+        await says(site, WLM_SLURM_JOB, "cow", status="Failed")
+
+
+async def test_another_job_of_that_name_is_not_taken(site: Site) -> None:
+    async with site.running():
+        await site.create("cow")
+        await made(site, WLM_SLURM_JOB, "cow", {"batch": BATCH})
+        await says(site, WLM_SLURM_JOB, "cow", status="Failed")
+        await site.reach("cow", jobId="101")
+
+
+def spec_of_wlm_job(site: Site, **spec: Any) -> Obj:
+    class Informers:
+        def informer(self, kind: Kind) -> Any:
+            class Informer:
+                def __getattr__(self, name: str) -> Any:
+                    return lambda *_: None
+
+            return Informer()
+
+    adapter = WlmJobs(site.cluster.api, Informers())  # type: ignore[arg-type]
+    return adapter.spec_of({"metadata": {"name": "j"}, "spec": spec})
+
+
+async def test_an_image_of_wlm_operator_is_run_on_every_node(site: Site) -> None:
+    resources = {"nodes": 2, "cpuPerNode": 4, "memPerNode": 1024, "wallTime": 90}
+    selector = {"slurm.orlop.dev/partition": "long", "feature.slurm.orlop.dev/ib": "true"}
+    found = spec_of_wlm_job(site, image="/images/a.sif", resources=resources, nodeSelector=selector)
+    assert found["options"] == {
+        "nodes": 2,
+        "ntasks-per-node": 1,
+        "cpus-per-task": 4,
+        "mem": "1024M",
+        "time": 2,
+        "partition": "long",
+        "constraint": "ib",
+    }
+
+
+def test_the_options_of_an_image() -> None:
+    options = {"cleanEnv": True, "fakeRoot": True, "app": "x", "binds": ["/a:/b", "/c d"]}
+    text = container_script({"image": "docker://busybox", "options": options})
+    assert text.endswith(
+        'exec srun --ntasks-per-node=1 "$runtime" run --cleanenv --fakeroot --app=x '
+        "--bind=/a:/b '--bind=/c d' docker://busybox\n"
+    )
+
+
+def test_an_unsigned_image_is_pulled_first() -> None:
+    options = {"allowUnsigned": True}
+    text = container_script({"image": "library://sylabsed/lolcow", "options": options})
+    assert "pull --force --allow-unsigned image.sif library://sylabsed/lolcow" in text
+    assert text.endswith("run image.sif\n")
+
+
+async def test_a_bridge_job_runs_to_its_end(site: Site) -> None:
+    spec = bridge(jobproperties=json.dumps(PROPERTIES))
+    async with site.running():
+        await made(site, BRIDGE_JOB, "b", spec)
+        await says(site, BRIDGE_JOB, "b", jobstatus="PENDING")
+        await site.reach("b", jobId="101")
+        site.slurm.become("101", "RUNNING", started=1.0)
+        await says(site, BRIDGE_JOB, "b", jobstatus="RUNNING")
+        site.slurm.become("101", "COMPLETED")
+        found = await says(site, BRIDGE_JOB, "b", jobstatus="DONE")
+        assert found["starttime"] < found["completiontime"]
+        job = await site.cluster.get(SLURM_JOB, "b")
+    options = {"nodes": "2", "partition": "V100", "ntasks": "4", "job-name": "test"}
+    assert job["spec"]["options"] == options
+    assert job["spec"]["workingDirectory"] == "/home/ann"
+    assert {one["name"] for one in job["spec"]["env"]} == {"PATH", "LD_LIBRARY_PATH"}
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [("FAILED", "FAILED"), ("TIMEOUT", "FAILED"), ("NODE_FAIL", "FAILED"), ("CANCELLED", "KILLED")],
+)
+async def test_the_ends_of_bridge_jobs(site: Site, word: str, expected: str) -> None:
+    async with site.running():
+        await made(site, BRIDGE_JOB, "b", bridge())
+        await site.reach("b", jobId="101")
+        site.slurm.become("101", word)
+        await says(site, BRIDGE_JOB, "b", jobstatus=expected)
+
+
+async def test_kill_cancels_the_job_of_a_bridge_job(site: Site) -> None:
+    async with site.running():
+        await made(site, BRIDGE_JOB, "b", bridge())
+        await site.reach("b", jobId="101")
+        await site.cluster.patch(BRIDGE_JOB, "b", {"spec": {"kill": True}})
+        await says(site, BRIDGE_JOB, "b", jobstatus="KILLED")
+    assert site.slurm.scancels[0] == "101"
+
+
+async def test_deleting_a_bridge_job_is_left_to_the_garbage_collector(site: Site) -> None:
+    async with site.running():
+        await made(site, BRIDGE_JOB, "b", bridge())
+        await site.reach("b", jobId="101")
+        await site.cluster.api.delete(BRIDGE_JOB, Key("default", "b"))
+        assert controller_of(await site.cluster.get(SLURM_JOB, "b"))["kind"] == "BridgeJob"
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (bridge(image="", resourceURL="http://lsf:8080"), "expected an image or a resourceURL"),
+        (bridge(where="s3", script="bucket:x"), "scriptlocation 's3' is not supported"),
+        (bridge(where="remote", script="/no/such"), "cannot be read"),
+        (bridge(jobproperties="{"), "expected an object in JSON"),
+        (bridge(s3upload={"bucket": "b"}), "s3upload is not supported"),
+    ],
+    ids=["lsf", "s3", "no file", "no json", "upload"],
+)
+def test_what_bridge_jobs_cannot_ask_for(spec: Obj, words: str) -> None:
+    adapter = BridgeJobs.__new__(BridgeJobs)
+    with pytest.raises(ConfigError, match=words):
+        adapter.spec_of({"metadata": {"name": "b"}, "spec": spec})
+
+
+def test_a_script_of_this_cluster_is_read(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\necho remote\n")
+    adapter = BridgeJobs.__new__(BridgeJobs)
+    found = adapter.spec_of({"spec": bridge(str(script), "remote")})
+    assert found["script"] == "#!/bin/sh\necho remote\n"

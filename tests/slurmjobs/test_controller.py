@@ -1,0 +1,338 @@
+"""SlurmJobs from their creation to their end, over a Slurm that does what the test says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orlop import errors
+from orlop.api.kinds import CONFIG_MAP, EVENT, POD, SECRET
+from orlop.api.objects import Key, annotations_of, meta
+from orlop.slurmjobs.kinds import FINALIZER, SLURM_JOB
+from tests.controllers.world import eventually, stays
+from tests.slurmjobs.conftest import Site
+
+
+def folder_of(site: Site, name: str) -> Path:
+    return next(site.paths.slurm_jobs.glob(f"default_{name}_*"))
+
+
+async def gone(site: Site, name: str) -> None:
+    assert await site.cluster.find(SLURM_JOB, name) is None
+
+
+async def test_a_job_is_submitted_and_followed_to_its_end(site: Site) -> None:
+    async with site.running():
+        await site.create("hello", options={"time": 5})
+        await site.reach("hello", jobId="101", state="PENDING", phase="Pending", partition="main")
+        site.slurm.become("101", "RUNNING", node_list="n1", started=2.0)
+        await site.reach("hello", phase="Running", nodeList="n1")
+        site.slurm.become("101", "FAILED", exit_code=3)
+        found = await site.reach("hello", phase="Failed", state="FAILED", exitCode=3)
+    assert [one["type"] for one in found["conditions"]] == ["Submitted", "Failed"]
+    assert "--time=5" in site.slurm.sbatches[0]
+    reasons = {event["reason"] for event in await site.cluster.list(EVENT)}
+    assert {"Submitted", "Started", "Failed"} <= reasons
+
+
+async def test_its_pod_shows_where_it_prints(site: Site) -> None:
+    async with site.running() as objects:
+        await site.create("hello")
+        await site.reach("hello", phase="Pending", jobId="101", podName="hello-job")
+        site.slurm.become("101", "RUNNING", node_list="n1", started=2.0)
+
+        async def runs() -> None:
+            pod = await site.cluster.get(POD, "hello-job")
+            assert pod["status"]["phase"] == "Running"
+            assert annotations_of(pod)["slurm.orlop.dev/job-id"] == "101"
+            expected = folder_of(site, "hello") / "slurm-101.out"
+            assert objects.output_of(pod, "job") == expected
+            assert objects.output_of(pod, "other") is None
+
+        await eventually(runs)
+        site.slurm.become("101", "TIMEOUT")
+
+        async def ended() -> None:
+            pod = await site.cluster.get(POD, "hello-job")
+            assert (pod["status"]["phase"], pod["status"]["reason"]) == ("Failed", "TIMEOUT")
+
+        await eventually(ended)
+
+
+async def test_a_pod_that_somebody_deletes_is_made_anew(site: Site) -> None:
+    async with site.running():
+        await site.create("hello")
+        await site.reach("hello", podName="hello-job")
+        first = await site.cluster.get(POD, "hello-job")
+        await site.cluster.api.delete(POD, Key("default", "hello-job"))
+
+        async def new() -> None:
+            pod = await site.cluster.get(POD, "hello-job")
+            assert meta(pod)["uid"] != meta(first)["uid"]
+
+        await eventually(new)
+
+
+async def test_a_pod_of_that_name_that_is_not_ours_is_left_alone(site: Site) -> None:
+    spec = {"containers": [{"name": "a", "image": "b"}]}
+    mine = await site.cluster.create(POD, {"metadata": {"name": "hello-job"}, "spec": spec})
+    async with site.running():
+        await site.create("hello")
+        await site.reach("hello", jobId="101", partition="main")
+        site.slurm.become("101", "COMPLETED")
+        await site.reach("hello", phase="Succeeded", podName=None)
+    found = await site.cluster.get(POD, "hello-job")
+    assert meta(found)["uid"] == meta(mine)["uid"]
+
+
+async def test_a_control_plane_that_was_killed_submits_nothing_twice(site: Site) -> None:
+    site.slurm.forgets_to_answer = True
+    async with site.running():
+        await site.create("hello")
+        await site.reach("hello", jobId="101")
+    async with site.running():
+        site.slurm.become("101", "COMPLETED")
+        await site.reach("hello", phase="Succeeded")
+    assert len(site.slurm.sbatches) == 1
+
+
+async def test_deleting_it_cancels_the_job_and_removes_its_folder(site: Site) -> None:
+    async with site.running():
+        await site.create("hello")
+        await site.reach("hello", jobId="101")
+        folder = folder_of(site, "hello")
+        found = await site.cluster.get(SLURM_JOB, "hello")
+        assert meta(found)["finalizers"] == [FINALIZER]
+        await site.cluster.api.delete(SLURM_JOB, Key("default", "hello"))
+        await eventually(lambda: gone(site, "hello"))
+    assert site.slurm.jobs["101"].word == "CANCELLED"
+    assert not folder.exists()
+
+
+async def test_one_that_has_ended_is_deleted_without_scancel(site: Site) -> None:
+    async with site.running():
+        await site.create("hello")
+        await site.reach("hello", jobId="101")
+        site.slurm.become("101", "COMPLETED")
+        await site.reach("hello", phase="Succeeded")
+        await site.cluster.api.delete(SLURM_JOB, Key("default", "hello"))
+        await eventually(lambda: gone(site, "hello"))
+    assert site.slurm.scancels == []
+
+
+async def test_cancel_keeps_the_object(site: Site) -> None:
+    async with site.running():
+        await site.create("hello")
+        await site.reach("hello", jobId="101")
+        await site.cluster.patch(SLURM_JOB, "hello", {"spec": {"cancel": True}})
+        await site.reach("hello", phase="Failed", state="CANCELLED")
+
+
+async def test_one_that_is_suspended_is_not_submitted(site: Site) -> None:
+    async with site.running():
+        await site.create("hello", suspend=True)
+        await site.reach("hello", phase="Pending", reason="Suspended")
+        assert site.slurm.sbatches == []
+        await site.cluster.patch(SLURM_JOB, "hello", {"spec": {"suspend": False}})
+        await site.reach("hello", jobId="101")
+
+
+async def test_an_array_counts_its_tasks(site: Site) -> None:
+    async with site.running():
+        await site.create("many", array="0-2")
+        await site.reach("many", jobId="101", podName="many-job")
+        site.slurm.become("101_0", "COMPLETED")
+        site.slurm.become("101_1", "RUNNING")
+        counts = {"total": 3, "pending": 1, "running": 1, "succeeded": 1, "failed": 0}
+        await site.reach("many", phase="Running", arrayTasks=counts)
+        # Slurm forgets the first long before the last has ended.
+        site.slurm.forget("101_0")
+        site.slurm.become("101_1", "FAILED", exit_code=2)
+        site.slurm.become("101_2", "COMPLETED")
+        found = await site.reach("many", phase="Failed", exitCode=2)
+    assert found["arrayTasks"]["succeeded"] == 2
+    pod = await site.cluster.get(POD, "many-job")
+    assert [one["name"] for one in pod["spec"]["containers"]] == ["task-0", "task-1", "task-2"]
+
+
+async def test_the_ends_of_tasks_outlive_the_control_plane(site: Site) -> None:
+    async with site.running():
+        await site.create("many", array="0-1")
+        await site.reach("many", jobId="101", partition="main")
+        site.slurm.become("101_0", "COMPLETED")
+        site.slurm.become("101_1", "RUNNING")
+        await site.reach("many", phase="Running")
+    site.slurm.forget("101_0")
+    site.slurm.become("101_1", "COMPLETED")
+    async with site.running():
+        await site.reach("many", phase="Succeeded")
+
+
+async def test_what_slurm_has_forgotten_is_in_the_accounting(site: Site) -> None:
+    async with site.running():
+        await site.create("hello")
+        await site.reach("hello", jobId="101", partition="main")
+        site.slurm.become("101", "OUT_OF_MEMORY", signal=9)
+        site.slurm.forget("101", is_accounted=True)
+        await site.reach("hello", phase="Failed", state="OUT_OF_MEMORY", signal=9)
+
+
+async def test_a_waiting_job_that_nobody_knows_was_cancelled(site: Site) -> None:
+    async with site.running():
+        await site.create("hello")
+        await site.reach("hello", jobId="101", partition="main")
+        site.slurm.forget("101")
+        await site.reach("hello", phase="Failed", state="CANCELLED")
+
+
+async def test_a_running_job_that_nobody_knows_has_vanished(site: Site) -> None:
+    async with site.running():
+        await site.create("hello")
+        await site.reach("hello", jobId="101")
+        site.slurm.become("101", "RUNNING")
+        await site.reach("hello", phase="Running")
+        site.slurm.forget("101")
+        await site.reach("hello", phase="Failed", state="UNKNOWN", reason="JobVanished")
+
+
+async def test_a_chain_is_submitted_at_once_and_left_to_slurm(site: Site) -> None:
+    async with site.running():
+        await site.create("second", dependencies=[{"name": "first"}])
+        await site.reach("second", phase="Pending", reason="Dependency")
+        await site.create("first")
+        await site.reach("second", jobId="102")
+    assert "--dependency=afterok:101" in site.slurm.sbatches[1]
+
+
+async def test_a_chain_behind_a_failed_job_fails_without_slurm(site: Site) -> None:
+    async with site.running():
+        await site.create("first")
+        await site.reach("first", jobId="101")
+        site.slurm.become("101", "FAILED")
+        await site.reach("first", phase="Failed")
+        await site.create("second", dependencies=[{"name": "first"}])
+        await site.reach("second", phase="Failed", reason="DependencyNeverSatisfied")
+    assert len(site.slurm.sbatches) == 1
+
+
+async def test_variables_and_files_come_from_config_maps_and_secrets(site: Site) -> None:
+    reference = {"secretKeyRef": {"name": "pw", "key": "word"}}
+    async with site.running():
+        await site.create(
+            "hello",
+            env=[{"name": "WORD", "valueFrom": reference}],
+            volumes=[{"name": "conf", "configMap": {"name": "conf"}}],
+            inputs=[{"volume": "conf", "path": "in.txt", "to": "here.txt"}],
+        )
+        # Neither is there: it waits, and says for what.
+        found = await site.reach("hello", phase="Pending", reason="NotReady")
+        assert "not found" in found["message"]
+        await site.cluster.create(
+            SECRET, {"metadata": {"name": "pw"}, "stringData": {"word": "x y"}}
+        )
+        await site.cluster.create(
+            CONFIG_MAP, {"metadata": {"name": "conf"}, "data": {"in.txt": "1"}}
+        )
+        await site.reach("hello", jobId="101")
+    folder = folder_of(site, "hello")
+    assert "WORD='x y'\n" in (folder / "env").read_text()
+    assert (folder / "env").stat().st_mode & 0o777 == 0o600
+    assert (folder / "work" / "here.txt").read_text() == "1"
+    assert (folder / "volumes" / "conf" / "in.txt").read_text() == "1"
+    assert "x y" not in " ".join(site.slurm.sbatches[0]) + (folder / "job.sh").read_text()
+
+
+async def test_results_are_kept_before_the_end_is_told(site: Site, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    async with site.running():
+        await site.create(
+            "hello",
+            volumes=[{"name": "out", "hostPath": {"path": str(kept)}}],
+            results=[{"name": "answer", "path": "a.txt"}, {"path": "*.txt", "volume": "out"}],
+        )
+        await site.reach("hello", jobId="101", partition="main")
+        work = folder_of(site, "hello") / "work"
+        (work / "a.txt").write_text("42\n")
+        (work / "b.txt").write_text("more")
+        site.slurm.become("101", "COMPLETED")
+        await site.reach("hello", phase="Succeeded", results={"answer": "42\n"})
+    assert sorted(file.name for file in kept.iterdir()) == ["a.txt", "b.txt"]
+
+
+@pytest.mark.parametrize(
+    ("error", "phase", "reason"),
+    [
+        (
+            errors.SubmitRejected("no `slurm.orlop.dev/qos`"),
+            "Failed",
+            "SubmitRejected",
+        ),
+        (errors.SubmitDeferred("too many jobs"), "Pending", "SubmitDeferred"),
+        (errors.EngineUnavailable("slurmctld is silent"), "Pending", "SlurmUnavailable"),
+    ],
+    ids=["rejected", "deferred", "silent"],
+)
+async def test_what_sbatch_refuses_is_on_the_object(
+    site: Site, error: errors.Error, phase: str, reason: str
+) -> None:
+    site.slurm.refuses = error
+    async with site.running():
+        await site.create("hello")
+        found = await site.reach("hello", phase=phase, reason=reason)
+    assert "slurm.orlop.dev/qos" not in found["message"]
+
+
+async def test_what_cannot_be_asked_of_sbatch_fails_at_once(site: Site) -> None:
+    async with site.running():
+        await site.create("hello", flags=["--wait"])
+        found = await site.reach("hello", phase="Failed", reason="InvalidSpec")
+    assert "--wait cannot be used" in found["message"]
+
+
+async def test_one_goes_when_its_time_is_over(site: Site) -> None:
+    async with site.running():
+        await site.create("hello", ttlSecondsAfterFinished=0)
+        await site.reach("hello", jobId="101")
+        site.slurm.become("101", "COMPLETED", ended=None)
+        await eventually(lambda: gone(site, "hello"))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"script": "x", "command": ["y"]}, {}, {"script": "x", "jobId": "5"}],
+    ids=["both", "none", "a job that is there"],
+)
+async def test_exactly_one_of_script_and_command(site: Site, spec: dict[str, object]) -> None:
+    async with site.running():
+        await site.create("other")
+        with pytest.raises(errors.Invalid, match="exactly one of"):
+            await site.cluster.create(SLURM_JOB, {"metadata": {"name": "x"}, "spec": spec})
+
+
+async def test_a_script_does_not_change(site: Site) -> None:
+    async with site.running():
+        await site.create("hello", script="#!/bin/sh\ntrue\n")
+        with pytest.raises(errors.Invalid, match="script may not change"):
+            await site.cluster.patch(SLURM_JOB, "hello", {"spec": {"script": "false"}})
+
+
+async def test_at_rest_nothing_is_written(site: Site) -> None:
+    async with site.running():
+        await site.create("hello")
+        await site.reach("hello", jobId="101", podName="hello-job")
+        site.slurm.become("101", "RUNNING", node_list="n1", started=2.0)
+        await site.reach("hello", phase="Running")
+
+        async def pod_runs() -> None:
+            assert (await site.cluster.get(POD, "hello-job"))["status"]["phase"] == "Running"
+
+        await eventually(pod_runs)
+        before = meta(await site.cluster.get(SLURM_JOB, "hello"))["resourceVersion"]
+
+        async def unchanged() -> None:
+            now = meta(await site.cluster.get(SLURM_JOB, "hello"))["resourceVersion"]
+            assert now == before
+
+        await stays(unchanged)

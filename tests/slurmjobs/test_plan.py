@@ -1,0 +1,93 @@
+"""From a SlurmJob to sbatch's arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orlop.api.objects import Obj
+from orlop.errors import ConfigError
+from orlop.settings import SlurmSettings
+from orlop.slurmjobs.plan import Plan, plan_of
+
+FOLDER = Path("/home/ann/.orlop/slurmjobs/ns_j_u1")
+
+
+def job(**spec: Any) -> Obj:
+    return {"metadata": {"name": "j", "namespace": "ns", "uid": "u1"}, "spec": spec}
+
+
+def plan(settings: SlurmSettings | None = None, **spec: Any) -> Plan:
+    spec = spec if "script" in spec else {"command": ["true"], **spec}
+    return plan_of(job(**spec), FOLDER, settings or SlurmSettings(), "c0ffee")
+
+
+def test_a_plain_job_has_its_name_its_folder_and_a_comment() -> None:
+    assert plan().arguments() == [
+        "--job-name=j",
+        f"--chdir={FOLDER}/work",
+        f"--output={FOLDER}/slurm-%j.out",
+        "--comment=orlop-job:c0ffee:u1",
+        f"{FOLDER}/job.sh",
+    ]
+
+
+def test_what_the_script_says_is_not_said_twice() -> None:
+    script = "#!/bin/sh\n#SBATCH -J mine -o mine-%j.log -D /scratch\ntrue\n"
+    found = plan(script=script)
+    given = [word.partition("=")[0] for word in found.arguments()]
+    assert given == ["--comment", f"{FOLDER}/job.sh"]
+    assert found.output("17") == "/scratch/mine-17.log"
+
+
+def test_options_are_stronger_than_the_script_and_flags_than_both() -> None:
+    script = "#!/bin/sh\n#SBATCH --time=1 --nodes=1 --qos=low\ntrue\n"
+    found = plan(script=script, options={"time": 2, "nodes": 2}, flags=["-t", "3"])
+    assert (found.effective["time"], found.effective["nodes"]) == ("3", "2")
+    assert found.effective["qos"] == "low"
+    assert "--time=3" in found.arguments()
+
+
+def test_settings_are_weaker_than_the_script() -> None:
+    settings = SlurmSettings(partition="long", account="research", flags=["--nice=5"])
+    found = plan(settings, script="#!/bin/sh\n#SBATCH -p short\ntrue\n")
+    assert "--partition=long" not in found.arguments()
+    assert {"--account=research", "--nice=5"} <= set(found.arguments())
+
+
+def test_a_users_comment_stays_behind_ours() -> None:
+    words = plan(options={"comment": "for the paper"}).arguments()
+    assert "--comment=orlop-job:c0ffee:u1 for the paper" in words
+
+
+def test_a_dependency_joins_the_users_own() -> None:
+    words = plan(options={"dependency": "singleton"}).arguments("afterok:7")
+    assert "--dependency=singleton,afterok:7" in words
+    assert "--kill-on-invalid-dep=yes" in words
+
+
+def test_an_array_prints_to_a_file_a_task() -> None:
+    found = plan(array="0-2")
+    assert found.tasks == (0, 1, 2)
+    assert found.output("8", task=1) == f"{FOLDER}/slurm-8_1.out"
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"options": {"wait": ""}}, "--wait cannot be used"),
+        ({"flags": ["x"]}, "expected options"),
+        ({"workingDirectory": "here"}, "absolute path"),
+        ({"options": {"array": "x"}}, "cannot be read"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused(spec: Obj, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        plan(**spec)
+
+
+def test_secrets_are_neither_in_the_script_nor_among_the_arguments() -> None:
+    found = plan(env=[{"name": "PASSWORD", "value": "hunter2"}])
+    assert "hunter2" not in found.text + found.program + " ".join(found.arguments())

@@ -1,0 +1,80 @@
+"""When Slurm is asked for its queue, and who hears of what."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+
+from orlop.client.clock import ManualClock
+from orlop.engine import JobState
+from orlop.slurm.userjobs import UserJob
+from orlop.slurm.userslurm import Listing
+from orlop.slurmjobs.queue import Queue
+
+
+class Slurm:
+    """Says what a test tells it to, and counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.jobs: Listing = {}
+        self.hear: Callable[[Listing], None] = lambda listing: None
+
+    def subscribe(self, hear: Callable[[Listing], None]) -> None:
+        self.hear = hear
+
+    async def list(self) -> None:
+        self.asked += 1
+        self.hear(dict(self.jobs))
+
+
+def job(number: str, state: JobState = JobState.RUNNING) -> tuple[UserJob, ...]:
+    return (UserJob(number, state, state.value),)
+
+
+def test_who_subscribed_hears_what_changed_came_and_went() -> None:
+    slurm = Slurm()
+    queue = Queue(slurm, busy=1.0, idle=10.0, clock=ManualClock())
+    heard: list[Collection[str]] = []
+    queue.subscribe(heard.append)
+    slurm.hear({"1": job("1"), "2": job("2")})
+    slurm.hear({"1": job("1"), "2": job("2", JobState.COMPLETED)})
+    slurm.hear({"2": job("2", JobState.COMPLETED)})
+    slurm.hear({"2": job("2", JobState.COMPLETED)})
+    assert heard == [{"1", "2"}, {"2"}, {"1"}]
+    assert queue.get("2")[0].state is JobState.COMPLETED
+    assert queue.get("1") == ()
+
+
+async def test_a_quiet_queue_is_asked_for_less_and_less() -> None:
+    slurm, clock = Slurm(), ManualClock()
+    queue = Queue(slurm, busy=1.0, idle=8.0, clock=clock)
+    for _ in range(10):
+        await queue._list()
+    assert queue._due - clock.now() == 12.0  # beyond the kubelet's own longest interval
+    queue.ask()
+    assert queue._due - clock.now() < 1.0
+
+
+def test_what_the_kubelet_asks_puts_our_question_off() -> None:
+    slurm, clock = Slurm(), ManualClock()
+    queue = Queue(slurm, busy=1.0, idle=8.0, clock=clock)
+    due = queue._due
+    slurm.hear({})
+    assert queue._due > due
+    assert slurm.asked == 0
+
+
+async def test_asking_wakes_it() -> None:
+    slurm = Slurm()
+    queue = Queue(slurm, busy=100.0, idle=100.0)
+    task = asyncio.ensure_future(queue.run())
+    try:
+        async with asyncio.timeout(10):
+            while slurm.asked < 1:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            queue.ask()
+            while slurm.asked < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    finally:
+        task.cancel()

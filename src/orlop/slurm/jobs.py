@@ -146,10 +146,13 @@ class SlurmJobs:
         number = task.read_text() if workdir != submission.folder else ""
         return queue.job_in_folder(rows, str(workdir), number)
 
-    async def refused(self, words: str, spec: JobSpec) -> EngineError:
+    async def refused(self, words: str, spec: JobSpec | None = None) -> EngineError:
         """Where Slurm only speaks of a policy, the limit is looked for: it may never pass."""
         error, help_with = failures.submit_error(words)
-        if failures.is_policy(words) and (limit := await self._verdicts.of_refused(spec)):
+        limit = ""
+        if spec is not None and failures.is_policy(words):
+            limit = await self._verdicts.of_refused(spec)
+        if limit:
             said = failures.last_words(words)
             error = SubmitRejected(f"sbatch: {said}: {limit}; {verdicts.REMEDY}")
         return type(error)(f"{error}{await self._choices(help_with)}") if help_with else error

@@ -61,6 +61,7 @@ class ImageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     insecure_registries: list[str] = []  # host[:port] spoken to by plain http
     mirrors: dict[str, list[str]] = {}  # registry -> mirrors, tried in order
     parallel_pulls: int = 3
+    squashfs: bool = False  # keep each image as one file, too, for nodes with squashfuse
     limit: str = "50Gi"  # what unpacked images may take; beyond it unused ones go, oldest first
 
 

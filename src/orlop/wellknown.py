@@ -71,6 +71,7 @@ VOLUME_PROTECTION = "kubernetes.io/pv-protection"
 HOST_IMAGE = "host"
 
 # Files of a pod's folder, `pods/<namespace>_<name>_<uid>/`.
+SQUASHED_IMAGE = "image.sqfs"  # beside an image's rootfs: the same as one file
 PLAN_FILE = "plan.json"  # what the job must do, as data
 SCRIPT_FILE = "job.sh"  # what was handed to sbatch
 OUTPUT_FILE = "slurm.out"  # what the job itself printed

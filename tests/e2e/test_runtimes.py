@@ -151,6 +151,28 @@ def test_a_sif_runs_in_every_runtime(site: Site) -> None:
         assert site.kubectl("logs", f"sif-{runtime}") == "entrypoint default words\n"
 
 
+def test_an_image_that_is_also_one_file_is_read_from_that(site: Site) -> None:
+    """What only the file has is seen: the folder beside it is not what runs."""
+    site.apply(pod("first", "busybox:layers", "true"))
+    site.wait_phase("first", "Succeeded")
+    [folder] = (site.home / "pods").glob("*_first_*")
+    root = Path(json.loads((folder / "plan.json").read_text())["containers"][0]["rootfs"])
+    squashed, copy = root.parent / "image.sqfs", site.home.parent / "copy"
+    make = f"cp -a {root} {copy}; echo one file > {copy}/mark"
+    site.run("sh", "-c", f"{make}; mksquashfs {copy} {squashed} -all-root -quiet -no-progress")
+    try:
+        script = "cat /mark; id -u; echo written > /mark && cat /mark"
+        for runtime in RUNTIMES:
+            run(site, runtime, "squashed", script, image="busybox:layers")
+            lines = site.kubectl("logs", f"squashed-{runtime}").splitlines()
+            assert lines == ["one file", "0", "written"], (runtime, lines)
+        user = {"runAsUser": 1234}
+        run(site, "crun", "other", "cat /mark", image="busybox:layers", securityContext=user)
+        assert site.kubectl("logs", "other-crun") == "one file\n"
+    finally:
+        site.run("rm", "-rf", str(squashed), str(copy))
+
+
 def test_the_image_host_runs_in_the_nodes_own_root_as_its_owner(site: Site) -> None:
     site.apply(pod("host", "host", "cat /etc/debian_version; id -u"))
     ended = site.wait_phase("host", "Succeeded", "Failed")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from ..wellknown import SLURM_ENV_OF_SRUN
+from ..wellknown import SLURM_ENV_OF_SRUN, SQUASHED_IMAGE
 from . import syscalls
 from .cgroups import Cgroups, Group
 from .cores import bound_cores, dealt, pinned
@@ -19,7 +19,7 @@ from .places import Places
 from .plan import Container, Plan
 from .points import inside
 from .process import run_quickly
-from .runtimes import Box, Kit, Launch
+from .runtimes import Box, Kit, Launch, find
 from .sandbox import Sandbox
 from .volumes import Bind, Volumes, absolute, remove_tree
 
@@ -136,7 +136,8 @@ class Workshop:
         for path in (lower, root):
             os.mkdir(path)
         # Bound, so that no character of its path can mean anything in the mount's options.
-        syscalls.bind(image, lower, recursive=False)
+        if not _mount_squashed(image, lower):
+            syscalls.bind(image, lower, recursive=False)
         run = os.path.join("run", os.path.basename(folder))
         for base in (os.path.join(self.places.disk, run), os.path.join(folder, "layer")):
             upper, work = os.path.join(base, "upper"), os.path.join(base, "work")
@@ -296,6 +297,20 @@ def _gpus(plan: Plan) -> Gpus | None:
     found = Gpus(os.environ)
     found.deal(plan.containers)
     return found
+
+
+def _mount_squashed(image: str, target: str) -> bool:
+    """Mount the one file that the image also is; False where there is none, or no squashfuse.
+
+    Its process is a child of the agent, and ends when the last who uses the mount has.
+    """
+    path = os.path.join(os.path.dirname(image), SQUASHED_IMAGE)
+    if not os.path.exists(path):
+        return False
+    program = find(("squashfuse_ll", "squashfuse"))
+    if not program or not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        return False
+    return run_quickly([program, "-o", "allow_other", path, target])[0] == 0
 
 
 def _read(path: str) -> str:

@@ -31,6 +31,7 @@ from .credential_programs import of_programs
 from .locks import FileLock
 from .manifest import Manifest
 from .sif import Sif, is_sif
+from .squash import squash
 
 log = logger(__name__)
 
@@ -219,6 +220,8 @@ class Images:
         try:
             config = manifest.config_of(await source.config(found), source.name)
             await pull.unpack(source, found, temporary, lock.descriptor, progress)
+            if self._settings.squashfs:
+                await squash(temporary)
             await asyncio.to_thread(collection.measure, temporary)
             write_private(temporary / "image.json", msgspec.json.encode(config))
             self._publish(temporary, self._folder(found.digest))

@@ -142,10 +142,10 @@ END_TIME_MARK = "\0endTime\0"
 # stored after 30 bytes of head and 12 of name; a Python of another version takes the long way.
 AGENT_LAUNCH = (
     "import marshal,sys;from _frozen_importlib_external import MAGIC_NUMBER as m;"
-    "sys.argv.pop(0);f=open(sys.argv[0],'rb');h=f.read(58);"
-    "n=int.from_bytes(h[18:22],'little')-16;"
+    'sys.argv.pop(0);f=open(sys.argv[0],"rb");h=f.read(58);'
+    'n=int.from_bytes(h[18:22],"little")-16;'
     "(h[42:46]==m and (exec(marshal.loads(f.read(n))),)) or "
-    "__import__('runpy').run_path(sys.argv[0],run_name='__main__')"
+    '__import__("runpy").run_path(sys.argv[0],run_name="__main__")'
 )
 AGENT_PATH = "/orlop/v1/agents"  # + /<namespace>/<name>/<uid>
 AGENT_PROTOCOL = "orlop-agent/1"  # the Upgrade token

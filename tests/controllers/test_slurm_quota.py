@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 from orlop.api.kinds import NAMESPACE, RESOURCE_QUOTA
 from orlop.api.objects import Key
 from orlop.controllers.slurm_quota import NAME, SlurmQuotas
-from tests.controllers.world import World, eventually, stays
+from tests.controllers import world
+from tests.controllers.world import World, stays
 
 MIRROR = "slurm.orlop.dev/mirror-quota"
+
+
+async def eventually(check: Callable[[], Awaitable[Any]]) -> Any:
+    """With the patience that a busy machine wants."""
+    return await world.eventually(check, within=60.0)
 
 
 class Limits:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from orlop.api.objects import is_deleting, is_ready
 from tests.cluster.spec import HEAD
 from tests.e2e.site import Obj, Site, eventually, pod
 
 SLURM = "slurm.orlop.dev/"
 END = SLURM + "end-time"
-LONG = 120.0  # seconds; Slurm looks at limits every 30 s, and requeues after some more
+LONG = 240.0  # seconds; Slurm looks at limits every 30 s, and requeues after some more
 
 SERVICE = {
     "apiVersion": "v1",
@@ -72,6 +74,7 @@ def annotation(site: Site, name: str, key: str) -> str:
     return str((site.pod(name)["metadata"].get("annotations") or {}).get(key, ""))
 
 
+@pytest.mark.timeout(600)
 def test_a_service_outlives_the_time_limit_of_its_pod(site: Site) -> None:
     """An administrator shortens the limit; the pod hears of it, and another takes its place."""
     for one in (SERVICE, deployment()):
@@ -147,6 +150,7 @@ CLAIM = {
 AGAIN = 'echo "run $ORLOP_RESTART_COUNT $SLURM_RESTART_COUNT"; [ "$ORLOP_RESTART_COUNT" = 1 ]'
 
 
+@pytest.mark.timeout(600)
 def test_work_goes_on_over_a_time_limit(site: Site) -> None:
     """A Job that checkpoints when it is warned, and a pod that is requeued when it is ended."""
     again = pod("again", "busybox", f"{AGAIN} || sleep 600")

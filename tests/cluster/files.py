@@ -85,6 +85,8 @@ def _write_etc(root: Path, spec: Spec) -> None:
         "hidden-program": "",
         "cgroup.conf": slurm_conf.NO_CGROUPS,
     }
+    if spec.switches:
+        texts["topology.conf"] = slurm_conf.topology_conf(spec)
     if spec.cgroups:
         texts["cgroup.conf"] = slurm_conf.cgroup_conf(cgroups.version())
         texts["cgroups"] = cgroups.table(root)

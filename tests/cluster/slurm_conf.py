@@ -80,6 +80,8 @@ def settings(root: Path, spec: Spec) -> dict[str, str]:
         }
     if spec.gpus or spec.gres:
         lines["GresTypes"] = ",".join([*(["gpu"] if spec.gpus else []), *spec.gres])
+    if spec.switches:
+        lines["TopologyPlugin"] = "topology/tree"
     return lines | dict(spec.settings)
 
 
@@ -95,6 +97,8 @@ def slurm_conf(root: Path, spec: Spec) -> str:
 def _node_line(spec: Spec, name: str) -> str:
     words = [f"NodeName={name}", f"NodeAddr={spec.addresses[name]}"]
     words += [f"CPUs={spec.cpus}", f"RealMemory={spec.memory}"]
+    if spec.scratch:
+        words.append(f"TmpDisk={spec.scratch}")
     if features := spec.features.get(name):
         words.append(f"Features={features}")
     gres = [f"{kind}:{count}" for kind, count in spec.gres.items()]
@@ -112,6 +116,12 @@ def gres_conf(spec: Spec) -> str:
         files = f"/dev/nvidia[0-{spec.gpus - 1}]"
         lines.append(f"NodeName={nodes} Name=gpu Type=fake File={files}\n")
     return "".join(lines)
+
+
+def topology_conf(spec: Spec) -> str:
+    """All leaf switches hang from one, so that jobs may span them."""
+    lines = [f"SwitchName={name} Nodes={nodes}\n" for name, nodes in spec.switches.items()]
+    return "".join([*lines, f"SwitchName=top Switches={','.join(spec.switches)}\n"])
 
 
 # slurmd loads a plugin for cgroups even if it uses none, and that of version 2, which a modern

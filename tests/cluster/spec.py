@@ -51,6 +51,10 @@ class Spec:
     """Fake GPUs on each of the first two nodes."""
     gres: Mapping[str, int] = field(default_factory=dict)
     """Other generic resources that every node has: names and counts."""
+    scratch: int = 0
+    """MiB of local disk that every node says it has."""
+    switches: Mapping[str, str] = field(default_factory=dict)
+    """Leaf switches and their nodes; with any, Slurm has a topology."""
     runtimes: tuple[str, ...] = ("crun", "apptainer")
     """Container runtimes the cluster has; every other one of the machine is hidden on the nodes."""
     partitions: tuple[Partition, ...] = DEFAULT_PARTITIONS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -16,7 +16,14 @@ from .conftest import Site, as_root
 pytestmark = pytest.mark.slurm
 
 # What is asked for by name, all on one cluster.
-EQUIPPED = Spec(nodes=2, gpus=2, gres={"nvme": 3}, settings={"Licenses": "matlab:1"})
+EQUIPPED = Spec(
+    nodes=2,
+    gpus=2,
+    gres={"nvme": 3},
+    scratch=5000,
+    switches={"s1": "n1", "s2": "n2"},
+    settings={"Licenses": "matlab:1"},
+)
 
 
 def has_ended(job) -> bool:
@@ -67,6 +74,7 @@ async def test_gpus_are_asked_for_and_given(
         "slurm.orlop.dev/gres-gpu.fake": 4,
         "slurm.orlop.dev/gres-nvme": 6,
         "slurm.orlop.dev/license-matlab": 1,
+        "ephemeral-storage": 10000 << 20,
     }
     submission = asking(site, "echo $CUDA_VISIBLE_DEVICES", {"nvidia.com/gpu": 2})
     job = await site.engine.submit(submission)
@@ -74,7 +82,7 @@ async def test_gpus_are_asked_for_and_given(
     assert (submission.folder / "slurm.out").read_text() == "0,1\n"
 
 
-def asking(site: Site, script: str, limits: dict[str, int]) -> Submission:
+def asking(site: Site, script: str, limits: Mapping[str, int | str]) -> Submission:
     submission = site.submission(("/bin/sh", "-c", script))
     submission.pod["spec"]["containers"] = [{"name": "x", "resources": {"limits": limits}}]
     return submission
@@ -85,13 +93,33 @@ async def test_typed_gpus_and_other_generic_resources_arrive_in_the_job(
 ):
     site = on_cluster(slurm_with(EQUIPPED))
     await site.engine.machines()
-    limits = {"nvidia.com/gpu-fake": 1, "slurm.orlop.dev/gres-nvme": 2}
+    limits = {
+        "nvidia.com/gpu-fake": 1,
+        "slurm.orlop.dev/gres-nvme": 2,
+        "ephemeral-storage": "1000Mi",
+    }
     submission = asking(site, "scontrol -d show job $SLURM_JOB_ID; env", limits)
     await site.wait_for(await site.engine.submit(submission), has_ended)
     told = (submission.folder / "slurm.out").read_text()
     assert "CUDA_VISIBLE_DEVICES=0\n" in told
     assert "gpu:fake:1" in told
     assert "nvme:2" in told
+    assert "MinTmpDiskNode=1000M" in told
+
+
+async def test_who_selects_a_switch_is_given_a_host_there(
+    slurm_with: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., Site]
+):
+    site = on_cluster(slurm_with(EQUIPPED))
+    machines = {machine.name: machine for machine in await site.engine.machines()}
+    labels = machines["main"].labels
+    for switch, host in EQUIPPED.switches.items():
+        label = f"switch.slurm.orlop.dev/{switch}"
+        assert labels[label] == "true"
+        submission = site.submission(("/bin/true",))
+        submission.pod["spec"]["nodeSelector"] = {label: "true"}
+        job = await site.engine.submit(submission)
+        assert (await site.wait_for(job, has_ended)).nodes == (host,)
 
 
 async def test_a_type_that_is_not_there_is_refused_at_once(

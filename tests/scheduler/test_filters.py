@@ -145,3 +145,24 @@ def test_of_many_closed_partitions_only_some_speak():
     for node in nodes:
         node["status"]["conditions"][0]["message"] = "down"
     assert told(a_pod(), *nodes).count("down.") == 5
+
+
+@pytest.mark.parametrize(
+    "resource",
+    ["nvidia.com/gpu-h100", "slurm.orlop.dev/license-ansys", "hugepages-2Mi", "example.com/thing"],
+)
+def test_what_no_partition_has_is_told_at_once_and_nothing_else_with_it(resource):
+    node = a_node("main")
+    ready = {"type": "Ready", "status": "True", "message": "the kubelet takes pods for this node"}
+    node["status"]["conditions"] = [ready]
+    message = told(a_pod(limits={resource: "1"}), node)
+    assert message == f"0/1 nodes are available: 1 Insufficient {resource}."
+    node["status"]["allocatable"] = {**node["status"]["allocatable"], resource: "1"}
+    assert why(a_pod(limits={resource: "1"}), node) == ""
+
+
+def test_a_pod_without_a_partition_goes_to_that_of_its_namespace():
+    plain, named = a_pod(), a_pod(annotations={PARTITION: "gpu"})
+    assert refusal(wish_of(plain, "gpu"), a_node("gpu")) == ""
+    assert "partition gpu" in refusal(wish_of(plain, "gpu"), a_node("main"))
+    assert refusal(wish_of(named, "main"), a_node("gpu")) == ""

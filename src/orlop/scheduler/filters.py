@@ -155,7 +155,8 @@ def _words(nodes: Sequence[Obj], refusals: Sequence[str]) -> list[str]:
     said: list[str] = []
     for node, reason in zip(nodes, refusals, strict=True):
         ready = condition_of(node, "Ready") or {}
-        is_closed = any(mark in reason for mark in (wellknown.DOMAIN, "not-ready", "not ready"))
+        closed = f"{{{wellknown.DOMAIN}/"  # of a taint of ours, never of a resource's name
+        is_closed = any(mark in reason for mark in (closed, "not-ready", "not ready"))
         if is_closed and ready.get("message"):
             said.append(f"{meta(node)['name']}: {str(ready['message']).rstrip('.')}.")
     return said[:_WORDS]

@@ -155,8 +155,8 @@ def _words(nodes: Sequence[Obj], refusals: Sequence[str]) -> list[str]:
     said: list[str] = []
     for node, reason in zip(nodes, refusals, strict=True):
         ready = condition_of(node, "Ready") or {}
-        closed = f"{{{wellknown.DOMAIN}/"  # of a taint of ours, never of a resource's name
-        is_closed = any(mark in reason for mark in (closed, "not-ready", "not ready"))
+        is_ours = "taint" in reason and wellknown.DOMAIN in reason  # a resource's name may be, too
+        is_closed = is_ours or "not-ready" in reason or "not ready" in reason
         if is_closed and ready.get("message"):
             said.append(f"{meta(node)['name']}: {str(ready['message']).rstrip('.')}.")
     return said[:_WORDS]

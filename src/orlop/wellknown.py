@@ -11,6 +11,12 @@ SLURM_PREFIX = "slurm.orlop.dev/"
 FLAGS = SLURM_PREFIX + "flags"  # raw sbatch flags, as on its command line
 JOB_ID = SLURM_PREFIX + "job-id"  # written back: the job of this pod
 NODE_LIST = SLURM_PREFIX + "node-list"  # written back: the compute nodes it runs on
+# Written back at the end: what the pod has used, as its agent counted and then as Slurm did.
+USED_ELAPSED = "usage.orlop.dev/elapsed-seconds"
+USED_CPU = "usage.orlop.dev/cpu-seconds"
+USED_MEMORY = "usage.orlop.dev/peak-memory-bytes"
+USED_ENERGY = "usage.orlop.dev/energy-joules"
+USED_SOURCE = "usage.orlop.dev/source"  # agent or slurm: whose figures they are
 END_TIME = SLURM_PREFIX + "end-time"  # written back: when its time limit ends it
 EXPIRING = SLURM_PREFIX + "expiring"  # on a pod that is to be replaced first: its own uid
 REPLACE = SLURM_PREFIX + "replace"  # seconds ahead of its time limit; "false": never

@@ -288,3 +288,12 @@ def test_volumes_with_secrets_are_not_on_the_nodes_disk(make_pod):
     assert found.stdout == b""
     os.kill(pod.process.pid, signal.SIGTERM)
     pod.wait()
+
+
+def test_the_last_record_says_what_the_pod_has_used(run_pod, runtime):
+    burn = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"
+    pod = run_pod(container(script=burn), runtime=runtime)
+    used = pod.records("finished")[0]["usage"]
+    assert used["cpu"] > 0
+    assert used["elapsed"] > 0
+    assert used["memory"] > 100_000

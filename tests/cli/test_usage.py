@@ -59,3 +59,15 @@ def test_an_array_is_counted_as_a_whole() -> None:
         "TIMEOUT", "1-00:00:00", "4", "1G", "01:01:00", "3M"
     )
     assert usage._of_array("18", found) is None
+
+
+def test_a_pod_that_is_over_says_itself_what_slurm_has_forgotten():
+    notes = {
+        "usage.orlop.dev/elapsed-seconds": "3661.5",
+        "usage.orlop.dev/cpu-seconds": "90061.25",
+        "usage.orlop.dev/peak-memory-bytes": "4096",
+    }
+    found = usage.noted({"metadata": {"annotations": notes}})
+    assert (found.elapsed, found.cpu_time, found.max_rss) == ("01:01:01", "1-01:01:01.250", "4K")
+    garbled = {"metadata": {"annotations": {"usage.orlop.dev/cpu-seconds": "much"}}}
+    assert usage.noted(garbled) == Usage("", "", "", "")

@@ -25,7 +25,7 @@ KEYS = [
 RECORD_KEYS = [
     "seq", "time", "name", "restart", "state", "reason", "message", "exitCode", "startedAt",
     "finishedAt", "node", "addresses", "runtime", "condition", "status", "phase", "why", "kind",
-    "container", "started", "ready", "init", "signal", "grace",
+    "container", "started", "ready", "init", "signal", "grace", "usage",
 ]  # fmt: skip
 RECORD_TYPES = ["started", "container", "health", "event", "condition", "terminating", "finished"]
 STATES = ["waiting", "running", "terminated"]

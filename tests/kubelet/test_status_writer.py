@@ -132,3 +132,22 @@ async def test_a_pod_knows_its_end_as_long_as_it_has_one(scene):
     scene.state.job = a_job(JobState.RUNNING)
     written = await scene.writer.write(await scene.pod(), scene.state)
     assert END not in written["metadata"]["annotations"]
+
+
+async def test_what_the_pod_has_used_goes_out_with_its_last_status(scene):
+    scene.state.job_id = JobId("17")
+    usage = {"elapsed": 2.5, "cpu": 0.5, "memory": 4096}
+    last = {**finished("Succeeded"), "usage": usage}
+    scene.state.journal = a_journal(started(), exited(0), last)
+    written = await scene.writer.write(await scene.pod(), scene.state)
+    notes = written["metadata"]["annotations"]
+    assert notes["usage.orlop.dev/cpu-seconds"] == "0.5"
+    assert notes["usage.orlop.dev/source"] == "agent"
+
+
+async def test_what_another_pod_has_used_is_not_kept(scene):
+    copied = {"metadata": {"annotations": {"usage.orlop.dev/cpu-seconds": "9"}}}
+    pod = await scene.api.patch(POD, KEY, copied)
+    scene.state.job_id = JobId("17")
+    written = await scene.writer.write(pod, scene.state)
+    assert "usage.orlop.dev/cpu-seconds" not in written["metadata"]["annotations"]

@@ -52,6 +52,7 @@ class Cgroups:
         self._memory = _writable(folders.get("memory", ""))
         self._cpu = _writable(folders.get("cpu", ""))
         self._limit = _effective_limit(folders)
+        self._of_job = folders.get("memory") or self._unified
         self._pod: list[str] = []  # those of the pod as a whole, where it has limits
         if not self._memory and _writable(self._unified) and not folders.get("memory"):
             self._memory = self._cpu = self._delegate()
@@ -69,6 +70,16 @@ class Cgroups:
             size = f"{self._limit >> 20} MiB"
             return f"memory is limited for the whole job ({size}), not for each container"
         return "memory is not limited: the job has no cgroup of its own on this node"
+
+    def peak(self) -> int:
+        """The most memory that the job ever had, in bytes; 0 where nobody counted."""
+        names = ("memory.max_usage_in_bytes", "memory.peak")
+        for folder in (self._of_job, self._memory):
+            for name in names:
+                text = "".join(_lines(os.path.join(folder, name))) if folder else ""
+                if text.isdigit():
+                    return int(text)
+        return 0
 
     def _delegate(self) -> str:
         """Version 2: move the agent to a leaf, so that its siblings may have limits."""

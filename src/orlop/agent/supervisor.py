@@ -56,6 +56,7 @@ class Supervisor:
         self._runs: dict[str, Run] = {}
         self._strangers: dict[int, int] = {}  # ended before their launcher told us of them
         self.now = Clock().now
+        self._begun = self.now()
         self._poll = select.poll()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._poll.register(self._wake_read, select.POLLIN)
@@ -244,7 +245,8 @@ class Supervisor:
 
     def _act(self, action: happenings.Action) -> None:
         if isinstance(action, happenings.Record):
-            self.record(action.fields)
+            is_last = action.fields["type"] == "finished"
+            self.record({**action.fields, "usage": self._used()} if is_last else action.fields)
         elif isinstance(action, happenings.Start):
             self._start(action.container, action.restart)
         elif isinstance(action, happenings.Signal):
@@ -255,6 +257,11 @@ class Supervisor:
             self._begin_hook(action)
         else:
             self._exit_code = action.code
+
+    def _used(self) -> dict[str, Any]:
+        from .consumption import used
+
+        return used(self.now() - self._begun, self._workshop.peak_memory())
 
     def _start(self, name: str, restart: int) -> None:
         """Launch a container; a failure comes back to Life as an event, as all else does."""

@@ -101,6 +101,10 @@ class Workshop:
         """What runs the images of this pod."""
         return self._kit.version()
 
+    def peak_memory(self) -> int:
+        """The most that the job ever had; 0 where nobody counted."""
+        return self._cgroups.peak()
+
     def runtime_lack(self) -> str:
         """Why it is not the runtime that the settings name, if it is not."""
         return self._kit.lack()

@@ -8,6 +8,7 @@ makes a SlurmJob.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -29,7 +30,7 @@ from ..settings import home_from_env, load
 from .kubeapi import KubeApi, default_config
 from .kubeconfig_file import loaded
 from .table import table
-from .usage import Usage, usage_of
+from .usage import Usage, noted, usage_of
 
 NAMESPACE = click.option("-n", "--namespace", default="", help="Namespace; default: the context's.")
 KUBECONFIG = click.option("--kubeconfig", default="", help="The kubeconfig to use.")
@@ -206,7 +207,8 @@ def usage(
 
 def usage_row(pod: Obj, job: str, used: Usage | None, everywhere: bool) -> tuple[str, ...]:
     name = str(key_of(pod)) if everywhere else str(meta(pod)["name"])
-    if used is None:
-        return (name, job, "forgotten", "-", "-", "-", "-", "-")
-    cells = (used.state, used.elapsed, used.cpus, used.requested, used.cpu_time, used.max_rss)
+    on_pod = noted(pod)
+    used = used or replace(on_pod, state="forgotten")
+    cpu, memory = used.cpu_time or on_pod.cpu_time, used.max_rss or on_pod.max_rss
+    cells = (used.state, used.elapsed, used.cpus, used.requested, cpu, memory)
     return (name, job, *(cell or "-" for cell in cells))

@@ -1,7 +1,7 @@
 """What jobs have used, as Slurm counted: from sacct where the site keeps accounts, else squeue.
 
 Called by `kubectl slurm usage`. Without accounting Slurm knows only what was asked for and how
-long it runs, and forgets a job soon after its end.
+long it runs, and forgets a job soon after its end; then the pod itself says what it has used.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ..api.objects import Obj, annotations_of
 from ..slurm import detect
 from ..slurm.commands import CommandFailed, Commands
+from ..wellknown import USED_CPU, USED_ELAPSED, USED_MEMORY
 
 SACCT = "JobID,State,Elapsed,AllocCPUS,ReqMem,TotalCPU,MaxRSS"
 SQUEUE = "%i|%T|%M|%C|%m"
@@ -83,6 +85,34 @@ async def _squeue(commands: Commands, jobs: Sequence[str]) -> str:
         )
     except CommandFailed:  # one unknown job among many is no error, a single one is
         return ""
+
+
+def noted(pod: Obj) -> Usage:
+    """What is written on a pod that is over, in Slurm's notation; for what Slurm has forgotten."""
+    found = annotations_of(pod)
+    elapsed, cpu, memory = (_number(found.get(n)) for n in (USED_ELAPSED, USED_CPU, USED_MEMORY))
+    return Usage(
+        state="",
+        elapsed="" if elapsed is None else _clock(elapsed).partition(".")[0],
+        cpus="",
+        requested="",
+        cpu_time="" if cpu is None else _clock(cpu),
+        max_rss="" if memory is None else f"{int(memory) // 1024}K",
+    )
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:  # anybody may write to it
+        return None
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    days, hours = divmod(hours, 24)
+    return f"{f'{days}-' if days else ''}{hours:02}:{minutes:02}:{rest:06.3f}"
 
 
 def parse_squeue(text: str) -> dict[str, Usage]:

@@ -11,7 +11,7 @@ import enum
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NewType, Protocol
+from typing import NewType, Protocol, runtime_checkable
 
 from ..api.objects import Obj
 
@@ -118,6 +118,25 @@ class Submission:
     machine: str  # the Machine it was bound to
     gang: Gang | None = None
     around: Surroundings = field(default_factory=Surroundings)
+
+
+@dataclass(frozen=True, slots=True)
+class JobUsage:
+    """What a job has used, as the engine's accounts have it; None: they do not know."""
+
+    elapsed: float | None = None  # seconds, as `cpu`
+    cpu: float | None = None
+    memory: int | None = None  # bytes, the most that a step had
+    energy: int | None = None  # joules
+
+
+@runtime_checkable
+class Accounts(Protocol):
+    """An engine that keeps accounts of jobs that have ended."""
+
+    async def usage(self, ids: Collection[JobId]) -> Mapping[JobId, JobUsage]:
+        """Of those that are in the accounts already; none where there are no accounts."""
+        ...
 
 
 class Engine(Protocol):

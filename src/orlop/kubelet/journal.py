@@ -18,6 +18,14 @@ from ..log import logger
 log = logger(__name__)
 
 
+class Used(msgspec.Struct, frozen=True):
+    """What a pod has used in all, as its agent counted."""
+
+    elapsed: float = 0.0  # seconds, as `cpu`
+    cpu: float = 0.0
+    memory: int = 0  # the most there was, in bytes
+
+
 class Record(msgspec.Struct, frozen=True):
     """One line of the journal; each type of record sets the fields that apply to it."""
 
@@ -54,6 +62,7 @@ class Record(msgspec.Struct, frozen=True):
     grace: float | None = None
     # finished
     phase: str = ""
+    usage: Used | None = None
 
 
 _decoder = msgspec.json.Decoder(Record)

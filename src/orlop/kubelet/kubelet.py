@@ -34,6 +34,7 @@ from ..network.ranges import Ranges
 from ..settings import Paths, Settings
 from ..wellknown import AGENT_LAUNCH, END_TIME, EXPIRING, JOB_ID, NODE_LIST
 from .access import Access
+from .accounts import ANNOTATIONS, PodAccounts
 from .agent_streams import AgentErrand
 from .ephemeral import EphemeralContainers
 from .events import Events
@@ -62,7 +63,7 @@ from .termination import Termination
 from .ticker import Ticker
 from .worker import PodWorker
 
-_WRITTEN_BACK = (JOB_ID, NODE_LIST, END_TIME, EXPIRING)
+_WRITTEN_BACK = (JOB_ID, NODE_LIST, END_TIME, EXPIRING, *ANNOTATIONS)
 _BY_NODE, _BY_UID = "spec.nodeName", "metadata.uid"
 _RETRY = Backoff(first=0.1, longest=30.0)
 
@@ -157,6 +158,7 @@ class Kubelet:
             self._pods.addresses,
             self._network.view,
         )
+        self._accounts = PodAccounts(api, engine, self._clock)
         self._worker = PodWorker(
             engine,
             self._cached,
@@ -164,7 +166,16 @@ class Kubelet:
             self._nodes,
             Gangs(api, self._cached),
             preparation,
-            Termination(api, engine, self._pods, self._writer, self._health, self._clock, self),
+            Termination(
+                api,
+                engine,
+                self._pods,
+                self._writer,
+                self._health,
+                self._clock,
+                self,
+                self._accounts.add,
+            ),
             EphemeralContainers(preparation, self._events, self, self._spawn, self._clock),
             Requeues(engine, self._events, self._health, self),
             PolicySources(informers),
@@ -250,6 +261,7 @@ class Kubelet:
                 self._cached.subscribe(self._on_pod)
                 self._group.create_task(self._ticker.run(), name="kubelet ticker")
                 self._group.create_task(self._live.run(), name="kubelet live sources")
+                self._group.create_task(self._accounts.run(), name="kubelet accounts")
                 await self._work()  # 4
         finally:
             self._network.stop()

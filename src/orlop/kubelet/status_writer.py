@@ -17,6 +17,8 @@ from ..client.recorder import EventType
 from ..engine import JobState
 from ..log import logger
 from ..wellknown import END_TIME, ENGINE_REACHABLE, JOB_ID, NODE_LIST
+from .accounts import ANNOTATIONS as USED
+from .accounts import from_agent
 from .conditions import condition, merged_conditions
 from .events import Events
 from .health import EngineHealth
@@ -127,6 +129,10 @@ def _annotations(pod: Obj, state: PodState) -> dict[str, str | None]:
         nodes = (started.node,)
     ends = rfc3339(job.ends) if job is not None and job.ends is not None else ""
     wanted = {JOB_ID: state.job_id or "", NODE_LIST: ",".join(nodes), END_TIME: ends}
+    wanted |= dict.fromkeys(USED, "")
+    finished = state.journal.finished
+    if finished is not None and finished.usage is not None:
+        wanted |= from_agent(finished.usage)
     present = annotations_of(pod)
     if present.get(JOB_ID, "") == wanted[JOB_ID]:
         # Of a job that runs the engine knows the end; one without has no limit any more.

@@ -8,16 +8,16 @@ a folder when its object and its job are gone. No job is ended because a cache s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from .. import errors
 from ..api.kinds import POD
-from ..api.objects import Obj, is_deleting, meta, uid_of
+from ..api.objects import Key, Obj, is_deleting, meta, uid_of
 from ..api.times import parse as parse_time
 from ..client.api import Api
 from ..client.clock import Clock
-from ..engine import Engine
+from ..engine import Engine, JobId
 from ..log import logger
 from .health import EngineHealth
 from .pods import Pods, PodState
@@ -59,7 +59,10 @@ class Termination:
         health: EngineHealth,
         clock: Clock,
         later: Later,
+        ended: Callable[[Key, str, JobId | None], None] = lambda key, uid, job: None,
     ) -> None:
+        """`ended` is told of each pod whose job is over, and whose object stays."""
+        self._ended = ended
         self._api = api
         self._engine = engine
         self._pods = pods
@@ -94,6 +97,7 @@ class Termination:
         elif is_deleting(pod):
             await self._remove_object(state)
         else:
+            self._ended(state.key, state.uid, state.job_id)
             self._forget(state)
 
     async def reap(self, state: PodState) -> None:

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from .. import wellknown
 from ..api.objects import uid_of
-from ..engine import Job, JobId, JobState, Machine, Submission
+from ..engine import Job, JobId, JobState, JobUsage, Machine, Submission
 from ..errors import EngineError, SubmitRejected
 from ..log import logger
 from ..settings import Paths, Settings
-from . import arrays, detect, failures, gres, limits, partitions, queue, verdicts
+from . import accounting, arrays, detect, failures, gres, limits, partitions, queue, verdicts
 from .batch import Batch
 from .commands import CommandFailed, Commands
 from .gang_jobs import gangs_base
@@ -124,6 +124,14 @@ class SlurmJobs:
             self._limits = await detect.partition_limits(self._commands)
             self._facts = (self._clock(), facts)
         return self._facts[1]
+
+    async def usage(self, ids: Collection[JobId]) -> Mapping[JobId, JobUsage]:
+        """What ended jobs have used, where the site keeps accounts; implements engine.Accounts."""
+        if not ids or not (await self._site_facts()).has_accounting:
+            return {}
+        wanted = ("-j", ",".join(ids))
+        found = accounting.parse(await self._commands.run("sacct", *accounting.ARGUMENTS, *wanted))
+        return {job: used for job, used in found.items() if job in ids}
 
     # Submission
 

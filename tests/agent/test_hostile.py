@@ -66,3 +66,45 @@ def test_a_line_that_looks_like_a_line_of_the_log_is_still_a_line(run_pod, runti
     forged = "2026-01-01T00:00:00.000000000Z stderr F forged"
     pod = run_pod(container(script=f"echo '{forged}'"), runtime=runtime)
     assert pod.lines() == [forged]
+
+
+def test_nothing_that_the_agent_has_open_is_open_in_a_container(run_pod, runtime):
+    look = "for f in /proc/1/fd/*; do readlink $f; done"
+    pod = run_pod(container(script=look), runtime=runtime)
+    assert len(pod.lines()) >= 3
+    for line in pod.lines():
+        is_stream = line.startswith(("pipe:", "/dev/null", "/dev/pts")) or line == "/bin/busybox"
+        assert is_stream or line.startswith("/proc"), pod.lines()
+
+
+ENV_FILE = [{"name": "WORD", "volume": "v", "path": "env", "key": "KEY"}]
+
+
+@pytest.mark.parametrize(
+    ("lays", "words"),
+    [
+        ("ln -s {victim}/env /v/env", "leads out of the volume"),
+        ("ln -s ../../../../../../../../{victim}/env /v/env", "leads out of the volume"),
+        ("ln -s /proc/self/environ /v/env", "leads out of the volume"),
+        ("mkfifo /v/env", "not a regular file"),
+        ("ln -s /proc/1/fd/1 /v/env", "leads out of the volume"),
+    ],
+    ids=["absolute", "upwards", "its-environment", "pipe", "descriptor"],
+)
+def test_a_file_of_variables_is_read_in_its_volume_or_not_at_all(run_pod, victim, lays, words):
+    (victim / "env").write_text("KEY='s3cret'\n")
+    first = container("i", script=lays.format(victim=victim), mounts=MOUNT)
+    reads = container("c", script="echo got $WORD", mounts=MOUNT, envFiles=ENV_FILE)
+    pod = run_pod(reads, init=[first], volumes=EMPTY, spec={"activeDeadlineSeconds": 10})
+    assert pod.lines() == []
+    said = " ".join(str(record) for record in pod.records())
+    assert words in said
+    assert "s3cret" not in said
+
+
+def test_logs_of_any_size_and_bytes_stay_one_file(run_pod, runtime):
+    script = "printf 'a\\0b\\033[2J\\n'; head -c 300000 /dev/zero | tr '\\0' x; echo; echo last"
+    pod = run_pod(container("c", script=script), runtime=runtime)
+    assert pod.lines()[-1] == "last"
+    assert sorted(path.name for path in (pod.folder / "logs/c").iterdir()) == ["0.log"]
+    assert sorted(path.name for path in (pod.folder / "logs").iterdir()) == ["c"]

@@ -266,6 +266,18 @@ def test_a_group_may_read_and_write_what_is_given_to_it(tmp_path):
     assert os.stat(tmp_path / "v/sub/file").st_mode & 0o777 == 0o400
 
 
+def test_what_links_of_a_volume_lead_to_is_not_given(tmp_path):
+    (tmp_path / "v").mkdir()
+    (tmp_path / "mine").mkdir(0o700)
+    (tmp_path / "mine/secret").write_text("")
+    (tmp_path / "mine/secret").chmod(0o600)
+    (tmp_path / "v/folder").symlink_to(tmp_path / "mine")
+    (tmp_path / "v/file").symlink_to(tmp_path / "mine/secret")
+    give_to_group(str(tmp_path / "v"), os.getgid(), "Always")
+    modes = [os.stat(tmp_path / name).st_mode & 0o777 for name in ("mine", "mine/secret")]
+    assert modes == [0o700, 0o600]
+
+
 @pytest.mark.parametrize(
     ("path", "expected"),
     [("/a", "/a"), ("//a", "/a"), ("a", "/a"), ("/a/", "/a"), ("/a/../b", "/b"), ("/", "/")],

@@ -306,3 +306,22 @@ async def test_the_log_of_a_queued_pod_says_what_it_waits_for(site, master):
     status, text = await master.get("/containerLogs/default/web/main")
     assert status == 400
     assert text.endswith("is waiting to start: job waits in partition main")
+
+
+async def test_an_agent_speaks_for_its_own_pod_whatever_it_says(site):
+    """Nothing in a message says whose it is: the connection does."""
+    agent = await a_running_pod(site)
+    await site.create("other")
+    await site.submitted("other")
+    uid = (await site.pod("other"))["metadata"]["uid"]
+    claim = {"uid": uid, "pod": "default/other", "namespace": "default", "podIP": "10.9.9.9"}
+    body = {"protocol": "tcp", "port": 80, "real": 4000, "address": "10.9.9.9", "tcp": {"80": 4000}}
+    for kind in ("net-state", "net-listen"):
+        agent.tell({"type": kind, **claim, **body})
+    await agent.say({**exited(3), **claim}, {**finished("Failed"), **claim})
+    await site.until_phase("Failed")  # its own, which it may end
+    other = await site.pod("other")
+    assert other["status"].get("phase", "Pending") == "Pending"
+    told = other["status"].get("containerStatuses", [])
+    assert not any("terminated" in one["state"] for one in told)
+    assert uid not in site.kubelet._network.view.places

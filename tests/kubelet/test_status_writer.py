@@ -14,6 +14,7 @@ from orlop.engine import JobId, JobState
 from orlop.errors import Conflict
 from orlop.kubelet.events import Events
 from orlop.kubelet.health import EngineHealth
+from orlop.kubelet.journal import Used
 from orlop.kubelet.pods import Pods
 from orlop.kubelet.status_writer import StatusWriter
 from orlop.network.addresses import PodAddresses
@@ -136,7 +137,7 @@ async def test_a_pod_knows_its_end_as_long_as_it_has_one(scene):
 
 async def test_what_the_pod_has_used_goes_out_with_its_last_status(scene):
     scene.state.job_id = JobId("17")
-    usage = {"elapsed": 2.5, "cpu": 0.5, "memory": 4096}
+    usage = Used(elapsed=2.5, cpu=0.5, memory=4096)
     last = {**finished("Succeeded"), "usage": usage}
     scene.state.journal = a_journal(started(), exited(0), last)
     written = await scene.writer.write(await scene.pod(), scene.state)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 
 from .volumes import VolumeError, Volumes, open_below
 
@@ -59,6 +60,8 @@ def variables(wanted: list[dict[str, Any]], volumes: Volumes) -> dict[str, str]:
 def _text(root: str, path: str) -> str:
     fd = open_below(root, path, may_make=False)
     try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):  # a pipe would have us wait for ever
+            raise ValueError("not a regular file")
         with open(f"/proc/self/fd/{fd}", "rb") as file:
             data = file.read(MAX_FILE + 1)
     finally:

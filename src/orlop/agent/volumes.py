@@ -406,24 +406,32 @@ def give_to_group(path: str, group: int, policy: str) -> None:
         found = os.lstat(path)
         if policy == "OnRootMismatch" and found.st_gid == group and found.st_mode & stat.S_ISGID:
             return
-        _give_one(path, group, found.st_mode)
+        _give_one(path, None, group)
+        for _, folders, files, place in os.fwalk(path):
+            for name in (*folders, *files):
+                try:
+                    _give_one(name, place, group)
+                except OSError:
+                    pass  # gone meanwhile, or somebody else's
     except OSError:
         return
-    for folder, folders, files in os.walk(path):
-        for name in (*folders, *files):
-            here = os.path.join(folder, name)
-            try:
-                _give_one(here, group, os.lstat(here).st_mode)
-            except OSError:
-                pass  # gone meanwhile, or somebody else's
 
 
-def _give_one(path: str, group: int, mode: int) -> None:
-    os.chown(path, -1, group, follow_symlinks=False)
-    if stat.S_ISDIR(mode):
-        os.chmod(path, stat.S_IMODE(mode) | 0o2770)
-    elif stat.S_ISREG(mode):
-        os.chmod(path, stat.S_IMODE(mode) | 0o660)
+def _give_one(name: str, place: int | None, group: int) -> None:
+    """By a descriptor: other pods may use the same volume, and lay a link where a file was."""
+    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
+    try:
+        mode, path = os.fstat(fd).st_mode, f"/proc/self/fd/{fd}"
+        if stat.S_ISLNK(mode):
+            os.chown(name, -1, group, dir_fd=place, follow_symlinks=False)
+            return
+        os.chown(path, -1, group)
+        if stat.S_ISDIR(mode):
+            os.chmod(path, stat.S_IMODE(mode) | 0o2770)
+        elif stat.S_ISREG(mode):
+            os.chmod(path, stat.S_IMODE(mode) | 0o660)
+    finally:
+        os.close(fd)
 
 
 def remove_tree(path: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orlop.api.kinds import SECRET
+from orlop.api.kinds import CLUSTER_TRUST_BUNDLE, SECRET
 from orlop.kubelet import preparation
 from orlop.runtime.images import Image
 
@@ -125,3 +125,15 @@ async def test_what_is_not_met_is_told_once_however_often_it_is_tried(site, root
     await eventually(lambda: len(site.images.asked) > 5)
     events = [event for event in await site.events() if event[1] == "Unsupported"]
     assert len(events) == 1
+
+
+async def test_certificates_that_the_cluster_trusts_are_read_for_the_volumes_that_want_them(site):
+    block = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n"
+    body = {"metadata": {"name": "roots"}, "spec": {"trustBundle": block}}
+    await site.api.create(CLUSTER_TRUST_BUNDLE, body)
+    source = {"clusterTrustBundle": {"name": "roots", "path": "ca.pem"}}
+    await site.create(volumes=[{"name": "v", "projected": {"sources": [source]}}])
+    await site.submitted()
+    plan = json.loads((site.folder() / "plan.json").read_text())
+    (volume,) = [one for one in plan["volumes"] if one["name"] == "v"]
+    assert [file["path"] for file in volume["files"]] == ["ca.pem"]

@@ -8,7 +8,7 @@ import pytest
 
 from orlop.kubelet.refusal import Refusal
 from orlop.kubelet.sources import Sources, TokenWish
-from orlop.kubelet.volumes import planned_mounts, planned_volumes, unmet_options
+from orlop.kubelet.volumes import planned_mounts, planned_volumes, trusted, unmet_options
 
 from .objects import NODE, a_container, a_pod
 
@@ -276,3 +276,52 @@ def test_mount_options_of_a_volume_are_not_passed_over_in_silence():
     (words,) = unmet_options(sources)
     assert "mountOptions of persistent volume pv are not applied" in words
     assert unmet_options(SOURCES) == []
+
+
+def certificate(text):
+    return f"-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----"
+
+
+def bundle(name, *texts, signer="", **labels):
+    body = "\n".join(certificate(text) for text in texts)
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"signerName": signer, "trustBundle": f"words before\n{body}\n"},
+    }
+
+
+BUNDLES = [
+    bundle("plain", "A"),
+    bundle("s:1", "B", "A", signer="s", tier="x"),
+    bundle("s:2", "B", "C", signer="s", tier="y"),
+]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ({"name": "plain"}, "A"),
+        ({"name": "s:1"}, "AB"),
+        ({"signerName": "s", "labelSelector": {}}, "ABC"),
+        ({"signerName": "s", "labelSelector": {"matchLabels": {"tier": "y"}}}, "BC"),
+        ({"signerName": "s"}, None),
+        ({"signerName": "other", "labelSelector": {}}, None),
+        ({"name": "none"}, None),
+    ],
+)
+def test_bundles_of_certificates_are_chosen_and_each_is_there_once(source, expected):
+    found = trusted(source, BUNDLES)
+    joined = None if expected is None else "".join(f"{certificate(t)}\n" for t in expected)
+    assert found == joined
+
+
+def test_a_bundle_becomes_a_file_or_a_failed_mount():
+    source = {"name": "plain", "path": "ca.pem"}
+    volume = {"name": "v", "projected": {"sources": [{"clusterTrustBundle": source}]}}
+    pod = a_pod(volumes=[volume])
+    (made,) = planned_volumes(pod, Sources(trust_bundles=BUNDLES), NODE)
+    assert [file["path"] for file in made["files"]] == ["ca.pem"]
+    with pytest.raises(Refusal, match='clustertrustbundle "plain" not found'):
+        planned_volumes(pod, Sources(), NODE)
+    source["optional"] = True
+    assert planned_volumes(pod, Sources(), NODE)[0]["files"] == []

@@ -8,11 +8,12 @@ bound. It writes nothing but the requests for tokens.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .. import errors
 from ..api.kinds import (
+    CLUSTER_TRUST_BUNDLE,
     CONFIG_MAP,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
@@ -36,7 +37,7 @@ from ..client.api import Api
 from ..client.storage import PodClaim
 from ..wellknown import JOB_ID
 from .refusal import Refusal, mount_refusal
-from .sources import Sources, TokenWish, references
+from .sources import Sources, TokenWish, references, wants_trust_bundles
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +51,31 @@ class SourceReader:
         named, namespace = references(pod), meta(pod)["namespace"]
         kept = {wish: token for wish, token in (tokens or {}).items() if wish in named.tokens}
         wanted = list(storage.claims_of(pod)) if has_claims else []
+        bundles = await self._trust_bundles() if wants_trust_bundles(pod) else ()
         if not any(named) and not wanted:
-            return Sources(namespace)
+            return Sources(namespace, trust_bundles=bundles)
         config_maps, secrets, issued, volumes = await asyncio.gather(
             self.fetch(CONFIG_MAP, namespace, named.config_maps),
             self.fetch(SECRET, namespace, named.secrets),
             asyncio.gather(*(self._token(pod, wish) for wish in named.tokens if wish not in kept)),
             asyncio.gather(*(self._volume(pod, claim) for claim in wanted)),
         )
-        return Sources(namespace, config_maps, secrets, {**kept, **dict(issued)}, dict(volumes))
+        return Sources(
+            namespace,
+            config_maps,
+            secrets,
+            {**kept, **dict(issued)},
+            dict(volumes),
+            trust_bundles=bundles,
+        )
+
+    async def _trust_bundles(self) -> Sequence[Obj]:
+        """All of the cluster; a volume says which of them it wants by names or labels."""
+        try:
+            return (await self.api.list(CLUSTER_TRUST_BUNDLE)).items
+        except errors.ApiError as error:
+            words = f"failed to list ClusterTrustBundles: {error.message}"
+            raise Refusal(words, event="FailedMount") from error
 
     async def fetch(self, kind: Kind, namespace: str, names: Iterable[str]) -> dict[str, Obj]:
         """Those of the names that exist."""

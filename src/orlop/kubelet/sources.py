@@ -8,7 +8,7 @@ matters is for the variable or the volume that asks.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -43,6 +43,7 @@ class Sources:
     tokens: Mapping[TokenWish, str] = field(default_factory=dict)
     volumes: Mapping[str, Obj] = field(default_factory=dict)  # PersistentVolumes, by the pod's name
     image_roots: Mapping[str, str] = field(default_factory=dict)  # of image volumes, likewise
+    trust_bundles: Sequence[Obj] = ()  # all there are, where the pod mounts any
 
     def config_map(self, name: str) -> dict[str, bytes] | None:
         """Keys and values of a ConfigMap, text and binary alike."""
@@ -76,6 +77,13 @@ def references(pod: Obj) -> References:
     for kind, name in _names(pod["spec"]):
         (config_maps if kind == "configMap" else secrets).add(name)
     return References(frozenset(config_maps), frozenset(secrets), frozenset(_tokens(pod["spec"])))
+
+
+def wants_trust_bundles(pod: Obj) -> bool:
+    """Whether a projected volume of the pod names certificates that the cluster trusts."""
+    volumes = pod["spec"].get("volumes") or []
+    sources = (one for v in volumes for one in (v.get("projected") or {}).get("sources") or [])
+    return any(source.get("clusterTrustBundle") for source in sources)
 
 
 def _tokens(spec: Obj) -> Iterator[TokenWish]:

@@ -159,8 +159,7 @@ _CONTAINER: Table = {
 }
 
 _PROJECTION: Table = {
-    **_all_met("configMap", "secret", "downwardAPI", "serviceAccountToken"),
-    "clusterTrustBundle": _refuse("trust bundles cannot be mounted yet"),
+    **_all_met("configMap", "secret", "downwardAPI", "serviceAccountToken", "clusterTrustBundle"),
     "podCertificate": _refuse("certificates of pods are not issued yet"),
 }
 

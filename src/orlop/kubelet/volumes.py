@@ -8,12 +8,14 @@ not here was refused before (see support), and nothing is read from or written t
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..api.objects import Obj, annotations_of, meta
 from ..api.quantity import to_bytes
+from ..api.selectors import from_structure
 from ..client.storage import PROVISIONED_BY
 from ..wellknown import FOLDER_PROVISIONER
 from .downward import Allocatable, field_value, resource_value
@@ -22,6 +24,7 @@ from .refusal import Refusal, mount_refusal
 from .sources import Sources, TokenWish
 
 DEFAULT_MODE = 0o644
+_PEM = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 # Sources of a PersistentVolume, as far as they can be told from its other fields.
 _FOREIGN = (
     "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "fc", "flexVolume",
@@ -230,14 +233,45 @@ class _Maker:
             mode = 0o600
         return [File(source["path"], token.encode(), mode, user, group)]
 
+    def _trust(self, source: Obj, mode: int) -> list[File]:
+        """As pkg/kubelet/clustertrustbundle: certificates of one bundle, or of a signer's."""
+        chosen = trusted(source, self._sources.trust_bundles)
+        if chosen is None:
+            name = source.get("name")
+            which = f'"{name}"' if name else f"of signer {source.get('signerName')}"
+            return _absent(source, f"clustertrustbundle {which} not found")
+        return [File(source["path"], chosen.encode(), mode)]
+
     def _projected(self, source: Obj, mode: int) -> list[File]:
-        makers = {**self._files_makers(), "serviceAccountToken": self._token}
+        makers = {
+            **self._files_makers(),
+            "serviceAccountToken": self._token,
+            "clusterTrustBundle": self._trust,
+        }
         files: dict[str, File] = {}
         for part in source.get("sources") or []:
             for kind, part_source in part.items():
                 if kind in makers:
                     files.update({file.path: file for file in makers[kind](part_source, mode)})
         return list(files.values())
+
+
+def trusted(source: Obj, bundles: Sequence[Obj]) -> str | None:
+    """The certificates that a clusterTrustBundle source names, each once; None: there are none.
+
+    By signer, no labelSelector at all selects nothing and an empty one everything, as upstream.
+    """
+    if source.get("name"):
+        found = [one for one in bundles if meta(one)["name"] == source["name"]]
+    else:
+        signer, selector = (
+            source.get("signerName") or "",
+            from_structure(source.get("labelSelector")),
+        )
+        of_signer = [b for b in bundles if (b["spec"].get("signerName") or "") == signer]
+        found = [b for b in of_signer if selector.matches(meta(b).get("labels") or {})]
+    blocks = [block for one in found for block in _PEM.findall(one["spec"].get("trustBundle", ""))]
+    return "".join(f"{block}\n" for block in sorted(set(blocks))) if found else None
 
 
 def unmet_options(sources: Sources) -> list[str]:

@@ -93,10 +93,10 @@ def noted(pod: Obj) -> Usage:
     elapsed, cpu, memory = (_number(found.get(n)) for n in (USED_ELAPSED, USED_CPU, USED_MEMORY))
     return Usage(
         state="",
-        elapsed="" if elapsed is None else _clock(elapsed).partition(".")[0],
+        elapsed="" if elapsed is None else _to_the_millisecond(elapsed).partition(".")[0],
         cpus="",
         requested="",
-        cpu_time="" if cpu is None else _clock(cpu),
+        cpu_time="" if cpu is None else _to_the_millisecond(cpu),
         max_rss="" if memory is None else f"{int(memory) // 1024}K",
     )
 
@@ -108,7 +108,7 @@ def _number(text: str | None) -> float | None:
         return None
 
 
-def _clock(seconds: float) -> str:
+def _to_the_millisecond(seconds: float) -> str:
     minutes, rest = divmod(seconds, 60)
     hours, minutes = divmod(int(minutes), 60)
     days, hours = divmod(hours, 24)

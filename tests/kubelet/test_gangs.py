@@ -10,6 +10,8 @@ from orlop.api.objects import Key, uid_of
 from orlop.errors import ConfigError, NotFound, WaitingForGang
 from orlop.kubelet.gangs import Gangs, size_of_job
 
+from .conftest import condition, waiting
+
 GANG, SIZE = "slurm.orlop.dev/gang", "slurm.orlop.dev/gang-size"
 
 
@@ -153,3 +155,24 @@ async def test_what_cannot_be_known_is_refused_with_the_remedy(pod, words):
 def test_a_jobs_gang_is_as_large_as_what_is_left_of_it(done, size):
     job = {"spec": {"parallelism": 4, "completions": 8}, "status": {"succeeded": done}}
     assert size_of_job(job) == size
+
+
+async def test_a_member_says_that_it_waits_and_is_woken_by_the_last(site, monkeypatch):
+    """Not by its own timer, which is set to an hour here."""
+    from orlop.client.workqueue import Backoff
+    from orlop.kubelet import worker
+
+    monkeypatch.setattr(worker, "_GANG_RETRY", Backoff(3600.0, 3600.0))
+    annotations = {GANG: "g", SIZE: "2"}
+    site.engine.refusal = WaitingForGang("1 of 2 members of gang default/g are there")
+    await site.create("first", metadata={"annotations": annotations})
+    pod = await site.until(lambda pod: waiting(pod).get("reason") == "WaitingForGang", name="first")
+    allocated = condition(pod, "orlop.dev/Allocated")
+    assert (allocated["status"], allocated["reason"]) == ("False", "WaitingForGang")
+    assert allocated["message"] == "1 of 2 members of gang default/g are there"
+    site.engine.refusal = None
+    await site.create("second", metadata={"annotations": annotations})
+    for name in ("second", "first"):
+        await site.submitted(name)
+    gangs = {submission.gang.key for submission in site.engine.submissions}
+    assert gangs == {"default/gang/g"}

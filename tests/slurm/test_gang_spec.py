@@ -61,6 +61,12 @@ def test_what_one_member_says_holds_for_the_job():
     assert found.value("constraint") == "ib"
 
 
+def test_a_gang_is_requeued_if_a_member_wishes_it():
+    found = dict(gang(member(), member("w-1", requeue="true")).options)
+    assert "requeue" in found
+    assert "no-requeue" not in found
+
+
 def test_members_that_disagree_are_told_so():
     words = r"--qos=high \(pod default/w-0\), --qos=low \(pod default/w-1\): .* must agree"
     with pytest.raises(ConfigError, match=words):

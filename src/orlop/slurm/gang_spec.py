@@ -75,6 +75,8 @@ def _agreed(specs: Sequence[JobSpec]) -> dict[str, str | None]:
             if other != value:
                 both = f"{_words(name, other)} ({who}), {_words(name, value)} ({spec.title})"
                 raise ConfigError(f"{both}: {_CARRIES}; give all of them the same")
+    if "requeue" in found:
+        found.pop("no-requeue", None)  # what is said where nobody says anything
     return {name: value for name, (value, _) in found.items()}
 
 

@@ -199,10 +199,15 @@ def many_gangs(site: Site, count: int, cancelled: int, timeout: float) -> None:
     site.kubectl("delete", "job", *gone, "--wait=false")
     left = [name for name in names if name not in gone]
 
+    def failures(gangs: list[str]) -> list[Obj]:
+        pods = [one for name in gangs for one in site.pods(f"job-name={name}")]
+        return [one for one in pods if one["status"]["phase"] == "Failed"]
+
     def all_complete() -> bool:
         jobs = site.get("jobs")["items"]
         found = {job["metadata"]["name"]: job.get("status", {}) for job in jobs}
-        assert not any(found[name].get("failed") for name in left), found
+        failed = [name for name in left if found[name].get("failed")]
+        assert not failed, [site.story(pod["metadata"]["name"]) for pod in failures(failed)]
         return all(found[name].get("succeeded") == 4 for name in left)
 
     eventually(all_complete, f"the {len(left)} gangs that nobody deleted complete", timeout)

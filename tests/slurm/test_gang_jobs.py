@@ -217,7 +217,8 @@ async def test_a_gang_that_was_never_handed_in_begins_again(gangs: Gangs):
     gang = Gang("default/gang/h", "default/h", 2, peers)
     gangs_of = engine._submitter.gangs
     shapes = [(member.folder, "p", Shape(1)) for member in others]
-    gangs_of._make([replace(one, gang=gang) for one in others], shapes, pack([Shape(1)] * 2))
+    packing = pack([Shape(1)] * 2)
+    gangs_of._make([replace(one, gang=gang) for one in others], packing).enlist(shapes, packing)
     gangs.engine = gangs.site.another_engine()
     again = await gangs.submit(*others, name="h")
     assert len({base(job) for job in again}) == 1

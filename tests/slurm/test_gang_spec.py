@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from orlop.errors import ConfigError
 from orlop.slurm.bundles import pack, shape_of
-from orlop.slurm.gang_spec import as_gang, gang_comment, gang_in
+from orlop.slurm.gang_spec import Named, as_gang, gang_comment, gang_in
 from orlop.slurm.job import JobSpec
 from orlop.slurm.script import script
 
@@ -20,10 +22,11 @@ def member(name: str = "w-0", requests: dict[str, str] | None = None, **options:
     return spec_of(one)
 
 
-def gang(*members: JobSpec) -> JobSpec:
+def gang(*members: JobSpec, limits: Sequence[str] = ()) -> JobSpec:
     shapes = [shape_of(dict(spec.options), spec.title) for spec in members]
     comment = gang_comment("c0ffee", "ab12")
-    return as_gang(members, pack(shapes), "default/train", comment, "/home/ann/gangs/ab12")
+    named = Named("default/train", comment, "/home/ann/gangs/ab12")
+    return as_gang(members, pack(shapes), limits, named)
 
 
 def test_the_job_of_a_gang_has_a_task_for_each_bundle():
@@ -79,8 +82,17 @@ def test_licences_are_those_of_all_members_together():
 
 
 def test_the_longest_time_limit_holds():
-    found = gang(member(time="10"), member("w-1", time="2:00:00"), member("w-2"))
+    asked = ("10", "2:00:00", "")
+    found = gang(
+        member(time="10"), member("w-1", time="2:00:00"), member("w-2"), limits=asked
+    )
     assert found.value("time") == "2:00:00"
+
+
+def test_one_members_deadline_does_not_end_the_others():
+    hurried = spec_of(pod(container(), activeDeadlineSeconds=60))
+    assert gang(hurried, member("w-1")).value("time") is None
+    assert gang(hurried, hurried).value("time") == hurried.value("time")
 
 
 def test_the_earliest_signal_holds_and_leaves_the_whole_grace():

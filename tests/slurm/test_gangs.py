@@ -28,7 +28,8 @@ def a_pod(home: Path, name: str) -> Path:
 def a_gang(home: Path, *names: str, job: str = "17") -> Gang:
     pods = [(a_pod(home, name), f"default/{name}", Shape(2, 100)) for name in names]
     packing = pack([shape for _, _, shape in pods])
-    gang = Gang.make(home / "gangs", ("key", "default/train", len(names)), pods, packing)
+    gang = Gang.make(home / "gangs", ("key", "default/train", len(names)), packing)
+    gang.enlist(pods, packing)
     if job:
         (gang.folder / "submit").write_text(f"{job}\n")
     return gang

@@ -108,7 +108,11 @@ class Leader:
         while True:
             names = os.listdir(self._folder)
             numbers = self._members(names)
-            there = [n for n in numbers if f"{n}{wellknown.LEFT_SUFFIX}" not in names]
+            there = [
+                n
+                for n in numbers
+                if f"{n}{wellknown.LEFT_SUFFIX}" not in names and self._has_pod(n)
+            ]
             has_begun = any(name.endswith(wellknown.END_SUFFIX) for name in names)
             if len(there) >= size or has_begun:
                 return True
@@ -123,6 +127,10 @@ class Leader:
         """Their numbers; a number that is no link is the leader's own, of a gang that is over."""
         numbers = sorted(int(name) for name in names if name.isdigit())
         return [n for n in numbers if os.path.islink(os.path.join(self._folder, str(n)))]
+
+    def _has_pod(self, number: int) -> bool:
+        path = os.path.join(self._folder, str(number), wellknown.MEMBER_FILE)
+        return os.path.exists(path)
 
     def _look(self) -> None:
         names = frozenset(os.listdir(self._folder))

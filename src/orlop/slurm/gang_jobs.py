@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from ..api.objects import key_of, uid_of
 from ..engine import Job, JobId, JobState, Machine, Submission
@@ -24,9 +25,9 @@ from . import bundles, gangs
 from .batch import to_its_end
 from .bundles import Packing, Shape
 from .commands import CommandFailed, Commands
-from .gang_spec import as_gang, gang_comment, gang_in
+from .gang_spec import Named, as_gang, gang_comment, gang_in
 from .gangs import Gang, Member, member_id, parts_of
-from .job import JobSpec
+from .job import JobSpec, requested
 from .submission import Folder
 
 log = logger(__name__)
@@ -56,7 +57,10 @@ class _Refusal:
 
 
 class GangJobs:
-    """`sbatch` submits the script of a folder whose lock is held; `lock` waits for that lock."""
+    """`sbatch` submits the script of a folder whose lock is held; `lock` waits for that lock.
+
+    `known` finds the job of a pod for which an earlier control plane, or call, has begun.
+    """
 
     def __init__(
         self,
@@ -64,6 +68,7 @@ class GangJobs:
         commands: Commands,
         cluster_uid: str,
         root: Path,
+        known: Callable[[Submission], Awaitable[JobId | None]],
         lock: Callable[[Folder], Awaitable[None]],
         sbatch: Callable[[Folder, JobSpec], Awaitable[JobId]],
         clock: Callable[[], float] = time.monotonic,
@@ -72,11 +77,12 @@ class GangJobs:
         self._commands = commands
         self._cluster_uid = cluster_uid
         self._root = root
+        self._begun = known
         self._lock = lock
         self._sbatch = sbatch
         self._clock = clock
         self._muster = Muster()
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._refusals: dict[str, _Refusal] = {}
         self._gangs: dict[str, Gang] | None = None
         self._swept = -SWEEP
@@ -90,12 +96,13 @@ class GangJobs:
         """
         gang = submission.gang
         assert gang is not None, "only members of a gang come here"
-        spec = await self._slurm.spec(submission)
-        shape = bundles.shape_of(dict(spec.options), str(key_of(submission.pod)))
-        async with self._turns.setdefault(gang.key, asyncio.Lock()):
-            known = Folder(submission.folder).job()
+        turn = self._turns.setdefault(gang.key, asyncio.Lock())
+        async with turn:
+            known = await self._begun(submission)
             if known is not None:
                 return known  # who had the turn before us submitted for all
+            spec = await self._slurm.spec(submission)
+            shape = bundles.shape_of(dict(spec.options), str(key_of(submission.pod)))
             running = await self._running(submission)
             if running is not None:
                 joined = await self._join(running, submission, shape)
@@ -107,7 +114,7 @@ class GangJobs:
         """The gang's job that runs or waits, if any of its members is still wanted."""
         gang = submission.gang
         assert gang is not None, "only members of a gang come here"
-        alike = [one for one in self._known().values() if one.kept.key == gang.key and one.job()]
+        alike = [one for one in self._known().values() if one.is_of(gang.key) and one.job()]
         if not alike:
             return None
         listed = await self._slurm.gang_jobs()
@@ -189,16 +196,16 @@ class GangJobs:
         ]
         packing = bundles.pack(shapes)
         pods = list(zip((member.folder for member in members), names, shapes, strict=True))
+        limits = [requested(member.pod, "time") for member in members]
         # Before any file is written: what does not go together never becomes a folder.
-        as_gang(specs, packing, name, "", "")
-        gang = await to_its_end(lambda: self._make(members, pods, packing))
-        spec = as_gang(
-            specs, packing, name, gang_comment(self._cluster_uid, gang.id), str(gang.folder)
-        )
+        as_gang(specs, packing, limits, Named(name, "", ""))
+        gang = await to_its_end(lambda: self._make(members, packing))
+        named = Named(name, gang_comment(self._cluster_uid, gang.id), str(gang.folder))
         folder = Folder(gang.folder)
         try:
-            await self._lock(folder)
-            job = await self._sbatch(folder, spec)
+            await self._lock(folder)  # before any pod leads here: who asks for one waits for it
+            await to_its_end(lambda: gang.enlist(pods, packing))
+            job = await self._sbatch(folder, as_gang(specs, packing, limits, named))
         except EngineUnavailable:
             raise
         except EngineError:
@@ -210,25 +217,22 @@ class GangJobs:
         log.info("submitted gang", gang=name, job=job, members=len(members), bundles=packing.count)
         return job
 
-    def _make(
-        self, members: list[Submission], pods: list[tuple[Path, str, Shape]], packing: Packing
-    ) -> Gang:
+    def _make(self, members: list[Submission], packing: Packing) -> Gang:
         if time.monotonic() - self._swept > SWEEP:
             self._swept = time.monotonic()
             gangs.sweep(self._root)
+            self._gangs = None
         first = members[0].gang
         assert first is not None, "only members of a gang come here"
         size = max(member.gang.size for member in members if member.gang is not None)
-        made = Gang.make(self._root, (first.key, first.name, size), pods, packing)
+        made = Gang.make(self._root, (first.key, first.name, size), packing)
         self._known()[made.id] = made
         return made
 
     def _known(self) -> dict[str, Gang]:
-        """All gangs that have a folder."""
+        """All gangs that have a folder, or had one at the last sweep."""
         if self._gangs is None:
             self._gangs = {gang.id: gang for gang in gangs.existing(self._root)}
-        for gone in [key for key, gang in self._gangs.items() if not gang.folder.exists()]:
-            del self._gangs[gone]
         return self._gangs
 
     # What became of members
@@ -240,7 +244,7 @@ class GangJobs:
     def expand(self, job: Job) -> dict[JobId, Job]:
         """The members of a gang's job, each as a job of its own."""
         gang = self._known().get(gang_in(job.pod_uid))
-        if gang is None:
+        if gang is None or not gang.folder.exists():
             log.warning("a gang's job has no folder", job=job.id, name=job.name)
             return {}
         members = gang.members()

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from .. import wellknown
 from ..errors import ConfigError
@@ -33,10 +34,22 @@ def gang_in(uid: str) -> str:
     return uid.removeprefix(_GANG) if uid.startswith(_GANG) else ""
 
 
+class Named(NamedTuple):
+    """What is the gang's own."""
+
+    name: str
+    comment: str
+    folder: str
+
+
 def as_gang(
-    specs: Sequence[JobSpec], packing: Packing, name: str, comment: str, folder: str
+    specs: Sequence[JobSpec], packing: Packing, limits: Sequence[str], named: Named
 ) -> JobSpec:
-    """One job for all; ConfigError where two members ask for what does not go together."""
+    """One job for all; `limits` are the time limits that members ask for in Slurm's words.
+
+    ConfigError where two members ask for what does not go together.
+    """
+    name, comment, folder = named
     first = specs[0]
     agreed = _agreed(specs)
     signal = _signal(specs)
@@ -46,7 +59,7 @@ def as_gang(
         **{key: value for key, value in agreed.items() if key not in _EACH_OWN},
         **_resources(packing),
         **_licenses(specs),
-        **_time(specs),
+        **_time(specs, limits),
         "chdir": folder,
         "output": f"{folder}/{wellknown.OUTPUT_FILE}".replace("%", "%%"),
         **signal,
@@ -114,9 +127,12 @@ def _licenses(specs: Sequence[JobSpec]) -> dict[str, str | None]:
     return {"licenses": words} if words else {}
 
 
-def _time(specs: Sequence[JobSpec]) -> dict[str, str | None]:
-    asked = [text for spec in specs if (text := spec.value("time"))]
-    return {"time": max(asked, key=_seconds)} if asked else {}
+def _time(specs: Sequence[JobSpec], limits: Sequence[str]) -> dict[str, str | None]:
+    """The longest; where it is only some pods' own deadline, no limit for the others."""
+    found = [text for spec in specs if (text := spec.value("time"))]
+    if len(found) < len(specs):
+        found = [text for text in limits if text]
+    return {"time": max(found, key=_seconds)} if found else {}
 
 
 def _seconds(text: str) -> float:

@@ -92,6 +92,7 @@ class Gang:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._kept: Kept | None = None
+        self._job = ""
         self._ends: dict[int, End] = {}
         self._given: dict[int, Given] = {}
 
@@ -107,14 +108,8 @@ class Gang:
         return self._kept
 
     @classmethod
-    def make(
-        cls,
-        root: Path,
-        about: tuple[str, str, int],
-        pods: Sequence[tuple[Path, str, Shape]],
-        packing: Packing,
-    ) -> Gang:
-        """With all of `pods` as members; from now on their submit files lead here."""
+    def make(cls, root: Path, about: tuple[str, str, int], packing: Packing) -> Gang:
+        """Without members: who has its lock may `enlist` them."""
         gang = cls(root / uuid.uuid4().hex[:12])
         gang.folder.mkdir(mode=0o700, parents=True)
         key, name, size = about
@@ -122,11 +117,14 @@ class Gang:
         write_private(gang.folder / wellknown.GANG_FILE, msgspec.json.encode(kept))
         for file in (wellknown.SUBMIT_FILE, LOCK_FILE):
             (gang.folder / file).touch(mode=0o600)
-        for number, (pod, title, shape) in enumerate(pods):
-            gang._give(pod, _given(gang.id, number, packing.places[number], title, shape))
-            (gang.folder / str(number)).symlink_to(pod)
-            arrays.follow(pod, gang.folder)
         return gang
+
+    def enlist(self, pods: Sequence[tuple[Path, str, Shape]], packing: Packing) -> None:
+        """Make `pods` its members; from now on their submit files lead here."""
+        for number, (pod, title, shape) in enumerate(pods):
+            self._give(pod, _given(self.id, number, packing.places[number], title, shape))
+            (self.folder / str(number)).symlink_to(pod)
+            arrays.follow(pod, self.folder)
 
     def _give(self, pod: Path, given: Given) -> None:
         write_private(pod / wellknown.MEMBER_FILE, msgspec.json.encode(given))
@@ -140,10 +138,18 @@ class Gang:
 
     def job(self) -> str:
         """Its number; empty as long as nobody has heard it."""
+        if not self._job:
+            try:
+                self._job = job_id((self.folder / wellknown.SUBMIT_FILE).read_text()) or ""
+            except FileNotFoundError:
+                return ""
+        return self._job
+
+    def is_of(self, key: str) -> bool:
         try:
-            return job_id((self.folder / wellknown.SUBMIT_FILE).read_text()) or ""
-        except FileNotFoundError:
-            return ""
+            return self.kept.key == key
+        except (OSError, msgspec.MsgspecError):
+            return False  # on its way out
 
     # Members
 

@@ -74,7 +74,9 @@ class Submitter:
         self._alike: dict[object, Batch[_Asked, _Outcomes]] = {}
         self._asking: dict[object, int] = {}
         self._swept = -SWEEP  # when arrays without pods were last removed
-        self.gangs = GangJobs(slurm, commands, cluster_uid, paths.gangs, self._lock, self._sbatch)
+        self.gangs = GangJobs(
+            slurm, commands, cluster_uid, paths.gangs, self._known, self._lock, self._sbatch
+        )
 
     async def submit(self, submission: Submission) -> JobId:
         """The job of the pod's folder, submitted unless it was.
@@ -84,15 +86,14 @@ class Submitter:
         3. Else together with its like, as soon as no sbatch for them is under way.
         """
         try:
-            async with self._open_folders:
-                known = await self._known(submission)
-                if known is not None:
-                    return known
             if submission.gang is not None:
                 job = await self.gangs.submit(submission)
                 if job is not None:
                     return job
             async with self._open_folders:
+                known = await self._known(submission)
+                if known is not None:
+                    return known
                 spec = await self._slurm.spec(submission)
             for warning in spec.warnings:
                 log.warning("option ignored", pod=str(key_of(submission.pod)), why=warning)

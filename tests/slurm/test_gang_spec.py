@@ -83,9 +83,7 @@ def test_licences_are_those_of_all_members_together():
 
 def test_the_longest_time_limit_holds():
     asked = ("10", "2:00:00", "")
-    found = gang(
-        member(time="10"), member("w-1", time="2:00:00"), member("w-2"), limits=asked
-    )
+    found = gang(member(time="10"), member("w-1", time="2:00:00"), member("w-2"), limits=asked)
     assert found.value("time") == "2:00:00"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from orlop.agent.build import build
 from orlop.api.objects import uid_of
 from orlop.engine import Gang, Job, JobId, JobState, Submission
 from orlop.errors import ConfigError, SubmitRejected, WaitingForGang
+from orlop.slurm import arrays
 from orlop.slurm.bundles import Shape, pack
 from tests.cluster.fixtures import StartSlurm
 from tests.cluster.spec import Spec
@@ -224,6 +226,31 @@ async def test_a_gang_that_was_never_handed_in_begins_again(gangs: Gangs):
     assert len({base(job) for job in again}) == 1
     for job in again:
         await gangs.until(job, JobState.COMPLETED)
+
+
+async def test_members_that_all_ask_at_once_are_one_job_with_one_number_each(
+    gangs: Gangs, monkeypatch: pytest.MonkeyPatch
+):
+    """Also while one of them submits for all, on a file system that takes its time."""
+    follow = arrays.follow
+    slowly = lambda pod, folder: (follow(pod, folder), time.sleep(0.1))  # noqa: E731
+    monkeypatch.setattr(arrays, "follow", slowly)
+    members = [gangs.member() for _ in range(6)]
+    peers = frozenset(uid_of(member.pod) for member in members)
+    gang = Gang("default/gang/g", "default/g", 6, peers)
+
+    async def insist(member: Submission) -> JobId:
+        while True:
+            try:
+                return await gangs.engine.submit(replace(member, gang=gang))
+            except WaitingForGang:
+                await asyncio.sleep(0.25)
+
+    async with asyncio.timeout(60):
+        jobs = await asyncio.gather(*(insist(member) for member in members))
+    number = base(jobs[0])
+    assert sorted(jobs) == [f"{number}+{n}" for n in range(6)]
+    await asyncio.gather(*(gangs.engine.cancel(job) for job in jobs))
 
 
 async def test_a_gang_larger_than_the_partition_is_refused_at_its_first_member(gangs: Gangs):

@@ -131,6 +131,9 @@ class GangJobs:
         gang = submission.gang
         assert gang is not None, "only members of a gang come here"
         active = [member for member in running.members() if member.is_active]
+        for member in active:
+            if member.uid == uid_of(submission.pod) and member.given is not None:
+                return member_id(running.job(), member.number)  # it is one already
         taken: dict[int, list[Shape]] = {n: [] for n in range(running.kept.bundles)}
         for member in active:
             if member.given is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 import pytest
@@ -79,6 +79,18 @@ class Gangs:
     async def until(self, job: JobId, *states: JobState) -> Job:
         return await self.site.wait_for(job, lambda found: found.state in states)
 
+    async def end(self) -> None:
+        """Nothing of a gang writes into the site's folders any more."""
+        listing = ("--me", "-r", "-h", "-O", "JobArrayID,Comment:99")
+        async with asyncio.timeout(120):
+            while True:
+                rows = (await self.site.commands.run("squeue", *listing)).splitlines()
+                ours = [row.split()[0] for row in rows if f":{self.site.cluster_uid}:" in row]
+                if not ours:
+                    return
+                await self.site.commands.run("scancel", "--quiet", *ours)
+                await asyncio.sleep(0.2)
+
     async def claimed(self, *members: Submission) -> None:
         async with asyncio.timeout(60):
             for member in members:
@@ -92,8 +104,10 @@ def leader(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.fixture
-def gangs(leader: bytes, rootless: Site) -> Gangs:
-    return Gangs(rootless, leader)
+async def gangs(leader: bytes, rootless: Site) -> AsyncIterator[Gangs]:
+    made = Gangs(rootless, leader)
+    yield made
+    await made.end()
 
 
 def base(job: str) -> str:
@@ -288,6 +302,7 @@ async def test_each_member_has_gpus_of_its_own(
         (member.folder / "go").touch()
     for job in jobs:
         await gangs.until(job, JobState.COMPLETED)
+    await gangs.end()
     seen = sorted((worker.folder / "gpus").read_text().strip() for worker in workers)
     assert seen == ["n1 0", "n1 1", "n2 0", "n2 1"]
     assert len((driver.folder / "gpus").read_text().split()) == 1, "it has asked for none"

@@ -199,6 +199,7 @@ async def test_with_srun_there_is_one_pod_of_ranks(cluster: World) -> None:
         {"mpiImplementation": "LAM"},
         {"runPolicy": {"cleanPodPolicy": "Some"}},
         {"slotsPerWorker": -1},
+        {"mpiReplicaSpecs": {"Launcher": {"template": {"spec": {"containers": []}}}}},
     ],
 )
 async def test_what_the_schema_does_not_know_is_refused(cluster: World, spec: Any) -> None:

@@ -70,10 +70,13 @@ class World:
         self.lines = {name: Line() for name in self.pods}
         self.states = {
             f"uid-{name}": SimpleNamespace(
-                key=Key("ns", name), uid=f"uid-{name}", connection=self.lines[name]
+                key=Key("ns", name),
+                uid=f"uid-{name}",
+                connection=self.lines[name],
             )
             for name in self.pods
         }
+        self.names: dict[str, Any] = {}
         self.asking = Line()
         self.errand = AgentErrand(self.asking, 1 << 31)
 
@@ -93,7 +96,9 @@ class World:
                 return made[-1]
 
             here = (cast("Pods", self), cast("Informer", self))
-            commands = GroupCommands(*here, spawn, SystemClock())
+            commands = GroupCommands(
+                *here, spawn, SystemClock(), lambda service, _: self.names.get(service)
+            )
             state = cast("PodState", self.states[f"uid-{asker}"])
             commands.begin(state, self.errand, {"host": host, "command": "orted -x"})
             yield made[0]
@@ -173,6 +178,19 @@ async def test_a_pod_that_does_not_run_yet_is_waited_for() -> None:
         await asyncio.sleep(0.3)
         assert not world.lines["w-0"].opened
         world.pods["w-0"] = pod("w-0", "g")
+        await world.session("w-0")
+
+
+@pytest.mark.parametrize("before", [{"ttl": 5}, {"A": ["10.0.0.1"]}, "unknown"])
+async def test_nothing_starts_before_the_pod_that_asks_can_be_found_by_its_name(
+    before: Any,
+) -> None:
+    world = World(pod("launcher", "g", podIP="10.9.9.9"), pod("w-0", "g"))
+    world.names["launcher-host"] = before
+    async with world.begun("w-0"):
+        await asyncio.sleep(0.3)
+        assert not world.lines["w-0"].opened
+        world.names["launcher-host"] = {"A": ["10.0.0.1", "10.9.9.9"]}
         await world.session("w-0")
 
 

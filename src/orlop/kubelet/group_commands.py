@@ -21,6 +21,7 @@ from .agent_streams import AgentSession, AgentStream, SessionFailed
 from .pods import Pods, PodState
 
 MISSING = 60.0  # seconds that a pod is waited for which is not there (yet, or again)
+NAMED = 30.0  # and for the names of the pod that asks; then it has to do without
 TURN = 0.1
 UNWANTED = "unwanted"  # why a command is let go: whoever asked for it has gone by itself
 
@@ -43,7 +44,10 @@ class Asking(Protocol):
 
 
 class GroupCommands:
-    """`spawn` runs what lasts, in the kubelet's own group of tasks."""
+    """`spawn` runs what lasts, in the kubelet's own group of tasks.
+
+    `records` are what a service's name, in a namespace, resolves to; None: there is no such.
+    """
 
     def __init__(
         self,
@@ -51,8 +55,10 @@ class GroupCommands:
         cached: Informer,
         spawn: Callable[[Coroutine[None, None, bool], str], asyncio.Task[bool]],
         clock: Clock,
+        records: Callable[[str, str], Any] = lambda service, namespace: None,
     ) -> None:
         self._pods, self._cached, self._spawn, self._clock = pods, cached, spawn, clock
+        self._records = records
 
     def begin(self, state: PodState, asking: Asking, message: dict[str, Any]) -> None:
         host, command = str(message["host"]), str(message["command"])
@@ -91,6 +97,7 @@ class GroupCommands:
 
     async def _open(self, state: PodState, host: str, command: str) -> AgentSession:
         """Wait for the pod and for its container; one that is over has no use for commands."""
+        await self._until_named(state)
         missing_since = self._clock.now()
         while True:
             pod = self._find(state, host)
@@ -105,6 +112,24 @@ class GroupCommands:
             elif self._clock.now() - missing_since > MISSING:
                 raise SessionFailed(f"expected a pod of this pod's group under the name {host}")
             await sleep(self._clock, TURN)
+
+    async def _until_named(self, state: PodState) -> None:
+        """Until the pod that asks can be found by its name, which is what is asked for first.
+
+        A launcher runs before its address is known to everybody, and Hydra's proxies ask once.
+        """
+        until = self._clock.now() + NAMED
+        while not self._is_named_yet(state) and self._clock.now() < until:
+            await sleep(self._clock, TURN)
+
+    def _is_named_yet(self, state: PodState) -> bool:
+        pod = self._cached.get(state.key)
+        spec = pod["spec"] if pod is not None else {}
+        services = [spec[name] for name in ("hostname", "subdomain") if spec.get(name)]
+        found = [self._records(service, state.key.namespace) for service in services]
+        known = [one for one in found if one is not None]
+        address = ((pod or {}).get("status") or {}).get("podIP")
+        return all(isinstance(one, dict) and address in one.get("A", ()) for one in known)
 
     def _find(self, state: PodState, host: str) -> Obj | None:
         asking = self._cached.get(state.key)

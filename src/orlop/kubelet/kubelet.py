@@ -199,7 +199,9 @@ class Kubelet:
             on_source=self._on_source,
             clock=self._clock,
         )
-        self._commands = GroupCommands(self._pods, self._cached, self._spawn, self._clock)
+        self._commands = GroupCommands(
+            self._pods, self._cached, self._spawn, self._clock, self._records
+        )
         self._group: asyncio.TaskGroup | None = None
         self._health.subscribe(self._on_health)
         PROCESS.before("kubelet", self._count_pods)
@@ -393,6 +395,9 @@ class Kubelet:
 
     def on_start(self, state: PodState, errand: AgentErrand, message: dict[str, Any]) -> None:
         self._commands.begin(state, errand, message)
+
+    def _records(self, service: str, namespace: str) -> Any:
+        return self._network.view.value(f"name/{service}.{namespace}.svc.{self._ranges.domain}")
 
     def on_network(self, state: PodState, message: dict[str, Any]) -> None:
         self._network.on_message(state, message)

@@ -32,6 +32,11 @@ DISTRIBUTED = SLURM_PREFIX + "distributed"  # torch, jax or tensorflow: whose va
 DISTRIBUTED_PORT = SLURM_PREFIX + "distributed-port"  # at which the first of its pods listens
 DISTRIBUTED_PLACE = "orlop.dev/distributed-place"  # of a Job's pods among all of their program
 GROUP = "orlop.dev/group"  # pods of one value, in one namespace, start commands in each other
+MPI = SLURM_PREFIX + "mpi"  # srun's --mpi for the ranks of a pod: pmix, pmi2, none, ...
+MPI_IN_CONTAINER = "container"  # its value where a container runs once and starts MPI itself
+MPI_CONTAINER = SLURM_PREFIX + "mpi-container"  # which container runs once for every task
+LABEL = SLURM_PREFIX + "label"  # "true": lines of the log begin with their rank, as srun --label
+SRUN_FLAGS = SLURM_PREFIX + "srun-flags"  # further options of the srun that starts the ranks
 RUNTIME_ANNOTATION = "orlop.dev/runtime"  # crun, apptainer or host, for this pod
 
 MIRROR = "kubernetes.io/config.mirror"  # upstream's: the pod only shows what runs without it

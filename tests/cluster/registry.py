@@ -20,7 +20,7 @@ from typing import Any
 from tools.devroot import DevRoot
 from tools.locks import locked
 
-from . import images, oci
+from . import images, mpi_images, oci
 from .cluster import SlurmCluster
 from .process import wait_until
 from .push import Connect, push, request
@@ -132,7 +132,8 @@ def _fill(storage: Path, dev: DevRoot) -> None:
     registry = Registry.on_loopback(workplace)
     registry.start()
     try:
-        for name, image in (images.busybox_images() | images.python_images()).items():
+        made = images.busybox_images() | images.python_images() | mpi_images.mpi_images()
+        for name, image in made.items():
             registry.push(name, image)
     finally:
         registry.stop()
@@ -144,7 +145,7 @@ def _fill(storage: Path, dev: DevRoot) -> None:
 
 def _recipe() -> str:
     """Changes when the images do."""
-    sources = (Path(module.__file__ or "").read_bytes() for module in (images, oci))
+    sources = (Path(module.__file__ or "").read_bytes() for module in (images, mpi_images, oci))
     return hashlib.sha256(b"".join(sources)).hexdigest()[:12]
 
 

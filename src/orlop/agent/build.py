@@ -48,7 +48,10 @@ class Bundle:
 
 
 sys.meta_path.insert(0, Bundle)
-from orlop.agent.main import main
+if sys.argv[1:2] == ["rank"]:
+    from orlop.agent.ranks.starter import main
+else:
+    from orlop.agent.main import main
 
 code = main(sys.argv)
 sys.stderr.flush()

@@ -171,9 +171,21 @@ class Checks:
             until = self.supervisor.now() + float(action["sleep"].get("seconds") or 0)
             check = Pause(self, container, until, done)
         else:
+            action = self._where(container, action)
             check = NetworkCheck(self, container, action, timeout or 3600.0, done)
         self._running.append(check)
         check.start()
+
+    def _where(self, container: str, action: dict[str, Any]) -> dict[str, Any]:
+        """The ports of ranks are their node's, and not the pod's."""
+        run = self.supervisor.run_of(container)
+        if run is None or not run.launch.leads:
+            return action
+        found = {"host": "127.0.0.1"}
+        return {
+            kind: {**found, **what} if isinstance(what, dict) else what
+            for kind, what in action.items()
+        }
 
     def forget(self, check: Check) -> None:
         if check in self._running:

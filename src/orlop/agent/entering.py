@@ -50,7 +50,7 @@ def launch(command: Command, report: socket.socket) -> Callable[[], None]:
             spare = os.openpty() if command.tty else None
             user = enter(command)
             ours, theirs = _open_terminal(spare) if spare is not None else (-1, -1)
-            pid = _fork(lambda: _become(command, user, theirs))
+            pid = fork_into(lambda: _become(command, user, theirs))
             socket.send_fds(report, [str(pid).encode()], [ours] if ours >= 0 else [])
         except (_Failure, OSError) as error:
             report.send(FAILED + str(error).encode(errors="replace"))
@@ -104,7 +104,7 @@ def _open_terminal(spare: tuple[int, int]) -> tuple[int, int]:
         return spare
 
 
-def _fork(become: Callable[[], object]) -> int:
+def fork_into(become: Callable[[], object]) -> int:
     """The number of the new process once it is the command; raises with what kept it from that."""
     read_end, write_end = os.pipe()  # closed by a successful exec
     pid = os.fork()

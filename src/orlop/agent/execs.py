@@ -18,7 +18,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
+    from typing import Any
 
+    from .entering import Command
     from .network.keeper import Keeper
 
 HANG_UP_TIME = 1.0  # from HUP to KILL
@@ -49,8 +51,10 @@ class Execs:
         find: Callable[[str], Run | None],
         now: Callable[[], float],
         network: Keeper | None = None,
+        ranks: dict[str, Any] | None = None,
     ) -> None:
         self._find, self._now, self._network = find, now, network
+        self._ranks = ranks
         self._helpers: dict[int, tuple[Exec, socket.socket]] = {}
         self._running: dict[int, Exec] = {}
         self._strangers: dict[int, int] = {}  # ended before their helper told us of them
@@ -80,13 +84,26 @@ class Execs:
             what = Command(command.argv, run.box, run.pid, command.streams is None)
             given = command.streams or (null, null, null)
             body: Callable[[], object] = launch(what, theirs)
-            if self._network is not None:
+            if run.launch.leads:  # ranks are on their node's network
+                body = self._beside_rank(what, run, theirs) or body
+            elif self._network is not None:
                 body = self._network.around(body)
             pid = spawn(pinned(body, run.cores), given, run.cgroup.procs)
         finally:
             theirs.close()
             os.close(null)
         self._helpers[pid] = (command, ours)
+
+    def _beside_rank(
+        self, what: Command, run: Run, report: socket.socket
+    ) -> Callable[[], object] | None:
+        """How a command gets to the rank that it names."""
+        from .ranks.entering import launch, rank_of
+
+        rank, ranks = rank_of(what.argv), self._ranks
+        if rank is None or ranks is None:
+            return None
+        return launch(what, rank, ranks, run.launch.meeting, report)
 
     def _fail(self, command: Exec, words: str) -> None:
         command.error = words

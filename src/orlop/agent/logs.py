@@ -37,16 +37,21 @@ class LogFile:
         head = stamp + stream.encode()
         out: list[bytes] = []
         for line in lines:
+            tag, line = self.marked(stream, line)
             while len(line) > MAX_LINE:
-                out.append(head + b" P " + line[:MAX_LINE])
+                out.append(head + b" P" + tag + b" " + line[:MAX_LINE])
                 line = line[MAX_LINE:]
-            out.append(head + b" F " + line)
+            out.append(head + b" F" + tag + b" " + line)
         while len(rest) >= MAX_LINE:
             out.append(head + b" P " + rest[:MAX_LINE])
             rest = rest[MAX_LINE:]
         self._rest[stream] = rest
         if out:
             self._write(b"\n".join(out) + b"\n")
+
+    def marked(self, stream: str, line: bytes) -> tuple[bytes, bytes]:
+        """What is added to the tag of a line, and the line itself."""
+        return b"", line
 
     def end(self, stream: str) -> None:
         """The stream is closed: what it left without a newline is a line."""
@@ -104,5 +109,5 @@ def tail(path: str) -> str:
     except OSError:
         return ""
     words = [line.split(b" ", 3) for line in lines]
-    text = b"".join(w[3] + (b"\n" if w[2] == b"F" else b"") for w in words if len(w) == 4)
+    text = b"".join(w[3] + (b"\n" if w[2][:1] == b"F" else b"") for w in words if len(w) == 4)
     return text[-TAIL_BYTES:].decode(errors="replace")

@@ -117,6 +117,7 @@ def main(argv: list[str]) -> int:
     if ended is not None:
         return ended
     diagnostics = _diagnostics(the_plan)
+    plan.lead(the_plan, folder, os.uname().nodename)
     cgroups = Cgroups()  # before the agent is two processes: version 2 has it move
     cgroups.limit_pod(the_plan.pod.memory_limit, the_plan.pod.cpu_limit)
     box = sandbox.enter(the_plan.pod.hostname, the_plan.pod.shared)
@@ -259,7 +260,7 @@ def _run_with_uplink(
         course.network.on_problem = lambda words: supervisor.record(
             condition(NETWORK, False, "NotSupported", NOT_OWN + words)
         )
-    supervisor.execs = Execs(supervisor.run_of, supervisor.now, course.network)
+    supervisor.execs = Execs(supervisor.run_of, supervisor.now, course.network, course.plan.ranks)
     uplink = Uplink(
         course.plan,
         Identity(job.id, job.restart, job.node),

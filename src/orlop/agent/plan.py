@@ -6,6 +6,8 @@ runtimes/ from what the node has.
 
 from __future__ import annotations
 
+import os
+
 from ..wellknown import END_TIME_MARK, HOST_IP_MARK, HOST_IPS_MARK
 from . import capabilities
 from .addresses import own_addresses
@@ -132,6 +134,7 @@ class Plan:
     host_env: dict[str, list[str]] | None = None  # name -> [value, that on the node's network]
     resolver: dict[str, Any] | None = None  # what goes into resolv.conf; None: the node's
     group: str = ""  # the volume by which commands are started in other pods
+    ranks: dict[str, Any] | None = None  # the container that runs once for every task, and how
 
 
 def read(path: str) -> Plan:
@@ -182,7 +185,20 @@ def _plan(raw: dict[str, Any]) -> Plan:
         host_env=raw.get("hostEnv") or {},
         resolver=raw.get("resolver"),
         group=raw.get("group") or "",
+        ranks=raw.get("ranks"),
     )
+
+
+def lead(plan: Plan, folder: str, hostname: str) -> None:
+    """Add what only the node knows of a rank set; without Slurm a container runs but once."""
+    if "SLURM_JOB_ID" not in os.environ:
+        plan.ranks = None
+    if plan.ranks is None:
+        return
+    plan.pod.shared = (*plan.pod.shared, "hostPids")
+    is_wide = os.environ.get("SLURM_JOB_NUM_NODES", "1") != "1"
+    # What init containers leave in an emptyDir must be there on every node.
+    plan.ranks.update(folder=folder, hostname=hostname, disk=folder if is_wide else "")
 
 
 def _pod(raw: dict[str, Any]) -> Pod:

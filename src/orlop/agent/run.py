@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 import select
 
-from .logs import LogFile, tail
+from .logs import tail
 from .process import exit_of, first_child, spawn
 from .workshop import Prepared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
+
+    from .ranks.log import Failure
 
 READ_SIZE = 65536
 DRAIN_TIME = 2.0  # for what may hold pipes open after the container's end: escaped processes
@@ -27,7 +29,7 @@ class Run:
         self.box, self.launch = prepared.box, prepared.launch
         self.cgroup, self._runtime = prepared.cgroup, prepared.runtime
         self.cores = prepared.cores
-        self.log = LogFile(log_path)
+        self.log = prepared.open_log(log_path)
         self._poll = poll
         self._streams: dict[int, str] = {}
         self._early: list[tuple[str, bytes]] = []  # read before we knew who spoke
@@ -137,6 +139,20 @@ class Run:
         self._poll.unregister(fd)
         os.close(fd)
 
+    def signal(self, number: int) -> None:
+        """To its first process, or to whoever started it and stays for that."""
+        pid = self.launcher if self.launch.leads else self.pid or self.launcher
+        if pid:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+
+    @property
+    def failure(self) -> Failure | None:
+        """Which of its ranks failed, where it has any."""
+        return getattr(self.log, "failure", None)
+
     # What poll() says
 
     def owns(self, fd: int) -> bool:
@@ -181,7 +197,7 @@ class Run:
 
     def _look_for_start(self) -> None:
         """A container may be quicker than the news that it runs."""
-        if self.launch.pid_file and os.path.exists(self.launch.pid_file):
+        if not self.launch.status and os.path.exists(self.launch.pid_file):
             self._runs_as(_number_in(self.launch.pid_file))
         elif self._status_fd >= 0:
             self._read_status()
@@ -195,7 +211,12 @@ class Run:
         self._close_status()
         if len(self._report) == 1:
             # If it is gone already, its launcher will tell how it ended.
-            self._runs_as(first_child(self.launcher) or self.launcher)
+            is_known = self.launch.leads
+            self._runs_as(
+                _number_in(self.launch.pid_file)
+                if is_known
+                else first_child(self.launcher) or self.launcher
+            )
 
     def _close_status(self) -> None:
         if self._status_fd >= 0:
@@ -253,12 +274,16 @@ class Run:
         """Exit code, signal, and whether the kernel killed it for its memory."""
         assert self._exit is not None, "asked for the exit of a running container"
         code, number = exit_of(self._exit)
+        if self.failure is not None and self.failure.code:
+            code, number = self.failure.code, self.failure.signal
         return code, number, code != 0 and self.cgroup.has_oom_kill()
 
     def message(self, code: int) -> str:
         """Its termination message, by its policy."""
         with open(os.path.join(self.box.folder, "termination-log"), "rb") as file:
             text = file.read(4096).decode(errors="replace")
+        if not text and code and self.failure is not None:
+            return str(self.failure)
         if text or code == 0 or self.box.container.message_policy != "FallbackToLogsOnError":
             return text
         return tail(self.log.path)

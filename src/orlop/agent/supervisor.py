@@ -282,12 +282,8 @@ class Supervisor:
 
     def _signal(self, name: str, number: int) -> None:
         run = self._runs.get(name)
-        pid = (run.pid or run.launcher) if run is not None else 0
-        if pid:
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                pass
+        if run is not None:
+            run.signal(number)
 
     def _begin_probes(self, wish: happenings.Watch) -> None:
         from .probing import Prober  # a pod without probes does not pay for them
@@ -363,6 +359,9 @@ class Supervisor:
         elif run.is_over:
             code, number, is_oom = run.exit()
             message = run.message(code)
+            if run.failure is not None:
+                head = {"type": "event", "kind": "Warning", "reason": "RankFailed"}
+                self.record({**head, "message": f"container {run.name}: {run.failure}"})
             self._end(run)
             self._observe(happenings.Exited(run.name, code, number, is_oom, message))
 

@@ -150,7 +150,7 @@ class Volumes:
         in_memory = volume.get("medium") == "Memory"
         base = self._memory if in_memory else self._disk
         path = os.path.join(base, "volumes", volume["name"])
-        os.makedirs(path)
+        os.makedirs(path, exist_ok=True)  # ranks on several nodes share it
         if in_memory and self._can_mount:
             limit = volume.get("sizeLimit")
             options = "mode=0777" + (f",size={limit}" if limit else "")

@@ -11,10 +11,11 @@ import os
 
 from ..wellknown import SLURM_ENV_OF_SRUN, SQUASHED_IMAGE
 from . import syscalls
-from .cgroups import Cgroups, Group
+from .cgroups import NONE, Cgroups, Group
 from .cores import bound_cores, dealt, pinned
 from .etc import HOSTS_HEAD, own_hosts, resolv_conf
 from .lean import value
+from .logs import LogFile
 from .places import Places
 from .plan import Container, Plan
 from .points import inside
@@ -25,7 +26,7 @@ from .volumes import Bind, Volumes, absolute, remove_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .gpus import Gpus
     from .network.keeper import Keeper
@@ -55,6 +56,7 @@ class Prepared:
     launch: Launch
     cgroup: Group
     cores: Sequence[int] = ()  # empty: all of the job's
+    open_log: Callable[[str], LogFile] = LogFile
 
 
 class Workshop:
@@ -74,10 +76,13 @@ class Workshop:
         self._driver = ""  # where the GPUs' libraries are gathered, once a container needs them
         self._kit, self._cgroups = Kit(plan, sandbox, places.memory), cgroups
         self.plan, self.sandbox, self.places = plan, sandbox, places
-        self.volumes = Volumes(plan.volumes, places.disk, places.memory, sandbox.is_isolated)
+        disk = plan.ranks["disk"] if plan.ranks is not None else ""
+        disk = disk or places.disk
+        self.volumes = Volumes(plan.volumes, disk, places.memory, sandbox.is_isolated)
         node_hosts = _read("/etc/hosts") + self._own_hosts()
         self._node_hosts = self._write("hosts-of-node", node_hosts)
         self._etc = self._write_etc()
+        self._etc_of_ranks = self._write_etc_of_ranks()
         self._shm = self._make_shm()
         self._sys = self._make_sys()
 
@@ -86,6 +91,8 @@ class Workshop:
 
         `joins` is a process of another container, whose process namespace it is to enter.
         """
+        if self._is_ranks(container):
+            return self._prepare_ranks(container, restart)
         box = self.box(container, restart, joins)
         runtime = self._kit.runtime_for(container, joins)
         cgroup = self._cgroups.create(box.id, container.memory_limit, container.cpu_limit)
@@ -96,6 +103,26 @@ class Workshop:
         cores = self._cores.get(container.name, [])
         launch.body = pinned(launch.body, cores)
         return Prepared(box, runtime, launch, cgroup, cores)
+
+    def _prepare_ranks(self, container: Container, restart: int) -> Prepared:
+        """The container that runs once for every task: on the node's network, limited by Slurm."""
+        from .ranks.leader import RankSet
+        from .ranks.log import RankLog
+
+        box, inner = self.inside(container, restart)
+        runtime = RankSet(inner, self.plan)
+        is_labelled = bool(self.plan.ranks and self.plan.ranks.get("label"))
+        launch = runtime.compose(box)
+        return Prepared(
+            box, runtime, launch, NONE, open_log=lambda path: RankLog(path, is_labelled)
+        )
+
+    def inside(self, container: Container, restart: int = 0) -> tuple[Box, Runtime]:
+        """What ranks on this node run in, and by which runtime."""
+        return self.box(container, restart), self._kit.runtime_for(container)
+
+    def _is_ranks(self, container: Container) -> bool:
+        return self.plan.ranks is not None and self.plan.ranks["container"] == container.name
 
     def version(self) -> str:
         """What runs the images of this pod."""
@@ -167,7 +194,8 @@ class Workshop:
         binds = [Bind(message, absolute(container.message_path))]
         if container.rootfs:
             binds += [Bind(self._sys, "/sys", True), Bind(self._shm, "/dev/shm")]
-            binds += [Bind(path, f"/etc/{name}") for name, path in self._etc.items()]
+            etc = self._etc_of_ranks if self._is_ranks(container) else self._etc
+            binds += [Bind(path, f"/etc/{name}") for name, path in etc.items()]
             binds += self._gpu_binds(container)
         else:
             binds.append(Bind(self._node_hosts, "/etc/hosts"))
@@ -212,7 +240,8 @@ class Workshop:
             from .envfiles import variables  # seldom asked for
 
             env.update(variables(container.env_files, self.volumes))
-        if self.network is None:
+        is_ranks = self._is_ranks(container)
+        if self.network is None or is_ranks:
             for name, (inside, outside) in (self.plan.host_env or {}).items():
                 if env.get(name) == inside:
                     env[name] = outside
@@ -220,7 +249,10 @@ class Workshop:
         for name in (*self.plan.pass_env, *of_srun):
             if name in os.environ:
                 env.setdefault(name, os.environ[name])
-        env.setdefault("HOSTNAME", self.plan.pod.hostname)
+        hostname = self.plan.pod.hostname
+        if is_ranks and self.plan.ranks is not None:
+            hostname = self.plan.ranks["hostname"]
+        env.setdefault("HOSTNAME", hostname)
         if container.rootfs:
             env.setdefault("PATH", DEFAULT_PATH)
             env.setdefault("HOME", _home_in_image(container))
@@ -239,6 +271,14 @@ class Workshop:
         files = {"hostname": self.plan.pod.hostname + "\n", "hosts": hosts}
         files["resolv.conf"] = self._resolv_conf(_read("/etc/resolv.conf"))
         return {name: self._write(name, text) for name, text in files.items()}
+
+    def _write_etc_of_ranks(self) -> dict[str, str]:
+        """The same for ranks, which are on their nodes' networks under their nodes' names."""
+        if self.plan.ranks is None:
+            return {}
+        files = {"hostname": self.plan.ranks["hostname"] + "\n", "hosts": _read("/etc/hosts")}
+        files["resolv.conf"] = _read("/etc/resolv.conf")
+        return {name: self._write(f"{name}-of-ranks", text) for name, text in files.items()}
 
     def _resolv_conf(self, of_node: str) -> str:
         resolver, network = self.plan.resolver, self.plan.network
@@ -268,7 +308,9 @@ class Workshop:
         os.mkdir(path)
         if self.sandbox.is_isolated:
             flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
-            syscalls.mount("shm", path, "tmpfs", flags, f"mode=1777,size={SHM_SIZE}")
+            # Ranks talk through it, and how much they need grows with their number.
+            size = f",size={SHM_SIZE}" if self.plan.ranks is None else ""
+            syscalls.mount("shm", path, "tmpfs", flags, f"mode=1777{size}")
         else:
             os.chmod(path, 0o1777)
         return path

@@ -47,6 +47,10 @@ def main() -> None:
     from . import kubectl_sbatch  # adds its commands
 
     assert kubectl_sbatch.sbatch.name in slurm.commands, "it adds them when it is imported"
+    from .kubectl_ranks import rank_exec, rank_logs  # they need what is here
+
+    for command in (rank_exec, rank_logs):
+        slurm.add_command(command)
     try:
         slurm(prog_name="kubectl slurm")
     except Error as error:

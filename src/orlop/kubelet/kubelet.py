@@ -32,6 +32,7 @@ from ..metrics import PROCESS
 from ..network.addresses import PodAddresses
 from ..network.ranges import Ranges
 from ..settings import Paths, Settings
+from ..slurm.commands import Commands
 from ..wellknown import AGENT_LAUNCH, END_TIME, EXPIRING, JOB_ID, NODE_LIST
 from .access import Access
 from .accounts import ANNOTATIONS, PodAccounts
@@ -55,6 +56,7 @@ from .plan import RUNTIMES, Site
 from .pods import Pods, PodState
 from .policy import PolicySources
 from .preparation import ImageStore, Preparation
+from .ranks import Pmi
 from .requeue import Requeues
 from .resource_metrics import ResourceMetrics
 from .server import KubeletServer
@@ -148,6 +150,7 @@ class Kubelet:
             measurements=measurements,
             access=Access(api),
         )
+        commands = Commands.of_process(settings.slurm.command_timeout)
         preparation = Preparation(
             api,
             images,
@@ -157,6 +160,7 @@ class Kubelet:
             token_key,
             self._pods.addresses,
             self._network.view,
+            Pmi(lambda: commands.run("srun", "--mpi=list")),
         )
         self._accounts = PodAccounts(api, engine, self._clock)
         self._worker = PodWorker(

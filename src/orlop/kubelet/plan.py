@@ -113,6 +113,7 @@ class Inputs:
     services: Sequence[Obj] = ()  # of its namespace, and the API's own
     profiles: Profiles = field(default_factory=dict)  # of seccomp, by their names in the pod
     launcher: tuple[str, ...] = ()  # what stands before each container's command, e.g. mpiexec
+    ranks: Obj | None = None  # the container that runs once for every task of the job, and how
 
 
 def check(pod: Obj) -> list[str]:
@@ -164,6 +165,7 @@ def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
         **({"runtimeSetting": site.runtime} if site.runtime else {}),
         "scratch": site.scratch,
         "passEnv": list(SLURM_ENV_PASSED),
+        **({} if inputs.ranks is None else {"ranks": inputs.ranks}),
         "volumes": planned_volumes(pod, inputs.sources, inputs.allocatable),
         **_group(pod),
         "initContainers": [
@@ -408,8 +410,16 @@ def _image_env(image: ImageConfig) -> Mapping[str, str]:
 
 def _user(pod: Obj, container: Obj, image: ImageConfig, inputs: Inputs) -> Obj | None:
     """None on the node's own root: there one is oneself, and never root."""
-    if image.rootfs is None:
+    if image.rootfs is None or _is_oneself(pod, container, inputs):
         return None
     accounts = inputs.accounts.get(container["image"], Accounts())
     user = container_user(pod, container, image.user, accounts)
     return {"uid": user.uid, "gid": user.gid, "groups": list(user.groups)}
+
+
+def _is_oneself(pod: Obj, container: Obj, inputs: Inputs) -> bool:
+    """Ranks are their owner unless the pod says otherwise: PMIx lets no other speak to it."""
+    if inputs.ranks is None or inputs.ranks["container"] != container["name"]:
+        return False
+    contexts = (pod["spec"].get("securityContext"), container.get("securityContext"))
+    return not any(context and "runAsUser" in context for context in contexts)

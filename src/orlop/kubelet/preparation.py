@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -21,6 +21,7 @@ from ..client.api import Api
 from ..network.addresses import PodAddresses
 from ..runtime.images import Image
 from ..slurm.job import mpi_launcher
+from ..slurm.ranks import rank_set
 from ..wellknown import HOST_IMAGE
 from .events import Events
 from .folder import agent_token, planned_of
@@ -37,6 +38,7 @@ from .plan import (
     runs_on_host,
 )
 from .pods import PodState
+from .ranks import Pmi
 from .refusal import mount_refusal
 from .seccomp import read_profiles
 from .source_reader import SourceReader
@@ -81,6 +83,7 @@ class Preparation:
     token_key: bytes
     addresses: PodAddresses
     view: NetworkView
+    pmi: Pmi
 
     async def prepare(self, pod: Obj, state: PodState) -> None:
         """Make the pod's folder ready.
@@ -108,10 +111,20 @@ class Preparation:
             services=self.view.services_for(pod),
             profiles=await asyncio.to_thread(read_profiles, self.site.seccomp, pod),
             launcher=mpi_launcher(pod),
+            ranks=await self._ranks(pod, images),
         )
         plan = make_plan(pod, self.site, inputs)  # 3
         await asyncio.to_thread(state.folder.write, plan, agent_token(self.token_key, state.uid))
         state.images, state.pod_ip = planned_of(plan)
+
+    async def _ranks(self, pod: Obj, images: Mapping[str, Image]) -> Obj | None:
+        """How its main container is run once for every task; None where it is run once."""
+        found = rank_set(pod)
+        if found is None:
+            return None
+        [container] = [one for one in pod["spec"]["containers"] if one["name"] == found.container]
+        mpi = "" if found.mpi else await self.pmi.of_image(images[container["image"]].rootfs)
+        return found.planned(mpi)
 
     def _address(self, pod: Obj, state: PodState) -> str:
         if self.site.network is None or not has_own_network(pod):

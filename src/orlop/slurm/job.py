@@ -33,7 +33,7 @@ from ..api.objects import Obj, annotations_of, key_of, uid_of
 from ..engine import Surroundings
 from ..errors import ConfigError
 from ..settings import SlurmSettings
-from . import aliases, durations, options, placement, resources, signals
+from . import aliases, durations, options, placement, ranks, resources, signals
 from .placement import Place
 from .policy import Policy
 from .signals import EarlySignal
@@ -135,10 +135,10 @@ def job_spec(
     own = from_annotations(annotations_of(pod), warnings)
     asked = policy.by_class(warnings) | own
     weaker = _over({**site.defaults, **_from_settings(site.settings)}, policy.defaults(warnings))
-    wanted = _over(_over(weaker, _requests(pod)), asked)
+    wanted = _over(_over(weaker, _requests(pod, weaker | asked)), asked)
     wanted = _over(wanted, policy.locked(own))
     wanted.setdefault("partition", partition)
-    warnings += placement.add(wanted, asked, pod, site.place)
+    warnings += placement.add(wanted, asked, _on_node(pod, weaker | asked), site.place)
     warnings += _add_constraint(wanted, pod, site.place)
     _add_time(wanted, pod, site)
     _keep_to_limits(wanted, own, policy, site)
@@ -209,7 +209,16 @@ def _over(weaker: Options, stronger: Options) -> Options:
     return {name: weaker[name] for name in weaker if name not in driven_out} | stronger
 
 
-def _requests(pod: Obj) -> Options:
+def _on_node(pod: Obj, asked: Options) -> Obj:
+    """What is asked for is asked of each node."""
+    rank_set = ranks.rank_set(pod)
+    return pod if rank_set is None else ranks.of_node(pod, rank_set, asked)
+
+
+def _requests(pod: Obj, asked: Options) -> Options:
+    rank_set = ranks.rank_set(pod)
+    if rank_set is not None:
+        return ranks.requests(pod, rank_set, asked)
     demand = resources.demand(pod)
     found: Options = {}
     if demand.cpus:
@@ -324,6 +333,8 @@ def _environment(pod: Obj, site: Site, early: EarlySignal | None) -> dict[str, s
     """
     annotations = annotations_of(pod)
     found = {name: annotations[key] for key, name in OF_SRUN.items() if annotations.get(key)}
+    if found.get("SLURM_MPI_TYPE") == wellknown.MPI_IN_CONTAINER:
+        del found["SLURM_MPI_TYPE"]
     if not (early and early.is_term):
         found[wellknown.KILL_WAIT_ENV] = f"{site.kill_wait:g}"
     if early and not early.is_term:

@@ -63,6 +63,8 @@ class Launch:
     error_file: str = ""  # the launcher's words, beside what it printed
     status: str = ""
     console: str = ""  # a socket at which the launcher hands over the container's terminal
+    leads: bool = False  # it stays, `pid_file` tells of another's child, signals are for itself
+    meeting: str = ""  # where the ranks that it leads are entered
 
 
 if TYPE_CHECKING:

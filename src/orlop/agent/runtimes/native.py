@@ -109,7 +109,7 @@ def _become(box: Box) -> None:
     if box.container.tty:
         take_terminal(0)
     if box.sandbox.is_isolated:
-        _enter_root(box)
+        enter_root(box)
         _limit_capabilities(box)
         become_user(box)
     syscalls.no_new_privileges()
@@ -131,7 +131,7 @@ def _become(box: Box) -> None:
         raise _Failure(f'exec: "{container.argv[0]}": {why}') from error
 
 
-def _enter_root(box: Box) -> None:
+def enter_root(box: Box) -> None:
     """Make the container's root, and pivot into it."""
     syscalls.unshare(syscalls.CLONE_NEWNS)
     root = box.root

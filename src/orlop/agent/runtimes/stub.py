@@ -38,6 +38,7 @@ CALLS = {
     "prctl": (157, 167),
     "openat": (257, 56),
     "unlinkat": (263, 35),
+    "ppoll": (271, 73),
     "unshare": (272, 97),
 }
 

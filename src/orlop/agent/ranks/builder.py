@@ -1,0 +1,130 @@
+"""Makes the container of a rank set on every node but the pod's first, and waits there.
+
+Started by the first starter of a node, beside the rank that this becomes. Sandbox, volumes and
+container are made as the agent makes them, from the same plan; it ends with the last rank of its
+node and leaves nothing there. It has no line home: Slurm tells of ranks, and the leader of the pod.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+
+from .. import plan, sandbox
+from ..cgroups import NONE
+from ..lean import signal
+from ..places import make_places, remove_places
+from ..process import close_on_exec
+from ..workshop import Workshop
+from .door import Door, leave
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..plan import Plan
+
+LOOK = 500  # milliseconds between two looks at ranks that the kernel does not tell of
+LAST = 20  # looks at a node of which no rank lives, before all have come
+
+
+def build(meeting: str, folder: str) -> None:
+    """Serve the ranks of this node to their end; never returns."""
+    code = 1
+    try:
+        _let_go_of_the_rank()
+        os.umask(0o077)
+        _serve(meeting, folder)
+        code = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(code)
+
+
+def _let_go_of_the_rank() -> None:
+    """srun waits for all who may still write to a rank's output."""
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass  # that of the listing itself
+    close_on_exec()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # meant for the ranks; it ends with them
+
+
+def _serve(meeting: str, folder: str) -> None:
+    the_plan = plan.read(os.path.join(folder, "plan.json"))
+    hostname = os.uname().nodename
+    plan.lead(the_plan, folder, hostname)
+    the_plan.network = the_plan.resolver = None
+    box = sandbox.enter(hostname, the_plan.pod.shared)
+    os.umask(0o022)
+    places = make_places(the_plan, box)
+    try:
+        workshop = Workshop(the_plan, box, places, _NoCgroups())  # type: ignore[arg-type]
+        made = workshop.inside(_container(the_plan))
+        door = Door(meeting, *made, hostname)
+        try:
+            _wait(door)
+        finally:
+            door.close()
+            leave(meeting)
+    finally:
+        remove_places(places, box)
+
+
+class _NoCgroups:
+    """Slurm limits ranks; groups of our own would not hold them."""
+
+    def create(self, *_: object) -> object:
+        return NONE
+
+
+def _container(the_plan: Plan) -> plan.Container:
+    assert the_plan.ranks is not None, "a plan without ranks"
+    name = the_plan.ranks["container"]
+    return next(one for one in the_plan.containers if one.name == name)
+
+
+def _wait(door: Door) -> None:
+    """Until all ranks of this node have come, and have gone."""
+    watched: dict[int, int] = {}  # rank -> descriptor, -1 where there is none
+    looks = 0
+    while True:
+        poll = select.poll()
+        for fd in (door.fileno(), *door.lines(), *(fd for fd in watched.values() if fd >= 0)):
+            poll.register(fd, select.POLLIN)
+        is_told = bool(watched) and min(watched.values()) >= 0 and door.is_full
+        ready = [fd for fd, _ in poll.poll(None if is_told else LOOK)]
+        if door.fileno() in ready:
+            door.on_knock()
+        for fd in door.lines():
+            if fd in ready:
+                door.on_line(fd)
+        for rank, pid in door.pids.items():
+            watched.setdefault(rank, _watch(pid))
+        is_over = not any(_lives(pid) for pid in door.pids.values())
+        looks = looks + 1 if is_over else 0
+        is_done = bool(watched) and (door.is_full or bool(door.error)) and not door.lines()
+        if is_over and (is_done or looks > LAST):
+            return
+
+
+def _watch(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return -1
+
+
+def _lives(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] != b"Z"
+    except OSError:
+        return False

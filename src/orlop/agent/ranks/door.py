@@ -1,0 +1,355 @@
+"""The container of a rank set on one node, and the door through which its ranks enter.
+
+Held open by the leader on the pod's first node, by a builder on every other. The container is
+made when the first rank knocks, because only then it is known what its PMI wants to see; what
+keeps it there are open namespaces, and for a runtime's sake a process that only waits. It never
+runs the container's own command.
+"""
+
+from __future__ import annotations
+
+import _socket
+import fcntl
+import marshal
+import os
+import sys
+
+from .. import capabilities, syscalls
+from ..lean import signal
+from ..process import children, spawn
+from ..runtimes import Box, native, stub
+from ..volumes import Bind
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..runtimes import Launch, Runtime
+
+HOLD = "/.orlop-hold"  # the program that waits, removed by itself
+YIELD = "OMPI_MCA_mpi_yield_when_idle"  # a rank that spins keeps others from the core they share
+HOLDER = "holder"  # the number of its process, in the folder of the run
+AT_FDCWD = -100
+START_TIME = 60.0  # for a runtime to tell that its container runs
+
+
+class Door:
+    """What is known of the ranks of this node."""
+
+    def __init__(self, meeting: str, box: Box, runtime: Runtime, hostname: str) -> None:
+        self._box, self._runtime, self._hostname = box, runtime, hostname
+        self._lines: dict[int, tuple[_socket.socket, int]] = {}  # descriptor -> line, rank
+        self._descriptors: list[int] = []
+        self._holder = 0
+        self._is_made = False
+        self.pids: dict[int, int] = {}  # of the ranks that run or ran
+        self.expected = 0  # how many there will be; 0: not known yet
+        self.step = ""
+        self.error = ""
+        self._listener, self._lock = _listen(meeting)
+
+    def fileno(self) -> int:
+        return self._listener.fileno()
+
+    def lines(self) -> list[int]:
+        """The descriptors of those who are about to become a rank."""
+        return list(self._lines)
+
+    @property
+    def is_full(self) -> bool:
+        return bool(self.expected) and len(self.pids) >= self.expected
+
+    def on_knock(self) -> None:
+        """Let the next one in; what keeps the container from being made is told to all."""
+        fd, _ = self._listener._accept()  # type: ignore[attr-defined]
+        line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
+        line.setblocking(True)
+        hello = marshal.loads(line.recv(65536))
+        if "exec" in hello:
+            self._let_in_beside(line, hello["exec"])
+            return
+        try:
+            if self.error:
+                raise OSError(self.error)
+            if not self._is_made:
+                self._make(hello)
+            _say(line, self._answer(), self._descriptors)
+        except (OSError, ValueError) as error:
+            self.error = self.error or str(error)
+            _say(line, {"error": str(error)}, [])
+        self._lines[line.fileno()] = line, hello["rank"]
+        self.pids[hello["rank"]] = hello["pid"]
+
+    def _let_in_beside(self, line: _socket.socket, rank: int) -> None:
+        try:
+            _say(line, self._answer_exec(rank), self._descriptors)
+        except OSError as error:
+            _say(line, {"error": str(error)}, [])
+        line.close()
+
+    def on_line(self, fd: int) -> None:
+        """A line that ends without a word is that of a rank which runs."""
+        line, rank = self._lines.pop(fd)
+        try:
+            words = line.recv(8192)
+        except OSError:
+            words = b""
+        line.close()
+        if words.startswith(b"!"):
+            self.error = self.error or words[1:].decode(errors="replace")
+            self.pids.pop(rank, None)
+
+    def runs(self, rank: int) -> bool:
+        return rank in self.pids and all(rank != each for _, each in self._lines.values())
+
+    def close(self) -> None:
+        for fd in self._descriptors:
+            os.close(fd)
+        self._listener.close()
+        os.close(self._lock)
+        end_holder(self._box)
+
+    # The container
+
+    def _make(self, hello: dict[str, Any]) -> None:
+        """By the first rank's words: its step, how many they are, what its PMI shows."""
+        self._is_made = True
+        self.step, self.expected = hello["step"], tasks_on(hello["tasks"] or "1", hello["node"])
+        box = self._box
+        if not box.sandbox.is_isolated:
+            if box.root:
+                words = "ranks in an image cannot be had without user namespaces: "
+                raise OSError(words + box.sandbox.problem)
+            return
+        for folder in _outermost(hello["folders"]):
+            box.binds.append(Bind(folder, folder))
+        if box.root and self._runtime.name != "native":
+            root, mounts = self._by_runtime(box)
+        else:
+            root, mounts = _opened_of(lambda: native.enter_root(box), ["root", "ns/mnt"])
+        own = [os.open(f"/proc/self/ns/{kind}", os.O_RDONLY) for kind in ("user", "ipc")]
+        names = _opened_of(self._take_name, ["ns/uts"])
+        self._descriptors = [root, *own, *names, mounts]
+        if self._has_own_user:
+            self._descriptors += _opened_of(self._take_user, ["ns/user"])
+
+    @property
+    def _has_own_user(self) -> bool:
+        """Whether ranks take their user by a namespace; PMIx wants them to be oneself."""
+        return self._box.container.user is None or not self._box.sandbox.has_id_range
+
+    def _take_name(self) -> None:
+        """The node's: each rank must be found by its own node's name."""
+        syscalls.unshare(syscalls.CLONE_NEWUTS)
+        syscalls.sethostname(self._hostname)
+
+    def _take_user(self) -> None:
+        user, sandbox = self._box.container.user, self._box.sandbox
+        be(user.uid if user else sandbox.uid, user.gid if user else sandbox.gid)
+
+    def _by_runtime(self, box: Box) -> tuple[int, int]:
+        """A container of the runtime's, whose only process waits."""
+        machine = os.uname().machine
+        if machine not in stub.ARCHITECTURES:
+            known = ", ".join(stub.ARCHITECTURES)
+            raise OSError(f"ranks in a container of {self._runtime.name} run on {known} only")
+        path = box.root + HOLD
+        with open(path, "wb") as file:
+            file.write(_hold(machine).elf())
+        os.chmod(path, 0o755)
+        fields = {"argv": [HOLD], "tty": False, "stdin": False, "user": None}
+        container = type(box.container)(**{**box.container.__dict__, **fields})
+        held = type(box)(**{**box.__dict__, "container": container})
+        launch = self._runtime.compose(held)
+        self._holder = self._started(held, launch)
+        with open(os.path.join(box.folder, HOLDER), "w") as file:
+            file.write(str(self._holder))
+        flags = os.O_RDONLY | os.O_CLOEXEC
+        folder = f"/proc/{self._holder}"
+        root = os.open(f"{folder}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        return root, os.open(f"{folder}/ns/mnt", flags)
+
+    def _started(self, box: Box, launch: Launch) -> int:
+        """The number of the process that waits, once the runtime says that it runs."""
+        read_end, write_end = os.pipe()
+        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        status = -1
+        if launch.status:
+            status = os.open(launch.status, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        launcher = spawn(launch.body, (null, write_end, write_end))
+        os.close(write_end)
+        report = b""
+        if launch.status:
+            report = _report(status, launcher)
+            if len(report) == 1:
+                os.close(read_end)
+                return (children(launcher) or [launcher])[0]
+            os.waitpid(launcher, 0)
+        elif os.waitpid(launcher, 0)[1] == 0:
+            os.close(read_end)
+            with open(launch.pid_file) as file:
+                return int(file.read())
+        printed = os.read(read_end, 65536).decode(errors="replace")
+        raise OSError(self._runtime.words(box, launch, printed, report))
+
+    # What ranks are told
+
+    def _answer(self) -> dict[str, Any]:
+        container = self._box.container
+        user = container.user
+        env = dict(self._box.env)
+        if self.expected > len(os.sched_getaffinity(0)):
+            env.setdefault(YIELD, "1")
+        return {
+            "argv": container.argv,
+            "env": env,
+            "cwd": container.cwd,
+            "has_user": bool(self._descriptors) and self._has_own_user,
+            "user": (user.uid, user.gid, user.groups) if user else None,
+            "dropped": list(capabilities.others(container.capabilities)),
+        }
+
+    def _answer_exec(self, rank: int) -> dict[str, Any]:
+        """For a command beside a rank, with that rank's own variables."""
+        if not self.runs(rank):
+            raise OSError(f"rank {rank} does not run on this node")
+        with open(f"/proc/{self.pids[rank]}/environ", "rb") as file:
+            pairs = [pair.partition(b"=") for pair in file.read().split(b"\0") if pair]
+        env = {os.fsdecode(name): os.fsdecode(text) for name, _, text in pairs}
+        return {**self._answer(), "env": env}
+
+
+def _listen(meeting: str) -> tuple[_socket.socket, int]:
+    """The door is there as soon as its folder is; locked, lest another agent sweep it away."""
+    folder, name = os.path.split(meeting)
+    new = os.path.join(folder, f".{name}.{os.getpid()}")
+    os.mkdir(new, 0o700)
+    lock = os.open(new, os.O_RDONLY | os.O_CLOEXEC)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
+    listener.bind(os.path.join(new, "door"))
+    listener.listen(1024)
+    os.rename(new, meeting)
+    return listener, lock
+
+
+def end_holder(box: Box) -> None:
+    """Of whoever made the container, should that have been killed."""
+    path = os.path.join(box.folder, HOLDER)
+    try:
+        with open(path) as file:
+            os.kill(int(file.read()), signal.SIGKILL)
+        os.unlink(path)
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+
+
+def leave(meeting: str) -> None:
+    """Remove the meeting point."""
+    for remove, path in ((os.unlink, os.path.join(meeting, "door")), (os.rmdir, meeting)):
+        try:
+            remove(path)
+        except OSError:
+            pass
+
+
+def _say(line: _socket.socket, answer: dict[str, Any], descriptors: list[int]) -> None:
+    data = marshal.dumps(answer)
+    data = len(data).to_bytes(4, "little") + data
+    rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in descriptors)
+    ancillary = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)] if rights else []
+    try:
+        sent = line.sendmsg([data], ancillary)
+        line.sendall(data[sent:])
+    except OSError:
+        pass  # it was killed meanwhile, and srun tells of that
+
+
+def _opened_of(body: Callable[[], object], names: list[str]) -> list[int]:
+    """Files of /proc/<pid> of a child that has run `body`; open, they outlive it."""
+    ready_read, ready_write = os.pipe()
+    gone_read, gone_write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(gone_write)
+            body()
+            os.write(ready_write, b"+")
+            os.read(gone_read, 1)
+        except BaseException as error:
+            os.write(ready_write, f"!{error}".encode(errors="replace"))
+        finally:
+            os._exit(0)
+    os.close(ready_write)
+    words = os.read(ready_read, 4096)
+    try:
+        if words != b"+":
+            raise OSError(f"preparing the container: {words[1:].decode(errors='replace')}")
+        return [_open(f"/proc/{pid}/{name}") for name in names]
+    finally:
+        for fd in (ready_read, gone_read, gone_write):
+            os.close(fd)
+        os.waitpid(pid, 0)
+
+
+def _open(path: str) -> int:
+    kind = os.O_PATH | os.O_DIRECTORY if path.endswith("/root") else os.O_RDONLY
+    return os.open(path, kind | os.O_CLOEXEC)
+
+
+def be(uid: int, gid: int) -> None:
+    """Take an id other than the sandbox's root, in a user namespace of its own."""
+    syscalls.unshare(syscalls.CLONE_NEWUSER)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} 0 1"), ("gid_map", f"{gid} 0 1")):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+
+
+def _hold(machine: str) -> stub.Program:
+    made = stub.Program(machine)
+    made.call("unlinkat", AT_FDCWD, made.string(HOLD), 0)
+    made.call("ppoll", 0, 0, 0, 0)
+    made.call("exit", 0)
+    return made
+
+
+def _report(status: int, launcher: int) -> bytes:
+    """What the stub in the container says; its pipe ends as it becomes the program."""
+    import select
+    import time
+
+    report, until = b"", time.monotonic() + START_TIME
+    poll = select.poll()
+    poll.register(status, select.POLLIN)
+    while time.monotonic() < until:
+        poll.poll(50)
+        try:
+            data = os.read(status, 4096)
+        except BlockingIOError:
+            continue
+        report += data
+        if not data and (report or _has_ended(launcher)):
+            break
+    os.close(status)
+    return report
+
+
+def _has_ended(pid: int) -> bool:
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[0] == b"Z"
+
+
+def _outermost(folders: list[str]) -> list[str]:
+    """Those that are there, without those below others."""
+    clean = sorted({os.path.normpath(folder) for folder in folders if os.path.isdir(folder)})
+    return [one for one in clean if not any(one.startswith(other + "/") for other in clean)]
+
+
+def tasks_on(text: str, node: int) -> int:
+    """How many tasks a node has, from Slurm's `8(x2),4`; 0 where that does not say."""
+    counts: list[int] = []
+    for part in text.split(","):
+        count, _, times = part.partition("(x")
+        counts += [int(count)] * int(times.rstrip(")") or 1)
+    return counts[node] if node < len(counts) else 0

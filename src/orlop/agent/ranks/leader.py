@@ -1,0 +1,216 @@
+"""Leads a rank set from the pod's first node: starts srun, holds the door there, passes signals on.
+
+A runtime to the workshop, like those that start one container: its launch is a process which stays
+as long as the ranks do and whose exit is theirs. srun runs outside of the pod's network and under
+the node's own name. Which rank failed is read from srun's words (log.py), not here.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+
+from ...wellknown import AGENT_LAUNCH
+from .. import syscalls
+from ..lean import signal
+from ..process import exit_of
+from ..runtimes import Box, Launch, find
+from .door import Door, be, end_holder, leave
+from .starter import place_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..plan import Plan
+    from ..runtimes import Runtime
+
+MEETING = "/tmp/orlop-{uid}-ranks-{token}"  # and the node's name: some /tmp are of several
+BEGUN = b"S"
+
+
+class RankSet:
+    """The runtime of the container that runs once for every task."""
+
+    def __init__(self, inner: Runtime, plan: Plan) -> None:
+        assert plan.ranks is not None, "a plan without ranks"
+        self.name = inner.name
+        self._inner, self._ranks, self._plan = inner, plan.ranks, plan
+
+    def version(self) -> str:
+        return self._inner.version()
+
+    def compose(self, box: Box) -> Launch:
+        status = os.path.join(box.folder, "ranks")
+        os.mkfifo(status)
+        token = os.urandom(8).hex()
+        meeting = MEETING.format(uid=box.sandbox.uid, token=token)
+        leader = Leader(box, self._inner, self._ranks, meeting, status)
+        return Launch(
+            leader.lead,
+            pid_file=os.path.join(box.folder, "rank"),
+            error_file=os.path.join(box.folder, "ranks.error"),
+            status=status,
+            leads=True,
+            meeting=meeting,
+        )
+
+    def words(self, box: Box, launch: Launch, output: str, report: bytes) -> str:
+        try:
+            with open(launch.error_file, errors="replace") as file:
+                return file.read()
+        except OSError:
+            return output.strip() or "the ranks were not started, and nothing says why"
+
+    def remove(self, box: Box) -> None:
+        end_holder(box)
+        self._inner.remove(box)
+
+
+class Leader:
+    """The process between the agent and srun."""
+
+    def __init__(
+        self, box: Box, runtime: Runtime, ranks: dict[str, Any], meeting: str, status: str
+    ) -> None:
+        self._box, self._runtime, self._ranks = box, runtime, ranks
+        self._meeting, self._status = meeting, status
+        self._srun = 0
+        self._code: int | None = None
+        self._asked: list[int] = []  # signals that are still to be passed on
+
+    def lead(self) -> None:
+        """Until srun ends; exits as it does."""
+        command, meeting = self._command(), place_of(self._meeting)
+        self._door = door = Door(meeting, self._box, self._runtime, self._ranks["hostname"])
+        wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_write)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a rank may be killed as it is spoken to
+        for number in {signal.SIGTERM, signal.SIGINT, self._box.container.stop_signal}:
+            signal.signal(number, lambda got, _: self._asked.append(got))
+        self._srun = self._start(command)
+        try:
+            while self._code is None:
+                self._turn(wake_read, door)
+            while door.lines() and _ready(door.lines(), 0):  # said before srun ended
+                self._turn(wake_read, door, 0)
+        finally:
+            door.close()
+            leave(meeting)
+        self._begin(door)
+        if self._status:
+            self._leave_words(door.error)
+        os._exit(self._code)
+
+    def _turn(self, wake: int, door: Door, timeout: int | None = None) -> None:
+        for fd in _ready([wake, door.fileno(), *door.lines()], timeout):
+            if fd == wake:
+                os.read(wake, 4096)
+            elif fd == door.fileno():
+                door.on_knock()
+            else:
+                door.on_line(fd)
+        if self._status and (door.runs(0) or (door.is_full and not door.lines())):
+            self._begin(door)
+        self._reap()
+        while self._asked and door.step:
+            self._pass_on(self._asked.pop(0))
+        if self._asked:  # nobody is there to hear it
+            self._asked.clear()
+            os.kill(self._srun, signal.SIGKILL)
+
+    def _begin(self, door: Door) -> None:
+        """Tell the agent that the container runs: in the number of its first rank."""
+        if not self._status or not door.pids or door.error:
+            return
+        path = os.path.join(self._box.folder, "rank")
+        with open(path + ".new", "w") as file:
+            file.write(str(door.pids[min(door.pids)]))
+        os.rename(path + ".new", path)
+        with open(self._status, "wb") as status:
+            status.write(BEGUN)
+        self._status = ""
+
+    def _leave_words(self, error: str) -> None:
+        """Of a rank that could not start; what srun could not do it has said itself."""
+        if not error and self._code in (0, 128 + signal.SIGKILL):
+            error = f"srun ended with code {self._code} before a rank ran"
+        self._code = self._code or 1
+        if error:
+            with open(os.path.join(self._box.folder, "ranks.error"), "w") as file:
+                file.write(error)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._srun:
+                self._code = exit_of(status)[0]
+
+    # Slurm's commands, as oneself
+
+    def _command(self) -> list[str]:
+        srun = find(["srun"])
+        if not srun:
+            raise OSError("ranks are started by srun, which is not in the PATH of this node's jobs")
+        ranks, environ = self._ranks, os.environ
+        argv = [srun, "--label", "--kill-on-bad-exit=1", "--wait=0", "--export=ALL"]
+        argv += [f"--job-name={self._box.container.name}"]
+        argv += ["--input=0" if self._box.container.stdin else "--input=none"]
+        if ranks.get("mpi"):
+            argv.append(f"--mpi={ranks['mpi']}")
+        if environ.get("SLURM_CPUS_PER_TASK"):  # not inherited since Slurm 22.05
+            argv.append(f"--cpus-per-task={environ['SLURM_CPUS_PER_TASK']}")
+        argv += ranks.get("flags") or []
+        return argv + starter(self._meeting, ranks["folder"])
+
+    def _pass_on(self, number: int) -> None:
+        scancel = find(["scancel"])
+        if scancel:
+            self._start([scancel, "--quiet", f"--signal={number}", self._door.step])
+
+    def _start(self, argv: list[str]) -> int:
+        pid = os.fork()
+        if pid:
+            return pid
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
+                signal.signal(number, signal.SIG_DFL)
+            be_oneself(self._box, self._ranks["hostname"])
+            syscalls.die_with_parent(signal.SIGKILL)
+            os.execve(argv[0], argv, os.environ)
+        except BaseException as error:
+            os.write(2, f"{argv[0]}: {error}\n".encode(errors="replace"))
+        finally:
+            os._exit(127)
+        return 0
+
+
+def be_oneself(box: Box, hostname: str) -> None:
+    """On the node as its user is: Slurm's commands ask for both names."""
+    sandbox = box.sandbox
+    if sandbox.is_isolated:
+        syscalls.unshare(syscalls.CLONE_NEWUTS)
+        syscalls.sethostname(hostname)
+        be(sandbox.uid, sandbox.gid)
+
+
+def starter(meeting: str, folder: str, *command: str) -> list[str]:
+    """What srun starts: the agent itself, as a starter."""
+    import sys
+
+    python = [sys.executable, "-I", "-S", "-c", AGENT_LAUNCH]
+    return [*python, sys.argv[0], "rank", meeting, folder, *command]
+
+
+def _ready(fds: list[int], timeout: int | None) -> list[int]:
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return [fd for fd, _ in poll.poll(timeout)]

@@ -1,0 +1,66 @@
+"""The log of a rank set: what all ranks printed in one file, each line marked with its rank.
+
+Used by a run in place of an ordinary log. srun labels every line of its tasks, which becomes a tag
+of the CRI's format (`F:3` is a whole line of rank 3); what has no label are srun's own words, and
+they tell which rank failed first. It never waits.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..lean import signal
+from ..logs import LogFile
+
+_LABEL = re.compile(rb" *(\d+): ?")
+_FAILED = re.compile(rb"srun: error: (\S+): tasks? (\S+): (.*)")
+_CODE = re.compile(r"Exited with exit code (\d+)")
+
+
+class Failure:
+    """The ranks that ended first of those that ended badly, in srun's words."""
+
+    def __init__(self, node: str, ranks: str, what: str) -> None:
+        self.node, self.ranks, self.what = node, ranks, what
+
+    @property
+    def code(self) -> int:
+        """As Kubernetes counts: 128 + signal; 0 where srun's words are not known."""
+        found = _CODE.match(self.what)
+        return int(found.group(1)) if found else 128 + self.signal if self.signal else 0
+
+    @property
+    def signal(self) -> int:
+        name = self.what.replace("(core dumped)", "").strip()
+        numbers = range(1, signal.NSIG)
+        return next((number for number in numbers if signal.strsignal(number) == name), 0)
+
+    def __str__(self) -> str:
+        who = "ranks" if any(mark in self.ranks for mark in ",-") else "rank"
+        found = _CODE.match(self.what)
+        if found:
+            how = f"exited with code {found.group(1)}"
+        else:
+            how = f"ended by signal {self.signal} ({self.what})" if self.signal else self.what
+        return f"{who} {self.ranks} on node {self.node}: {how}"
+
+
+class RankLog(LogFile):
+    """`is_labelled`: lines keep the label that srun gave them."""
+
+    def __init__(self, path: str, is_labelled: bool = False) -> None:
+        super().__init__(path)
+        self._is_labelled = is_labelled
+        self.failure: Failure | None = None
+
+    def marked(self, stream: str, line: bytes) -> tuple[bytes, bytes]:
+        label = _LABEL.match(line)
+        if label is None:
+            self._listen(line)
+            return b"", line
+        return b":" + label.group(1), line if self._is_labelled else line[label.end() :]
+
+    def _listen(self, line: bytes) -> None:
+        found = _FAILED.match(line)
+        if found and self.failure is None:
+            self.failure = Failure(*(text.decode(errors="replace") for text in found.groups()))

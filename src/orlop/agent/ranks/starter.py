@@ -1,0 +1,181 @@
+"""What srun starts for every rank: it enters the container of its node and becomes its command.
+
+Run as the agent is, with the words `rank <meeting point> <pod folder> [<rank> <command>]`, a
+thousand at a time, so that it imports next to nothing and reads no file. The first one on a node
+without a container has it made (builder.py). It keeps what srun gave it: descriptors, limits,
+place.
+"""
+
+from __future__ import annotations
+
+import _socket
+import marshal
+import os
+import sys
+import time
+
+from .. import syscalls
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+PATIENCE = 120.0  # seconds for a node to make its container; a slow file system may need many
+PAUSE = 0.003
+FAILED = 127
+MAX_DESCRIPTORS = 8
+# What Slurm and its PMI tell a task, and what a container is therefore told.
+TOLD = ("SLURM", "PMI", "OMPI_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
+        "GPU_DEVICE_ORDINAL")  # fmt: skip
+
+
+class Failure(Exception):
+    """Why there is no rank, for people."""
+
+
+def main(argv: list[str]) -> int:
+    """Become the rank; returns only where that cannot be."""
+    folder, *command = argv[3:]
+    meeting, is_rank = place_of(argv[2]), not command
+    line = None
+    try:
+        if is_rank and os.environ.get("SLURM_LOCALID") == "0" and not os.path.exists(meeting):
+            _have_it_made(meeting, folder)
+        line = _connect(meeting)
+        line.sendall(marshal.dumps(_hello() if is_rank else {"exec": int(command[0])}))
+        answer, descriptors = _answer(line)
+        _enter(answer, descriptors)
+        env = {**answer["env"], **(_told(os.environ) if is_rank else {})}
+        _become(command[1:] or answer["argv"], env, answer["cwd"])
+    except (Failure, OSError) as error:
+        words = str(error)
+        if line is not None and is_rank:
+            line.sendall(b"!" + words.encode(errors="replace"))
+        os.write(2, f"orlop agent: {words}\n".encode(errors="replace"))
+    return FAILED
+
+
+def place_of(meeting: str) -> str:
+    """Where those of this node meet; several nodes may be one machine."""
+    return f"{meeting}-{os.environ.get('SLURMD_NODENAME') or os.uname().nodename}"
+
+
+def _hello() -> dict[str, Any]:
+    environ = os.environ
+    folders = {environ[name] for name in environ if _is_folder_of_pmix(name)}
+    return {
+        "rank": int(environ.get("SLURM_PROCID") or 0),
+        "pid": os.getpid(),
+        "step": f"{environ.get('SLURM_JOB_ID')}.{environ.get('SLURM_STEP_ID')}",
+        "tasks": environ.get("SLURM_STEP_TASKS_PER_NODE") or environ.get("SLURM_TASKS_PER_NODE"),
+        "node": int(environ.get("SLURM_NODEID") or 0),
+        "folders": sorted(folders),
+    }
+
+
+def _is_folder_of_pmix(name: str) -> bool:
+    """Of its server's, that is; the system's would be /tmp."""
+    return name == "PMIX_SERVER_TMPDIR" or (name.startswith("PMIX_DSTORE") and "PATH" in name)
+
+
+def _told(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in environ.items() if name.startswith(TOLD)}
+
+
+def _have_it_made(meeting: str, folder: str) -> None:
+    """Leave a process behind that makes the container; not a child of the rank to be."""
+    pid = os.fork()
+    if pid:
+        os.waitpid(pid, 0)
+        return
+    code = 1
+    try:
+        if os.fork() == 0:
+            from .builder import build
+
+            build(meeting, folder)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _connect(meeting: str) -> _socket.socket:
+    """To the door of this node; the folder that it is in must be our own."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            if os.stat(meeting).st_uid != os.getuid():
+                raise Failure(f"{meeting} belongs to somebody else")
+            line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+            line.connect(os.path.join(meeting, "door"))
+            return line
+        except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
+            if time.monotonic() > until:
+                raise Failure("no container was made on this node") from None
+            time.sleep(PAUSE)
+
+
+def _answer(line: _socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """What to become, and the namespaces to do it in."""
+    size = _socket.CMSG_SPACE(4 * MAX_DESCRIPTORS)
+    data, ancillary, _, _ = line.recvmsg(65536, size)
+    descriptors = [
+        int.from_bytes(raw[at : at + 4], sys.byteorder)
+        for _, _, raw in ancillary
+        for at in range(0, len(raw) - 3, 4)
+    ]
+    for fd in descriptors:
+        os.set_inheritable(fd, False)
+    while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "little"):
+        more = line.recv(1 << 20)
+        if not more:
+            raise Failure("the container of this node is gone")
+        data += more
+    answer: dict[str, Any] = marshal.loads(data[4:])
+    if "error" in answer:
+        raise Failure(answer["error"])
+    return answer, descriptors
+
+
+def _enter(answer: dict[str, Any], descriptors: list[int]) -> None:
+    """The sandbox first: rights over the other namespaces are had in its user namespace."""
+    if descriptors:
+        root, *others = descriptors
+        users = others.pop() if answer["has_user"] else -1
+        for fd in others:
+            syscalls.setns(fd)
+        os.fchdir(root)
+        os.chroot(".")
+        for number in answer["dropped"]:
+            if not syscalls.drop_from_bounding_set(number):
+                break
+        if users >= 0:
+            syscalls.setns(users)
+        elif answer["user"]:
+            uid, gid, groups = answer["user"]
+            if groups:
+                os.setgroups(groups)
+            os.setresgid(gid, gid, gid)
+            os.setresuid(uid, uid, uid)
+        syscalls.no_new_privileges()
+    os.umask(0o022)
+
+
+def _become(argv: list[str], env: Mapping[str, str], cwd: str) -> None:
+    """As execvpe; the error that says most is the one that is told."""
+    try:
+        os.chdir(cwd)
+    except OSError as error:
+        raise Failure(f'chdir to cwd ("{cwd}"): {error.strerror}') from error
+    name = argv[0]
+    folders = [""] if "/" in name else env.get("PATH", os.defpath).split(":")
+    why = "executable file not found in $PATH" if "/" not in name else "no such file or directory"
+    for folder in folders:
+        try:
+            os.execve(os.path.join(folder, name), argv, env)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+    raise Failure(f'exec: "{name}": {why}')

@@ -1,0 +1,144 @@
+"""Pods whose main container runs once for every task of their job: which, and what they ask for.
+
+Used by `job` and by the kubelet's plan; pure. A pod is one by its own `slurm.orlop.dev/` options;
+the raw flags of earlier systems, where a container ran once whatever they said, make none. What
+a container asks for is what each of its ranks gets.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+
+from .. import wellknown
+from ..api.objects import Obj, annotations_of
+from ..errors import ConfigError
+from . import options, resources
+
+Options = dict[str, str | None]
+
+SHAPE = ("ntasks", "nodes", "ntasks-per-node")
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RankSet:
+    container: str
+    mpi: str = ""  # srun's --mpi; empty: to be found out
+    is_labelled: bool = False
+    flags: tuple[str, ...] = ()  # further options of srun's
+
+    def planned(self, mpi: str) -> Obj:
+        """As the plan has it."""
+        return {
+            "container": self.container,
+            "mpi": self.mpi or mpi,
+            "label": self.is_labelled,
+            "flags": list(self.flags),
+        }
+
+
+def rank_set(pod: Obj) -> RankSet | None:
+    """None for a pod whose containers run once each; ConfigError for words that make no sense."""
+    annotations = annotations_of(pod)
+    if not pod["spec"].get("containers"):
+        return None
+    mpi = annotations.get(wellknown.MPI, "").strip()
+    if mpi == wellknown.MPI_IN_CONTAINER or _is_launched_otherwise(pod, annotations):
+        return None
+    if not mpi and not any(_least(value) > 1 for value in _shape(annotations).values()):
+        return None
+    flags = _words(annotations.get(wellknown.SRUN_FLAGS, ""))
+    label = annotations.get(wellknown.LABEL, "").strip().lower() in ("true", "yes")
+    return RankSet(_container(pod, annotations), mpi, label, flags)
+
+
+def _is_launched_otherwise(pod: Obj, annotations: Mapping[str, str]) -> bool:
+    """By mpiexec in the container, as earlier systems did it; or as a member of a gang."""
+    labels = (pod.get("metadata") or {}).get("labels") or {}
+    is_member = wellknown.GANG in annotations or wellknown.POD_GROUP_LABEL in labels
+    return is_member or any(name in annotations for name in wellknown.MPI_FLAGS_ALIASES)
+
+
+def _shape(annotations: Mapping[str, str]) -> dict[str, str]:
+    flags = options.from_flags(annotations.get(wellknown.FLAGS, ""), wellknown.FLAGS)
+    found = {name: value or "" for name, value in flags if name in SHAPE}
+    for name in SHAPE:
+        if wellknown.SLURM_PREFIX + name in annotations:
+            found[name] = annotations[wellknown.SLURM_PREFIX + name]
+    return found
+
+
+def _container(pod: Obj, annotations: Mapping[str, str]) -> str:
+    names = [str(one["name"]) for one in pod["spec"]["containers"]]
+    asked = annotations.get(wellknown.MPI_CONTAINER, "").strip()
+    if asked and asked not in names:
+        expected = f"expected one of {', '.join(names)}"
+        raise ConfigError(f"{wellknown.MPI_CONTAINER}: {expected}, found {asked!r}")
+    return asked or names[0]
+
+
+def _words(text: str) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise ConfigError(f"{wellknown.SRUN_FLAGS}: {text!r} cannot be read: {error}") from None
+    if words and not words[0].startswith("-"):
+        expected = "expected options such as --distribution=cyclic"
+        raise ConfigError(f"{wellknown.SRUN_FLAGS}: {expected}, found {words[0]!r}")
+    return words
+
+
+def _least(value: str) -> int:
+    """The least number of `4`, `2-8` or `2-8:2`; sbatch judges all else."""
+    match = re.match(r"\s*(\d+)", value)
+    return int(match.group(1)) if match else 0
+
+
+def requests(pod: Obj, ranks: RankSet, asked: Options) -> Options:
+    """CPUs, memory and tasks of the job, from what one rank and the pod's other containers ask.
+
+    Slurm gives every node the same, so that the others are counted on each. Where it is left to
+    Slurm how many tasks a node has, memory goes with CPUs, and the others are counted with each.
+    """
+    rank = next(one for one in pod["spec"]["containers"] if one["name"] == ranks.container)
+    one = resources.demand({"spec": {"containers": [rank]}})
+    found: Options = {"cpus-per-task": str(one.cpus)} if one.cpus else {}
+    tasks = tasks_per_node(asked)
+    if tasks is None:
+        memory = resources.demand(pod).memory_mib
+        per_cpu = math.ceil(memory / int(asked.get("cpus-per-task") or one.cpus or 1))
+        return found | ({"mem-per-cpu": f"{per_cpu}M"} if memory else {})
+    # With --overcommit Slurm would want as many CPUs for it as if they were not shared.
+    if tasks > 1 and "ntasks-per-node" not in asked and "overcommit" not in asked:
+        found["ntasks-per-node"] = str(tasks)
+    memory = resources.demand(of_node(pod, ranks, asked)).memory_mib
+    return found | ({"mem": f"{memory}M"} if memory else {})
+
+
+def tasks_per_node(asked: Options) -> int | None:
+    """At most; None where it is left to Slurm."""
+    if asked.get("ntasks-per-node"):
+        return _least(asked["ntasks-per-node"] or "") or None
+    nodes = _least(asked.get("nodes") or "")
+    if not nodes:
+        return None
+    return math.ceil((_least(asked.get("ntasks") or "") or nodes) / nodes)
+
+
+def of_node(pod: Obj, ranks: RankSet, asked: Options) -> Obj:
+    """The pod as one node sees it: its rank container asks for all ranks that are there."""
+    tasks = tasks_per_node(asked)
+    if tasks is None or tasks < 2:
+        return pod
+    copy = deepcopy({"spec": pod["spec"], "metadata": pod.get("metadata") or {}})
+    rank = next(one for one in copy["spec"]["containers"] if one["name"] == ranks.container)
+    amounts = resources.amounts({"spec": {"containers": [rank]}})
+    rank["resources"] = {
+        "requests": {name: f"{amount * tasks}m" for name, amount in amounts.items()}
+    }
+    return copy

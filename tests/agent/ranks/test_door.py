@@ -1,0 +1,181 @@
+"""The door of a node: what ranks are given, without a sandbox and with what the kernel allows."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import select
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from orlop.agent import plan as plans
+from orlop.agent.cgroups import Cgroups
+from orlop.agent.places import make_places
+from orlop.agent.ranks import door as doors
+from orlop.agent.ranks.door import Door, tasks_on
+from orlop.agent.ranks.starter import main, place_of
+from orlop.agent.sandbox import Sandbox
+from orlop.agent.workshop import Workshop
+
+OUTSIDE = Sandbox(os.getuid(), os.getgid(), False, False, False, "denied")
+
+
+@pytest.mark.parametrize(
+    ("text", "node", "expected"),
+    [("8(x2)", 1, 8), ("8(x2),4", 2, 4), ("3,1", 1, 1), ("1", 0, 1), ("1", 5, 0)],
+)
+def test_how_many_ranks_a_node_has(text, node, expected):
+    assert tasks_on(text, node) == expected
+
+
+def test_only_the_outermost_of_the_folders_of_pmi_are_shown(tmp_path):
+    inner = tmp_path / "pmix.1.0" / "store"
+    inner.mkdir(parents=True)
+    found = doors._outermost([f"{tmp_path}/pmix.1.0/", str(inner), "/not/there"])
+    assert found == [str(tmp_path / "pmix.1.0")]
+
+
+def test_the_program_that_waits_removes_itself_and_ends_by_a_signal(tmp_path, monkeypatch):
+    path = tmp_path / "hold"
+    monkeypatch.setattr(doors, "HOLD", str(path))
+    path.write_bytes(doors._hold(platform.machine()).elf())
+    path.chmod(0o755)
+    with subprocess.Popen([path]) as child:
+        while path.exists():
+            assert child.poll() is None
+        child.terminate()
+    assert child.returncode == -15
+
+
+@pytest.fixture
+def opened(tmp_path, monkeypatch):
+    """A door on this machine, for a command on its own root."""
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    made = []
+
+    def opened(argv, **container):
+        raw = {
+            "version": 1,
+            "pod": {"namespace": "d", "name": "p", "uid": "u"},
+            "containers": [{"name": "c", "argv": argv, **container}],
+            "scratch": str(tmp_path),
+            "ranks": {"container": "c", "mpi": "", "label": False, "flags": []},
+        }
+        (tmp_path / "plan.json").write_text(json.dumps(raw))
+        the_plan = plans.read(str(tmp_path / "plan.json"))
+        plans.lead(the_plan, str(tmp_path), "n1")
+        shop = Workshop(the_plan, OUTSIDE, make_places(the_plan, OUTSIDE), Cgroups())
+        made.append(Door(place_of(str(tmp_path / "m")), *shop.inside(the_plan.containers[0]), "n1"))
+        return made[0]
+
+    yield opened
+    for door in made:
+        door.close()
+
+
+def start(tmp_path, rank, *command):
+    """A starter as srun starts it, told what Slurm tells a task."""
+    env = {
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "SLURMD_NODENAME": "n1",
+        "SLURM_PROCID": str(rank),
+        "SLURM_LOCALID": str(rank),
+        "SLURM_STEP_ID": "0",
+        "SLURM_JOB_ID": "5",
+        "SLURM_TASKS_PER_NODE": "2",
+        "PMI_FD": "7",
+        "SECRET_OF_THE_JOB": "x",
+    }
+    words = ["agent.pyz", "rank", str(tmp_path / "m"), str(tmp_path), *command]
+    code = f"import sys; from orlop.agent.ranks.starter import main; sys.exit(main({words!r}))"
+    return subprocess.Popen(
+        [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def serve(door, until):
+    while not until():
+        poll = select.poll()
+        for fd in (door.fileno(), *door.lines()):
+            poll.register(fd, select.POLLIN)
+        for fd, _ in poll.poll(100):
+            door.on_knock() if fd == door.fileno() else door.on_line(fd)
+
+
+def test_ranks_become_the_command_with_what_slurm_tells_them(tmp_path, opened):
+    script = 'echo $SLURM_PROCID $PMI_FD $A $HOSTNAME "$SECRET_OF_THE_JOB" $(pwd)'
+    door = opened(["sh", "-c", script], env=[["A", "1"]], cwd="/usr")
+    ranks = [start(tmp_path, rank) for rank in (0, 1)]
+    serve(door, lambda: door.is_full and not door.lines())
+    assert [one.communicate()[0] for one in ranks] == [b"0 7 1 n1  /usr\n", b"1 7 1 n1  /usr\n"]
+    assert (door.step, door.expected, door.error) == ("5.0", 2, "")
+
+
+def test_a_command_beside_a_rank_has_its_variables(tmp_path, opened):
+    door = opened(["sh", "-c", "exec sleep 60"])
+    rank = start(tmp_path, 1)
+    try:
+        serve(door, lambda: door.runs(1))
+        beside = start(tmp_path, 0, "1", "sh", "-c", "echo beside $SLURM_PROCID; exit 4")
+        serve(door, lambda: _said(beside))
+        assert beside.communicate()[0] == b"beside 1\n"
+        assert beside.returncode == 4
+    finally:
+        rank.kill()
+        rank.communicate()
+
+
+def _said(child):
+    return select.select([child.stdout], [], [], 0.05)[0]
+
+
+@pytest.mark.parametrize(
+    ("argv", "cwd", "words"),
+    [
+        (["nosuch"], "/", 'exec: "nosuch": executable file not found in $PATH'),
+        (["/no/such"], "/", 'exec: "/no/such": no such file or directory'),
+        (["true"], "/no/folder", 'chdir to cwd ("/no/folder")'),
+    ],
+)
+def test_a_rank_that_cannot_be_says_why(tmp_path, opened, argv, cwd, words):
+    door = opened(argv, cwd=cwd)
+    rank = start(tmp_path, 0)
+    serve(door, lambda: bool(door.error))
+    assert words in rank.communicate()[1].decode()
+    assert rank.returncode == 127
+    assert words in door.error
+    assert not door.runs(0)
+
+
+def test_an_image_needs_user_namespaces(tmp_path, opened):
+    (tmp_path / "root").mkdir()
+    door = opened(["true"], rootfs=str(tmp_path / "root"))
+    rank = start(tmp_path, 0)
+    serve(door, lambda: bool(door.error) and not door.lines())
+    assert b"cannot be had without user namespaces: denied" in rank.communicate()[1]
+
+
+def test_a_door_of_somebody_else_is_not_entered(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    (tmp_path / "m-n1").mkdir()
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    assert main(["agent.pyz", "rank", str(tmp_path / "m"), str(tmp_path)]) == 127
+    assert "belongs to somebody else" in capfd.readouterr().err
+
+
+def test_the_starter_imports_next_to_nothing():
+    code = textwrap.dedent("""
+        import sys
+        before = set(sys.modules)
+        import orlop.agent.ranks.starter
+        heavy = {"json", "socket", "subprocess", "signal", "re", "dataclasses", "typing", "select"}
+        print(sorted(heavy & (set(sys.modules) - before)))
+    """)
+    command = [sys.executable, "-I", "-c", code]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert answer.stdout == "[]\n"

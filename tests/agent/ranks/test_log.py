@@ -1,0 +1,58 @@
+"""Lines of all ranks in one log, and srun's words on the one that failed."""
+
+from __future__ import annotations
+
+import pytest
+
+from orlop.agent.logs import tail
+from orlop.agent.ranks.log import Failure, RankLog
+
+SAID = (
+    b" 0: hello\n"
+    b"12: from: afar\n"
+    b" 3: \n"
+    b"srun: error: n2: task 12: Exited with exit code 7\n"
+    b"srun: error: n1: tasks 0-3: Terminated\n"
+)
+
+
+def written(path):
+    with open(path) as file:
+        return [line.split(" ", 3)[2:] for line in file.read().splitlines()]
+
+
+@pytest.mark.parametrize("is_labelled", [False, True])
+def test_each_line_is_marked_with_its_rank(tmp_path, is_labelled):
+    path = str(tmp_path / "logs" / "0.log")
+    log = RankLog(path, is_labelled)
+    log.feed("stderr", SAID)
+    log.close()
+    assert [mark for mark, _ in written(path)] == ["F:0", "F:12", "F:3", "F", "F"]
+    shown = [" 0: hello", "12: from: afar", " 3: "] if is_labelled else ["hello", "from: afar", ""]
+    assert [text for _, text in written(path)][:3] == shown
+    assert tail(path).startswith("\n".join(shown) + "\n")
+
+
+def test_the_first_that_failed_is_remembered(tmp_path):
+    log = RankLog(str(tmp_path / "log"))
+    log.feed("stderr", SAID[:70])
+    assert log.failure is None
+    log.feed("stderr", SAID[70:])
+    assert str(log.failure) == "rank 12 on node n2: exited with code 7"
+    assert (log.failure.code, log.failure.signal) == (7, 0)
+    log.close()
+
+
+@pytest.mark.parametrize(
+    ("ranks", "what", "code", "words"),
+    [
+        ("3", "Killed", 137, "rank 3 on node n1: ended by signal 9 (Killed)"),
+        ("3", "Segmentation fault (core dumped)", 139, "rank 3 on node n1: ended by signal 11"),
+        ("0-3,5", "Exited with exit code 1", 1, "ranks 0-3,5 on node n1: exited with code 1"),
+        ("3", "Out Of Memory", 0, "rank 3 on node n1: Out Of Memory"),
+    ],
+)
+def test_how_a_rank_ended_in_the_words_and_numbers_of_kubernetes(ranks, what, code, words):
+    failure = Failure("n1", ranks, what)
+    assert failure.code == code
+    assert str(failure).startswith(words)

@@ -1,0 +1,132 @@
+"""Rank sets: one manifest, many ranks, started by srun inside their containers on every node."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from tests.e2e.site import Obj, Site, eventually, pod, terminated
+
+SLURM = "slurm.orlop.dev/"
+RUNTIMES = ("crun", "apptainer")
+LONG = 100.0
+
+
+def ranks(name: str, image: str, *command: str, runtime: str = "", **notes: str) -> Obj:
+    """A pod on two nodes; annotations by their names."""
+    made = pod(name, image, "")
+    made["spec"]["containers"][0]["command"] = list(command)
+    annotations = {SLURM + key.replace("_", "-"): value for key, value in notes.items()}
+    annotations.setdefault(SLURM + "nodes", "2")
+    if runtime:
+        annotations["orlop.dev/runtime"] = runtime
+    made["metadata"]["annotations"] = annotations
+    return made
+
+
+def on_nodes(log: str) -> Counter[str]:
+    """How many ranks said that they are on each node."""
+    return Counter(re.findall(r"^rank \d+ of \d+ on (\S+)$", log, re.MULTILINE))
+
+
+@pytest.mark.parametrize("image", ["openmpi", "mpich"])
+def test_8_ranks_on_each_of_2_nodes_work_out_pi_in_either_runtime(site: Site, image: str) -> None:
+    for runtime in RUNTIMES:
+        site.apply(ranks(f"pi-{runtime}", image, "pi", runtime=runtime, ntasks="16"))
+    for runtime in RUNTIMES:
+        site.wait_phase(f"pi-{runtime}", "Succeeded", timeout=LONG)
+        log = site.kubectl("logs", f"pi-{runtime}")
+        assert "pi 3.141593\n" in log
+        assert sorted(on_nodes(log).values()) == [8, 8]
+        assert sorted(re.findall(r"rank (\d+) of 16", log), key=int) == [str(n) for n in range(16)]
+
+
+def test_32_ranks_run_where_there_are_16_cpus(site: Site) -> None:
+    site.apply(ranks("many", "mpich", "pi", ntasks="32", overcommit="true"))
+    site.wait_phase("many", "Succeeded", timeout=LONG)
+    log = site.kubectl("logs", "many")
+    assert "pi 3.141593\n" in log
+    assert sum(on_nodes(log).values()) == 32
+
+
+def test_a_rank_that_fails_ends_the_pod_and_is_named(site: Site) -> None:
+    site.apply(ranks("exits", "mpich", "pi", "exit", "3", "7", ntasks="4", label="true"))
+    site.apply(ranks("dies", "mpich", "pi", "kill", "1", "9", ntasks="4"))
+    site.apply(ranks("lacks", "mpich", "nosuch", ntasks="4"))
+    ended = {name: site.wait_phase(name, "Failed", timeout=LONG) for name in ("exits", "dies")}
+    exits, dies = (terminated(one) for one in ended.values())
+    assert exits["exitCode"] == 7
+    assert re.fullmatch(r"rank 3 on node n\d: exited with code 7", exits["message"])
+    assert (dies["exitCode"], dies["signal"]) == (137, 9)
+    assert re.fullmatch(r"rank 1 on node n\d: ended by signal 9 \(Killed\)", dies["message"])
+    assert ("RankFailed", f"container main: {exits['message']}") in site.events("exits")
+    assert "\n3: rank 3 of 4 on" in "\n" + site.kubectl("logs", "exits")
+    assert site.run("kubectl", "slurm", "rank-logs", "exits", "3", "-n", site.namespace).stdout
+    lacks = terminated(site.wait_phase("lacks", "Failed", timeout=LONG))
+    assert lacks["message"] == 'exec: "nosuch": executable file not found in $PATH'
+
+
+WAITS = """\
+trap 'echo rank $SLURM_PROCID was told; sleep 1; exit 0' TERM
+cat /data/said
+echo $(id -u) $(hostname) > /data/$SLURM_PROCID
+while true; do sleep 0.1; done
+"""
+
+
+@pytest.mark.parametrize("image", ["busybox", "host"])
+def test_one_pod_has_init_sidecars_volumes_probes_exec_and_an_end_for_all_ranks(
+    site: Site, image: str
+) -> None:
+    mounted = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    probe = {"exec": {"command": ["test", "-e", "/data/3"]}, "periodSeconds": 1}
+    made = ranks("all", image, "sh", "-c", WAITS, ntasks="4")
+    made["spec"] |= {
+        "terminationGracePeriodSeconds": 30,
+        "volumes": [{"name": "data", "emptyDir": {}}],
+        "initContainers": [
+            {"name": "init", "image": "busybox", "command": ["touch", "/data/said"], **mounted}
+        ],
+    }
+    made["spec"]["containers"][0] |= {"readinessProbe": probe, **mounted}
+    said = "echo beside; trap 'exit 0' TERM; while true; do sleep 0.1; done"
+    beside = {"name": "beside", "image": "busybox", "command": ["sh", "-c", said], **mounted}
+    made["spec"]["containers"].append(beside)
+    site.apply(made)
+    site.kubectl("wait", "--for=condition=Ready", "pod/all", f"--timeout={LONG}s", timeout=LONG + 9)
+    shown = site.kubectl("exec", "all", "-c", "beside", "--", "sh", "-c", "cat /data/[0-3]")
+    uids, nodes = zip(*(line.split() for line in shown.splitlines()), strict=True)
+    assert set(uids) == {site.run("id", "-u").stdout.strip()}
+    assert sorted(Counter(nodes).values()) == [2, 2]
+    # Beside the first rank, and beside one on the other node.
+    script = "echo $(hostname) $SLURM_PROCID"
+    first = site.kubectl("exec", "all", "-c", "main", "--", "sh", "-c", "hostname")
+    argv = ["kubectl", "slurm", "rank-exec", "all", "3", "-n", site.namespace, "--"]
+    assert first.split() == [nodes[0]]
+    assert site.run(*argv, "sh", "-c", script).stdout.split() == [nodes[3], "3"]
+    assert site.kubectl("logs", "all", "-c", "beside") == "beside\n"
+    follow = site.popen(
+        "kubectl", "-n", site.namespace, "logs", "-f", "all", "-c", "main", stdout=-1, text=True
+    )
+    site.kubectl("delete", "pod", "all", timeout=LONG)
+    assert sorted(re.findall(r"rank (\d) was told", follow.communicate(timeout=60)[0])) == [*"0123"]
+
+
+def test_sacct_shows_the_ranks_as_a_step_of_the_jobs(accounted_site: Site) -> None:
+    site = accounted_site
+    site.apply(ranks("told", "host", "sh", "-c", "exit $SLURM_PROCID", ntasks="4"))
+    ended = site.wait_phase("told", "Failed", timeout=LONG)
+    job = ended["metadata"]["annotations"]["slurm.orlop.dev/job-id"]
+
+    def rows() -> list[list[str]]:
+        words = ["sacct", "-n", "-P", "-j", job, "-o", "JobID,JobName,NTasks,State"]
+        found = [line.split("|") for line in site.run(*words).stdout.splitlines()]
+        has_ended = len(found) > 2 and found[0][1:] == [f"{site.namespace}/told", "", "FAILED"]
+        return found if has_ended else []
+
+    found = eventually(rows, "sacct knows how the job ended")
+    [step] = [row for row in found if row[0] == f"{job}.0"]
+    assert step[1:3] == ["main", "4"]
+    assert step[3].split()[0] in ("FAILED", "CANCELLED")

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from tools.stage import find_stage, orlop_up
 
-BENCHMARKS = ("pod_start", "burst", "streams", "network")
+BENCHMARKS = ("pod_start", "mpi", "burst", "streams", "network")
 ALONE = ("apiserver", "controllers")
 
 

@@ -4,6 +4,8 @@ import ast
 import sys
 from pathlib import Path
 
+import pytest
+
 import benchmarks
 from benchmarks import apiserver, burst, network
 from benchmarks.__main__ import ALONE, BENCHMARKS, main
@@ -61,9 +63,10 @@ def test_a_peer_stands_beside_ours_with_a_ratio_that_is_higher_where_ours_is_bet
     assert [line.split()[-1] for line in text[3:]] == ["3.0x", "2.0x"]
 
 
-def test_the_driver_needs_nothing_but_the_standard_library():
+@pytest.mark.parametrize("driver", ["pod_start_driver.py", "mpi_driver.py"])
+def test_the_driver_needs_nothing_but_the_standard_library(driver):
     """It is sent to a Python that has nothing else."""
-    tree = ast.parse((Path(benchmarks.__path__[0]) / "pod_start_driver.py").read_text())
+    tree = ast.parse((Path(benchmarks.__path__[0]) / driver).read_text())
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
     froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     names = {alias.name for node in imports for alias in node.names}

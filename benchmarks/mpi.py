@@ -1,0 +1,38 @@
+"""Launch of MPI ranks: from the job's start until all ranks have met, beside plain srun.
+
+Run by `python -m benchmarks`. The same program of the same image is started by srun and apptainer
+by hand, and as a pod with each runtime, on two nodes; rank 0 tells when all ranks have met. A
+second table has more ranks than this machine has cores, from one manifest.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tools.stage import Stage
+
+from .table import Samples
+
+ROUNDS = 7
+RANKS, MANY = 16, (128, 256)
+AIM = "Aim: at most 1.1 times srun and apptainer by hand."
+PLAIN = {
+    "pod, image: host": "srun",
+    "pod, crun": "srun, apptainer",
+    "pod, apptainer": "srun, apptainer",
+}
+DRIVER = Path(__file__).with_name("mpi_driver.py")
+CONFIG = {"slurm": {"prologue": "date +%s.%N > started-at"}}
+
+
+def measure(stage: Stage, rounds: int = ROUNDS) -> list[Samples]:
+    tables = []
+    for ranks, times in ((RANKS, rounds), *((ranks, 1) for ranks in MANY)):
+        arguments = ["python3", "-", str(ranks), str(times)]
+        done = stage.run(arguments, text=DRIVER.read_text(), timeout=1800)
+        if done.returncode:
+            raise RuntimeError(f"the driver failed:\n{done.stdout}\n{done.stderr}")
+        title = f"{ranks} ranks of MPICH on 2 nodes: from the job's start until all have met"
+        tables.append(Samples(title, json.loads(done.stdout.splitlines()[-1]), PLAIN, AIM))
+    return tables

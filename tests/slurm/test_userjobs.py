@@ -6,7 +6,14 @@ import pytest
 
 from orlop.engine import JobState
 from orlop.slurm.queue import SEPARATOR, SQUEUE_FIELDS
-from orlop.slurm.userjobs import SACCT_FIELDS, UserJobs, parse_sacct, submitted_with
+from orlop.slurm.userjobs import (
+    SACCT_FIELDS,
+    UserJobs,
+    comment_of,
+    parse_sacct,
+    submitted_with,
+    uid_of_comment,
+)
 
 
 def squeue_line(**fields: str) -> str:
@@ -113,3 +120,10 @@ def test_a_job_is_found_by_the_script_it_was_submitted_with() -> None:
     text = "\n".join(SEPARATOR.join(fields) for fields in lines)
     assert submitted_with(text, "/home/ann/j/job.sh") == "12"
     assert submitted_with(text, "/nowhere") == ""
+
+
+def test_a_comment_names_the_object_and_goes_on_with_the_users_own() -> None:
+    comment = comment_of("c0ffee", "u1", "for the paper")
+    assert uid_of_comment(comment, "c0ffee") == "u1"
+    assert uid_of_comment(comment, "other") == ""
+    assert uid_of_comment("orlop:c0ffee:pod", "c0ffee") == ""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from orlop.api.objects import Obj
 from orlop.errors import ConfigError
-from orlop.settings import SlurmSettings
+from orlop.settings import NamespaceSettings, SlurmSettings
+from orlop.slurm.policy import Policy
 from orlop.slurmjobs.plan import Plan, plan_of
 
 FOLDER = Path("/home/ann/.orlop/slurmjobs/ns_j_u1")
@@ -91,3 +93,38 @@ def test_what_cannot_be_asked_for_is_refused(spec: Obj, words: str) -> None:
 def test_secrets_are_neither_in_the_script_nor_among_the_arguments() -> None:
     found = plan(env=[{"name": "PASSWORD", "value": "hunter2"}])
     assert "hunter2" not in found.text + found.program + " ".join(found.arguments())
+
+
+def policed(annotations: dict[str, str], configured: Obj, **spec: Any) -> Plan:
+    namespaces = {"ns": msgspec.convert(configured, NamespaceSettings)}
+    settings = SlurmSettings(namespaces=namespaces)
+    body = job(**(spec if "script" in spec else {"command": ["true"], **spec}))
+    return plan_of(body, FOLDER, settings, "c0ffee", Policy(settings, "ns", annotations))
+
+
+def test_a_namespace_is_weaker_than_the_script() -> None:
+    annotations = {"slurm.orlop.dev/account": "research", "slurm.orlop.dev/qos": "low"}
+    found = policed(annotations, {}, script="#!/bin/sh\n#SBATCH --qos=high\ntrue\n")
+    assert "--account=research" in found.arguments()
+    assert found.effective["qos"] == "high"
+
+
+def test_a_namespace_has_its_partition() -> None:
+    assert policed({"slurm.orlop.dev/partition": "long"}, {}).effective["partition"] == "long"
+
+
+def test_what_is_locked_for_a_namespace_cannot_be_changed() -> None:
+    configured = {"locked": ["--account=research"]}
+    assert "--account=research" in policed({}, configured).arguments()
+    with pytest.raises(ConfigError, match="is fixed for the namespace"):
+        policed({}, configured, script="#!/bin/sh\n#SBATCH -A other\ntrue\n")
+
+
+def test_the_limits_of_a_namespace_hold() -> None:
+    configured = {"max_time": "1:00:00", "max_nodes": 2}
+    assert policed({}, configured).effective["time"] == "01:00:00"
+    assert policed({}, configured, options={"time": 30}).effective["time"] == "30"
+    with pytest.raises(ConfigError, match="allows"):
+        policed({}, configured, options={"time": 120})
+    with pytest.raises(ConfigError, match="allows 2"):
+        policed({}, configured, options={"nodes": 3})

@@ -64,6 +64,14 @@ async def test_the_job_of_a_pod_says_which(site: Site) -> None:
     assert annotations_of(found)["slurm.orlop.dev/pod"] == "ns/web"
 
 
+async def test_the_job_of_many_pods_names_none(site: Site) -> None:
+    put(site, "9", name="ns/gang", comment="orlop:c0ffee:gang-1234")
+    async with site.running():
+        found = await shown(site, "9")
+    assert labels_of(found)["slurm.orlop.dev/shown"] == "pod"
+    assert annotations_of(found) == {}
+
+
 async def test_the_job_of_a_slurm_job_is_not_shown_twice(site: Site) -> None:
     put(site, "7")
     async with site.running():

@@ -17,9 +17,10 @@ from typing import Any
 import click
 
 from .. import wellknown
-from ..engine import Engine
+from ..engine import Engine, JobId
 from ..errors import ConfigError, EngineUnavailable, HomeInUse
 from ..settings import Paths, Settings, home_from_env, load
+from ..slurm.jobs import SlurmJobs
 from . import in_job, launch
 from .engines import engine_for, known_engine
 from .record import Record
@@ -38,6 +39,8 @@ OURS = (
     "log",
     "pki",
     "arrays",
+    "gangs",
+    "slurmjobs",
     "pods",
     "run",
     "volumes",
@@ -107,7 +110,12 @@ async def end_jobs(paths: Paths, settings: Settings) -> None:
 
 
 async def living(engine: Engine) -> list[Any]:
-    return [id for id, job in (await engine.jobs()).items() if not job.state.has_ended]
+    """Jobs of pods and of SlurmJobs that have not ended."""
+    of_objects: list[JobId] = []
+    if isinstance(engine, SlurmJobs):
+        engine.on_squeue = lambda text: of_objects.extend(engine.of_objects(text))
+    of_pods = [id for id, job in (await engine.jobs()).items() if not job.state.has_ended]
+    return [*of_pods, *of_objects]
 
 
 def remove(paths: Paths) -> None:

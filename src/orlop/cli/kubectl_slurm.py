@@ -19,6 +19,7 @@ from ..api.objects import (
     Obj,
     annotations_of,
     condition_of,
+    controller_of,
     is_terminal,
     key_of,
     meta,
@@ -175,6 +176,9 @@ def script(pod: str, namespace: str, kubeconfig: str, context: str) -> None:
     paths = home_from_env()
     key = key_of(found)
     path = paths.pod(key.namespace, key.name, uid_of(found)) / wellknown.SCRIPT_FILE
+    owner = controller_of(found)
+    if owner is not None and wellknown.MIRROR in annotations_of(found):
+        path = paths.slurm_jobs / f"{key.namespace}_{owner['name']}_{owner['uid']}" / "script"
     try:
         click.echo(path.read_text(), nl=False)
     except FileNotFoundError:

@@ -32,6 +32,7 @@ from .policy import Policy
 from .script import signal_lead
 from .submission import TASK_FILE
 from .submitter import Submitter
+from .userjobs import UserJobs, uid_of_comment
 from .verdicts import Verdicts
 
 log = logger(__name__)
@@ -323,6 +324,15 @@ class SlurmJobs:
         if "+" in job:
             raise EngineError(f"{job} is a member of a gang, which ends and starts as one")
         await self._commands.run("scontrol", "requeue", job)
+
+    def of_objects(self, text: str) -> list[JobId]:
+        """Of an answer of squeue's, the jobs of SlurmJobs of this cluster that have not ended."""
+        return [
+            JobId(number)
+            for number, tasks in UserJobs().read(text).items()
+            if uid_of_comment(tasks[0].comment, self._cluster_uid)
+            and not all(task.state.has_ended for task in tasks)
+        ]
 
     async def cancel_any(self, number: str) -> None:
         """As `cancel`, of a job or a whole array that need not be a pod's."""

@@ -22,6 +22,7 @@ SACCT_FIELDS = (
 SACCT = ("-X", "-n", "-P", "--delimiter", SEPARATOR, "-o", ",".join(SACCT_FIELDS))
 # Beside the rest, to find a job by the script it was submitted with.
 SUBMIT_LINE = ("-X", "-n", "-P", "--delimiter", SEPARATOR, "-o", "JobID,SubmitLine,WorkDir")
+_COMMENT = "orlop-job:"
 _ID = re.compile(r"(\d+)(?:_(\d+))?")
 _NOTHING = ("(null)", "N/A", "None", "None assigned", "Unknown")
 
@@ -188,3 +189,14 @@ def _number(text: str) -> int:
 
 def _time(text: str) -> float | None:
     return float(text) if text.isdigit() and text != "0" else None
+
+
+def comment_of(cluster_uid: str, uid: str, users: str = "") -> str:
+    """By which the job of an object is known, before whatever the user wants to say there."""
+    return f"{_COMMENT}{cluster_uid}:{uid}{' ' + users if users else ''}"
+
+
+def uid_of_comment(comment: str, cluster_uid: str) -> str:
+    """The object of a job; empty if the job is of none of this cluster's."""
+    prefix = f"{_COMMENT}{cluster_uid}:"
+    return comment.removeprefix(prefix).split(" ")[0] if comment.startswith(prefix) else ""

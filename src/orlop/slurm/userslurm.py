@@ -20,27 +20,15 @@ from . import userjobs
 from .commands import CommandFailed, Commands
 from .jobs import SlurmJobs
 from .submission import Answer, Folder, job_id
-from .userjobs import UserJob, UserJobs
+from .userjobs import UserJob, UserJobs, uid_of_comment
 
 log = logger(__name__)
 
 _LOCK_POLL = 0.02
 _SUBMITTERS = 4
 _SPACE = 60.0  # seconds by which clocks may differ
-_COMMENT = "orlop-job:"
 
 Listing = Mapping[str, tuple[UserJob, ...]]
-
-
-def comment_of(cluster_uid: str, uid: str, users: str = "") -> str:
-    """By which the job of an object is known, before whatever the user wants to say there."""
-    return f"{_COMMENT}{cluster_uid}:{uid}{' ' + users if users else ''}"
-
-
-def uid_of_comment(comment: str, cluster_uid: str) -> str:
-    """The object of a job; empty if the job is of none of this cluster's."""
-    prefix = f"{_COMMENT}{cluster_uid}:"
-    return comment.removeprefix(prefix).split(" ")[0] if comment.startswith(prefix) else ""
 
 
 class UserSlurm:

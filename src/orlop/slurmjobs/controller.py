@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import errors
-from ..api.kinds import POD
-from ..api.objects import Key, Obj, is_deleting, key_of, meta, uid_of
+from ..api.kinds import NAMESPACE, POD
+from ..api.objects import Key, Obj, annotations_of, is_deleting, key_of, meta, uid_of
 from ..api.times import parse as parse_time
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock
 from ..client.informer import Informers
 from ..controllers._shape import Controller, Result
 from ..settings import Paths, SlurmSettings
+from ..slurm.policy import Policy
 from ..slurm.userslurm import UserSlurm
 from . import dependencies, preparation, status
 from .kinds import ENDED, FINALIZER, QUEUE_NAMESPACE, SLURM_JOB
@@ -77,6 +78,7 @@ class SlurmJobs(Controller):
         self._settings = site.settings
         self._tasks = Tasks(site.slurm, site.queue)
         self._pods = MirrorPods(api, informers, self.clock)
+        self._namespaces = informers.informer(NAMESPACE)
         self.objects.add_index(BY_NUMBER, _numbers)
         self.objects.add_index(BY_DEPENDENCY, dependencies.named)
         self.watch(self.objects, self._dependents)
@@ -111,7 +113,12 @@ class SlurmJobs(Controller):
 
     def _plan(self, job: Obj) -> Plan:
         folder = folder_of(self._paths, job)
-        return plan_of(job, folder, self._settings, self._slurm.cluster_uid)
+        policy = None if number_of(job) else self._policy(meta(job)["namespace"])
+        return plan_of(job, folder, self._settings, self._slurm.cluster_uid, policy)
+
+    def _policy(self, namespace: str) -> Policy:
+        found = self._namespaces.get(Key("", namespace))
+        return Policy(self._settings, namespace, annotations_of(found) if found else {})
 
     async def reconcile(self, key: Key) -> Result:
         """Bring one SlurmJob a step further.

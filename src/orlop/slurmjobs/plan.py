@@ -2,8 +2,9 @@
 
 Called by the controller before submission, and again whenever it wants to know where a job's
 output is; pure. An option may come from several places, from weakest to strongest: the settings,
-the script's `#SBATCH` lines, `options`, `flags`; the comment, and the dependency on other
-SlurmJobs, are Orlop's.
+what they and its annotations say of the namespace, the script's `#SBATCH` lines, `options`,
+`flags`; the comment, and the dependency on other SlurmJobs, are Orlop's. What is locked for a
+namespace, and its limits, hold as they do for pods.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from pathlib import Path
 from ..api.objects import Obj, meta, uid_of
 from ..errors import ConfigError
 from ..settings import SlurmSettings
-from ..slurm import userscript
+from ..slurm import durations, userscript
+from ..slurm.policy import Policy
+from ..slurm.userjobs import comment_of
 from ..slurm.userscript import Options
-from ..slurm.userslurm import comment_of
 
 SCRIPT, PROGRAM, ENVIRONMENT = "job.sh", "script", "env"
 WORK, VOLUMES = "work", "volumes"
@@ -92,8 +94,16 @@ class Plan:
         return str(self.work / userscript.output_file(template, facts))
 
 
-def plan_of(job: Obj, folder: Path, settings: SlurmSettings, cluster_uid: str) -> Plan:
-    """Raises ConfigError for what cannot be asked of sbatch."""
+def plan_of(
+    job: Obj,
+    folder: Path,
+    settings: SlurmSettings,
+    cluster_uid: str,
+    policy: Policy | None = None,
+) -> Plan:
+    """Raises ConfigError for what cannot be asked of sbatch; without a `policy` what was allowed
+    once is not judged anew.
+    """
     spec = job["spec"]
     script = spec.get("script") or ""
     header = userscript.header(script)
@@ -104,6 +114,9 @@ def plan_of(job: Obj, folder: Path, settings: SlurmSettings, cluster_uid: str) -
     if spec.get("workingDirectory"):
         strong["chdir"] = spec["workingDirectory"]
     weak = _defaults(settings)
+    if policy is not None:
+        weak |= _of_namespace(policy)
+        strong |= _within(policy, {**header.options, **strong})
     weak |= {"job-name": meta(job)["name"], "chdir": str(folder / WORK)}
     asked = {**header.options, **strong}
     given = {name: value for name, value in weak.items() if name not in asked} | strong
@@ -136,6 +149,26 @@ def _defaults(settings: SlurmSettings) -> Options:
     }
     flags = userscript.from_words(settings.flags, "the setting slurm.flags")
     return flags | {name: value for name, value in named.items() if value}
+
+
+def _of_namespace(policy: Policy) -> Options:
+    partition = policy.partition()
+    return policy.defaults([]) | ({"partition": partition} if partition else {})
+
+
+def _within(policy: Policy, asked: Options) -> Options:
+    """What is fixed for the namespace, and its longest time; ConfigError for who asks for more."""
+    fixed = policy.locked(asked)
+    policy.check_nodes(asked.get("nodes"))
+    most = policy.max_time()
+    if most is None or most == durations.UNLIMITED:
+        return fixed
+    wanted = durations.seconds(asked.get("time") or "")
+    if wanted is not None and wanted > most:
+        words = f"--time={asked['time']}: the namespace {policy.namespace} allows"
+        limit = durations.in_words(most)
+        raise ConfigError(f"{words} {limit}; ask for less, or use another namespace")
+    return fixed if wanted is not None else {**fixed, "time": durations.limit(most)}
 
 
 def as_pod(job: Obj) -> Obj:

@@ -18,9 +18,10 @@ from ..client.clock import Clock
 from ..client.informer import Informers
 from ..controllers._shape import Loop, Result
 from ..controllers.status import merge_diff
+from ..slurm.gang_spec import gang_in
 from ..slurm.job import array_of, pod_uid_of
-from ..slurm.userjobs import UserJob
-from ..slurm.userslurm import UserSlurm, uid_of_comment
+from ..slurm.userjobs import UserJob, uid_of_comment
+from ..slurm.userslurm import UserSlurm
 from ..wellknown import SLURM_PREFIX
 from . import status
 from .kinds import FINALIZER, QUEUE_NAMESPACE, SLURM_JOB
@@ -112,9 +113,10 @@ class ShownJobs(Loop[str]):
 
     def _object(self, number: str, job: UserJob) -> Obj:
         cluster = self._slurm.cluster_uid
-        is_pods = bool(pod_uid_of(job.comment, cluster))
+        uid = pod_uid_of(job.comment, cluster)
+        is_pods = bool(uid)
         annotations = {}
-        if is_pods and not array_of(job.comment):
+        if is_pods and not array_of(job.comment) and not gang_in(uid):  # these are many pods
             annotations[POD_ANNOTATION] = job.name
         return {
             "metadata": {

@@ -68,10 +68,10 @@ class Counting:
 
 async def test_a_missing_kind_is_installed_with_our_label(cluster: World) -> None:
     async with cluster.running(installer(cluster)):
-        made = await eventually(lambda: cluster.get(DEFINITION, NAME))
+        made = await eventually(lambda: cluster.get(DEFINITION, NAME), within=60)
     assert labels_of(made)[MANAGED_BY] == "orlop"
     assert is_ours(made)
-    await eventually(lambda: cluster.list(ROPE))  # it is served
+    await eventually(lambda: cluster.list(ROPE), within=60)  # it is served
 
 
 async def test_a_kind_that_is_not_wanted_is_not_installed(cluster: World) -> None:
@@ -84,7 +84,7 @@ async def test_a_kind_that_is_not_wanted_is_not_installed(cluster: World) -> Non
 async def test_ours_is_brought_up_to_date(cluster: World) -> None:
     newer = TEXT.replace("listKind: RopeList}", "listKind: RopeList, shortNames: [rp]}")
     async with cluster.running(installer(cluster)):
-        first = await eventually(lambda: cluster.get(DEFINITION, NAME))
+        first = await eventually(lambda: cluster.get(DEFINITION, NAME), within=60)
     async with cluster.running(installer(cluster, newer)):
 
         async def updated() -> Obj:
@@ -92,7 +92,7 @@ async def test_ours_is_brought_up_to_date(cluster: World) -> None:
             assert annotations_of(found)[DIGEST] == Manifest(NAME, newer).digest
             return found
 
-        found = await eventually(updated)
+        found = await eventually(updated, within=60)
     assert found["spec"]["names"]["shortNames"] == ["rp"]
     assert found["metadata"]["uid"] == first["metadata"]["uid"]
 
@@ -140,15 +140,15 @@ async def test_controllers_run_while_the_kind_is_ours(cluster: World) -> None:
     async with cluster.running(standing):
         assert not counting.is_running
         async with cluster.running(installer(cluster)):
-            await eventually(lambda: runs(True))
+            await eventually(lambda: runs(True), within=60)
         # Another manager takes the definition over: ours stops.
         change = {"metadata": {"labels": {MANAGED_BY: "Helm"}}}
         await cluster.api.patch(DEFINITION, Key("", NAME), change)
-        await eventually(lambda: runs(False))
+        await eventually(lambda: runs(False), within=60)
         # And goes on where it is given back.
         change = {"metadata": {"labels": {MANAGED_BY: "orlop"}}}
         await cluster.api.patch(DEFINITION, Key("", NAME), change)
-        await eventually(lambda: runs(True))
+        await eventually(lambda: runs(True), within=60)
     assert counting.started == 2
 
 
@@ -162,4 +162,4 @@ async def test_every_bundled_kind_is_accepted_and_served(cluster: World) -> None
                 assert kind is not None
                 assert await cluster.list(kind) == []
 
-        await eventually(all_served)
+        await eventually(all_served, within=60)

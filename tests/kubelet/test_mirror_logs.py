@@ -79,7 +79,7 @@ async def test_following_ends_when_the_job_is_over(file: Path) -> None:
         async for data in read_plain(file, LogOptions(follow=True), lambda: is_over):
             seen += data
 
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(follow())
         while seen != TEXT:  # noqa: ASYNC110
             await asyncio.sleep(0.01)

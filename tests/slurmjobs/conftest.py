@@ -71,7 +71,7 @@ class Site:
             body = {"metadata": {"name": name}, "spec": spec}
             return await self.cluster.create(SLURM_JOB, body)
 
-        return await eventually(made)
+        return await eventually(made, within=60)
 
     async def status(self, name: str) -> Obj:
         return (await self.cluster.get(SLURM_JOB, name)).get("status") or {}
@@ -85,7 +85,7 @@ class Site:
                 assert status.get(field) == value, status
             return status
 
-        return await eventually(reached)
+        return await eventually(reached, within=60)
 
 
 @pytest.fixture

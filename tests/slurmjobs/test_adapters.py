@@ -33,7 +33,7 @@ async def made(site: Site, kind: Kind, name: str, spec: Obj) -> Obj:
     async def created() -> Obj:
         return await site.cluster.create(kind, {"metadata": {"name": name}, "spec": spec})
 
-    return await eventually(created)
+    return await eventually(created, within=60)
 
 
 async def says(site: Site, kind: Kind, name: str, **fields: Any) -> Obj:
@@ -43,7 +43,7 @@ async def says(site: Site, kind: Kind, name: str, **fields: Any) -> Obj:
             assert status.get(field) == value
         return status
 
-    return await eventually(so)
+    return await eventually(so, within=60)
 
 
 def bridge(script: str = "#!/bin/sh\ntrue\n", where: str = "inline", **spec: Any) -> Obj:

@@ -50,14 +50,14 @@ async def test_its_pod_shows_where_it_prints(site: Site) -> None:
             assert objects.output_of(pod, "job") == expected
             assert objects.output_of(pod, "other") is None
 
-        await eventually(runs)
+        await eventually(runs, within=60)
         site.slurm.become("101", "TIMEOUT")
 
         async def ended() -> None:
             pod = await site.cluster.get(POD, "hello-job")
             assert (pod["status"]["phase"], pod["status"]["reason"]) == ("Failed", "TIMEOUT")
 
-        await eventually(ended)
+        await eventually(ended, within=60)
 
 
 async def test_a_pod_that_somebody_deletes_is_made_anew(site: Site) -> None:
@@ -71,7 +71,7 @@ async def test_a_pod_that_somebody_deletes_is_made_anew(site: Site) -> None:
             pod = await site.cluster.get(POD, "hello-job")
             assert meta(pod)["uid"] != meta(first)["uid"]
 
-        await eventually(new)
+        await eventually(new, within=60)
 
 
 async def test_a_pod_of_that_name_that_is_not_ours_is_left_alone(site: Site) -> None:
@@ -105,7 +105,7 @@ async def test_deleting_it_cancels_the_job_and_removes_its_folder(site: Site) ->
         found = await site.cluster.get(SLURM_JOB, "hello")
         assert meta(found)["finalizers"] == [FINALIZER]
         await site.cluster.api.delete(SLURM_JOB, Key("default", "hello"))
-        await eventually(lambda: gone(site, "hello"))
+        await eventually(lambda: gone(site, "hello"), within=60)
     assert site.slurm.jobs["101"].word == "CANCELLED"
     assert not folder.exists()
 
@@ -117,7 +117,7 @@ async def test_one_that_has_ended_is_deleted_without_scancel(site: Site) -> None
         site.slurm.become("101", "COMPLETED")
         await site.reach("hello", phase="Succeeded")
         await site.cluster.api.delete(SLURM_JOB, Key("default", "hello"))
-        await eventually(lambda: gone(site, "hello"))
+        await eventually(lambda: gone(site, "hello"), within=60)
     assert site.slurm.scancels == []
 
 
@@ -296,7 +296,7 @@ async def test_one_goes_when_its_time_is_over(site: Site) -> None:
         await site.create("hello", ttlSecondsAfterFinished=0)
         await site.reach("hello", jobId="101")
         site.slurm.become("101", "COMPLETED", ended=None)
-        await eventually(lambda: gone(site, "hello"))
+        await eventually(lambda: gone(site, "hello"), within=60)
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ async def test_at_rest_nothing_is_written(site: Site) -> None:
         async def pod_runs() -> None:
             assert (await site.cluster.get(POD, "hello-job"))["status"]["phase"] == "Running"
 
-        await eventually(pod_runs)
+        await eventually(pod_runs, within=60)
         before = meta(await site.cluster.get(SLURM_JOB, "hello"))["resourceVersion"]
 
         async def unchanged() -> None:

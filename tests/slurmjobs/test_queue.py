@@ -70,7 +70,7 @@ async def test_asking_wakes_it() -> None:
     queue = Queue(slurm, busy=100.0, idle=100.0)
     task = asyncio.ensure_future(queue.run())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while slurm.asked < 1:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             queue.ask()

@@ -27,7 +27,7 @@ async def shown(site: Site, number: str, **fields: Any) -> Obj:
             assert found["status"][field] == value
         return found
 
-    return await eventually(is_so)
+    return await eventually(is_so, within=60)
 
 
 async def count(site: Site, expected: int) -> None:
@@ -43,7 +43,7 @@ async def test_a_job_is_shown_until_slurm_forgets_it(site: Site) -> None:
         site.slurm.become("7", "TIMEOUT")
         await shown(site, "7", state="TIMEOUT", phase="Failed")
         site.slurm.forget("7")
-        await eventually(lambda: count(site, 0))
+        await eventually(lambda: count(site, 0), within=60)
 
 
 async def test_an_array_is_one_object(site: Site) -> None:
@@ -86,7 +86,7 @@ async def test_deleting_it_cancels_the_job(site: Site) -> None:
     async with site.running():
         await shown(site, "7")
         await site.cluster.api.delete(SLURM_JOB, Key(QUEUE_NAMESPACE, "job-7"))
-        await eventually(lambda: count(site, 0))
+        await eventually(lambda: count(site, 0), within=60)
         # Slurm remembers it for a while; it does not come back.
         await stays(lambda: count(site, 0))
     assert site.slurm.jobs["7"].word == "CANCELLED"
@@ -104,7 +104,7 @@ async def test_deleting_the_namespace_cancels_nothing(site: Site) -> None:
             found = await site.cluster.find(SLURM_JOB, "job-7", QUEUE_NAMESPACE)
             assert found is None or meta(found)["uid"] != meta(first)["uid"]
 
-        await eventually(gone)
+        await eventually(gone, within=60)
     assert site.slurm.scancels == []
 
 
@@ -114,7 +114,7 @@ async def test_what_was_forgotten_meanwhile_goes_at_the_next_start(site: Site) -
         await shown(site, "7")
     site.slurm.forget("7")
     async with site.running():
-        await eventually(lambda: count(site, 0))
+        await eventually(lambda: count(site, 0), within=60)
 
 
 async def test_nobody_else_shows_jobs(site: Site) -> None:

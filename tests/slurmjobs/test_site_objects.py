@@ -47,7 +47,7 @@ async def test_objects_come_change_and_go_with_what_slurm_says(site: Site) -> No
         async def both() -> None:
             assert set(await found(site)) == {"main", "old"}
 
-        await eventually(both)
+        await eventually(both, within=60)
         slurm.facts = {"main": {"name": "main", "availability": "down"}}
 
         async def one() -> None:
@@ -55,7 +55,7 @@ async def test_objects_come_change_and_go_with_what_slurm_says(site: Site) -> No
             assert set(now) == {"main"}
             assert now["main"]["status"]["availability"] == "down"
 
-        await eventually(one)
+        await eventually(one, within=60)
 
 
 async def test_what_does_not_change_is_not_written(site: Site) -> None:
@@ -65,13 +65,13 @@ async def test_what_does_not_change_is_not_written(site: Site) -> None:
         async def there() -> str:
             return meta((await found(site))["main"])["resourceVersion"]
 
-        first = await eventually(there)
+        first = await eventually(there, within=60)
         slurm.facts = {**slurm.facts, "more": {"name": "more"}}
 
         async def more() -> None:
             assert "more" in await found(site)
 
-        await eventually(more)
+        await eventually(more, within=60)
         assert await there() == first
 
 

@@ -87,10 +87,9 @@ def test_what_does_not_stop_is_killed_and_recorded_before_slurm_kills_all(submit
         spec={"terminationGracePeriodSeconds": 300},
     )
     pod.wait_for_line("ready")
-    before = time.monotonic()
     cluster.run("head", ["scancel", pod.job], user=cluster.user)
+    # An agent that Slurm had killed with the rest would not have written it.
     assert finished(pod)["reason"] == "Terminated"
-    assert time.monotonic() - before < wait
     assert pod.status()["signal"] == 9
 
 

@@ -62,12 +62,30 @@ class Rates:
         return "\n".join([self.title, "", *text, "", AIM])
 
 
-def measure(stage: Stage, rounds: int = ROUNDS) -> list[Rates]:
+@dataclass(frozen=True, slots=True)
+class NamesAndServices:
+    """Answers a second of one agent; seconds for a connection to few endpoints and to many."""
+
+    samples: Mapping[str, Sequence[float]]
+
+    def __str__(self) -> str:
+        dns, few, many = (statistics.median(self.samples[key]) for key in ("dns", "few", "many"))
+        rows = [
+            f"DNS answers/s of one pod's agent          {dns:8.0f}",
+            f"connect to a service of   5 endpoints     {few * 1e6:8.1f} us",
+            f"connect to a service of 500 endpoints     {many * 1e6:8.1f} us ({many / few:.2f})",
+        ]
+        aim = "Aim: at least 5,000 answers/s; 500 endpoints cost no more than 5."
+        return "\n".join(["Network, names and services", "", *rows, "", aim])
+
+
+def measure(stage: Stage, rounds: int = ROUNDS) -> list[Rates | NamesAndServices]:
     done = stage.run(["python3", "-", str(rounds)], text=DRIVER.read_text(), timeout=3000)
     if done.returncode:
         raise RuntimeError(f"the driver failed:\n{done.stdout}\n{done.stderr}")
-    here, across = (json.loads(line) for line in done.stdout.splitlines()[-2:])
+    here, across, others = (json.loads(line) for line in done.stdout.splitlines()[-3:])
     return [
         Rates("Network, client and server on one node", here),
         Rates("Network, client and server on two nodes", across),
+        NamesAndServices(others),
     ]

@@ -1,7 +1,8 @@
 """Runs the network's benchmark on the stage, as its user: `python3 - ROUNDS` on the head.
 
 Read by `network` and sent there as text, so it has the standard library only. It prints progress
-to stderr and, at the end, two lines of JSON: way -> measure -> samples, for one node and for two.
+to stderr and, at the end, three lines of JSON: way -> measure -> samples, for one node and for two,
+and measure -> samples of names and of services with few and many endpoints.
 """
 
 from __future__ import annotations
@@ -43,6 +44,60 @@ WAYS = {  # ports of iperf3 and of redis
     "slirp4netns": (5303, 6303),
     "pasta": (5304, 6304),
 }
+
+MANY, FEW = 500, 5
+FIRST = 20000  # port of the many endpoints
+# Takes connections at many ports and ends them.
+ENDS = f"""
+import selectors, socket
+ready = selectors.DefaultSelector()
+for port in range({FIRST}, {FIRST + MANY}):
+    sock = socket.create_server(("", port), backlog=64)
+    sock.setblocking(False)
+    ready.register(sock, selectors.EVENT_READ)
+while True:
+    for key, _ in ready.select():
+        try:
+            key.fileobj.accept()[0].close()
+        except BlockingIOError:
+            pass
+"""
+# What a connection costs, in seconds: medians, of services in turn.
+CONNECT = """
+import json, socket, statistics, sys, time
+def cost(ip):
+    begun = time.perf_counter()
+    sock = socket.create_connection((ip, 80))
+    taken = time.perf_counter() - begun
+    sock.recv(1)
+    sock.close()
+    return taken
+found = {ip: [] for ip in sys.argv[1:]}
+for number in range(3000):
+    for ip in found:
+        found[ip].append(cost(ip))
+print(json.dumps([statistics.median(taken[1000:]) for taken in found.values()]))
+"""
+# Questions for a name of the cluster, many on their way at a time; answers in a second.
+ASK = """
+import socket, time
+server = next(line.split()[1] for line in open("/etc/resolv.conf") if line.startswith("nameserver"))
+words = b"server.default.svc.cluster.local".split(b".")
+name = b"".join(bytes([len(word)]) + word for word in words)
+question = b"\\0\\1\\1\\0\\0\\1" + bytes(6) + name + b"\\0\\0\\1\\0\\1"
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.connect((server, 53))
+sock.settimeout(5)
+for _ in range(32):
+    sock.send(question)
+count, begun = 0, time.perf_counter()
+while time.perf_counter() < begun + 2:
+    answer = sock.recv(512)
+    assert answer[7] == 1, answer
+    sock.send(question)
+    count += 1
+print(count / (time.perf_counter() - begun))
+"""
 
 
 def serve(way: str) -> str:
@@ -97,8 +152,62 @@ def service() -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "server"}, "spec": spec}
 
 
+def slices(name: str, ip: str, count: int) -> list[dict[str, object]]:
+    """A service of so many endpoints, all of them ports of one pod."""
+    spec = {"ports": [{"name": "p", "port": 80}]}
+    made: list[dict[str, object]] = [
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+    ]
+    for number in range(count):
+        labels = {"kubernetes.io/service-name": name}
+        made.append(
+            {
+                "apiVersion": "discovery.k8s.io/v1",
+                "kind": "EndpointSlice",
+                "metadata": {"name": f"{name}-{number}", "labels": labels},
+                "addressType": "IPv4",
+                "ports": [{"name": "p", "port": FIRST + number, "protocol": "TCP"}],
+                "endpoints": [{"addresses": [ip], "conditions": {"ready": True}}],
+            }
+        )
+    return made
+
+
+def apply(made: list[dict[str, object]]) -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": made}
+    kubectl("create", "-f", "-", text=json.dumps(listed))
+
+
+def names_and_services(rounds: int) -> dict[str, list[float]]:
+    apply([pod("ends", "n1", f"exec python3 -c '{ENDS}'", False)])
+    kubectl("wait", "--for=condition=Ready", "pod/ends", f"--timeout={PATIENCE:.0f}s")
+    ip = kubectl("get", "pod", "ends", "-o", "jsonpath={.status.podIP}").strip()
+    virtual = []
+    for count in (FEW, MANY):
+        apply(slices(f"ends-{count}", ip, count))
+        words = ("get", "service", f"ends-{count}", "-o", "jsonpath={.spec.clusterIP}")
+        virtual.append(kubectl(*words).strip())
+    found: dict[str, list[float]] = {"dns": [], "few": [], "many": []}
+    for number in range(rounds):
+        print(f"round {number + 1} of {rounds}: names, services", file=sys.stderr, flush=True)
+        found["dns"].append(float(run("pod", "n2", f"exec python3 -c '{ASK}'")))
+        said = run("pod", "n2", f"exec python3 -c '{CONNECT}' {' '.join(virtual)}")
+        few, many = json.loads(said)
+        found["few"].append(few)
+        found["many"].append(many)
+    return found
+
+
+def compiled() -> None:
+    """Pods have the compiled part of their network if it is there when they start."""
+    until = time.monotonic() + PATIENCE
+    while not list((HOME / "run").glob("netd-*.so")) and time.monotonic() < until:
+        time.sleep(0.1)
+
+
 def begin() -> str:
     """Servers and clients; the address of the servers' node."""
+    compiled()
     wait = "exec sleep 100000"
     made = [service()]
     made += [pod(f"server-{way}", "n1", serve(way), way != "pod") for way in WAYS]
@@ -169,8 +278,10 @@ def main(rounds: int) -> None:
                 for name, command in commands(host, *ports).items():
                     taken = measured(way, node, name, command)
                     found[node].setdefault(way, {}).setdefault(name, []).append(taken)
+    others = names_and_services(rounds)
     for node in found:
         print(json.dumps(found[node]))
+    print(json.dumps(others))
 
 
 if __name__ == "__main__":

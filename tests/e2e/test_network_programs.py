@@ -119,6 +119,22 @@ redis-cli -h store-1.store info replication | grep -o 'master_host:.*' | tr -d '
 """
 
 
+# A question from outside, at a node port of the control plane's host.
+OUTSIDE = """
+import socket, sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.settimeout(1)
+asked = b"\\0\\1\\1\\0\\0\\1" + bytes(6) + b"\\1x\\0\\0\\1\\0\\1"
+for _ in range(60):
+    sock.sendto(asked, ("127.0.0.1", int(sys.argv[1])))
+    try:
+        print(*sock.recv(512)[-4:], sep=".")
+        break
+    except OSError:
+        pass
+"""
+
+
 def server(name: str) -> Obj:
     metadata = {**on_node("n1"), "labels": {"app": name}}
     return pod(name, "host", textwrap.dedent(SERVERS[name]), metadata=metadata)
@@ -151,6 +167,7 @@ def rank(number: int, script: str) -> Obj:
 
 def test_more_programs_find_and_reach_each_other_across_nodes(site: Site) -> None:
     made = [service(name, PORTS.get(name, 80)) for name in SERVERS]
+    made[-1]["spec"]["type"] = "NodePort"  # of the name server
     made += [server(name) for name in SERVERS]
     made += [headless("store"), store(), headless("mpi")]
     made += [rank(0, "exec sleep 1000"), rank(1, LISTENER)]
@@ -172,6 +189,8 @@ def test_more_programs_find_and_reach_each_other_across_nodes(site: Site) -> Non
         "green",
         "master_host:store-0.store",
     ], said
+    port = site.get("service", "names")["spec"]["ports"][1]["nodePort"]
+    assert site.run("python3", "-c", OUTSIDE, str(port), timeout=90).stdout.strip() == "10.1.2.3"
     for number in range(2):
         site.wait_phase(f"mpi-{number}", "Running")
     said = site.kubectl("exec", "mpi-0", "--", "sh", "-c", MPIRUN, timeout=90)

@@ -85,6 +85,74 @@ async def test_connections_go_to_all_endpoints_and_end_as_they_should(cluster, e
     assert (await events(cluster))["PortOpened"] == f"Reachable at 192.0.2.7:{port}"
 
 
+class Way:
+    """As the kubelet's: here endpoints are at 127.0.0.1."""
+
+    def __init__(self, port):
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.setblocking(False)
+        self.socket.connect(("127.0.0.1", port))
+
+    def send(self, data):
+        self.socket.send(data)
+
+
+async def dial_datagrams(ip, port, client):
+    return Way(port)
+
+
+class Shouting(asyncio.DatagramProtocol):
+    def __init__(self, word):
+        self.word = word
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def datagram_received(self, data, address):
+        self.transport.sendto(self.word + data, address)
+
+
+def shout(sock, port, words):
+    """What comes back from a datagram; OSError when nothing does."""
+    sock.sendto(words, ("127.0.0.1", port))
+    return sock.recv(100)
+
+
+async def test_datagrams_go_both_ways_and_a_client_stays_with_its_endpoint(cluster):
+    loop = asyncio.get_running_loop()
+    ends = [
+        await loop.create_datagram_endpoint(lambda w=w: Shouting(w), ("127.0.0.1", 0))
+        for w in (b"one ", b"two ")
+    ]
+    numbers = [transport.get_extra_info("sockname")[1] for transport, _ in ends]
+    ports = [{"name": "http", "port": 80, "protocol": "UDP"}]
+    await a_service(cluster, *numbers, type="NodePort", ports=ports)
+    for one in await cluster.list(ENDPOINT_SLICE):
+        one["ports"][0]["protocol"] = "UDP"
+        await cluster.api.update(ENDPOINT_SLICE, one)
+    port = await node_port(cluster)
+
+    def make(informers):
+        backends = Backends(informers, dial, dial_datagrams=dial_datagrams)
+        words = {"is_offered": True, "listen": "127.0.0.1", "address": "192.0.2.7"}
+        return ServicePorts(cluster.api, informers, backends, **words)
+
+    async with cluster.running(make):
+        for _ in range(4):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+                sock.settimeout(0.5)
+
+                async def heard(words, sock=sock):
+                    return await asyncio.to_thread(shout, sock, port, words)
+
+                first = await soon(lambda heard=heard: heard(b"hello"))
+                assert first in (b"one hello", b"two hello")
+                sock.settimeout(20)
+                assert await heard(b"again") == first[:4] + b"again"
+    for transport, _ in ends:
+        transport.close()
+
+
 async def test_an_endpoint_that_refuses_is_passed_over(cluster, echo):
     await a_service(cluster, free_port(), await echo(b"two "), type="NodePort")
     port = await node_port(cluster)

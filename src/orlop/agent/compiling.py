@@ -39,7 +39,7 @@ async def compile_helper(target: Path, compilers: tuple[str, ...] = COMPILERS) -
     names = sorted(str(path) for path in _SOURCES.glob("*.c"))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        said = await _run(["nice", found[0], *FLAGS, "-o", str(temporary), *names, "-lm"])
+        said = await _run([found[0], *FLAGS, "-o", str(temporary), *names, "-lm"])
         if said is not None:
             return f"{found[0]} failed: {said}"
         temporary.replace(target)

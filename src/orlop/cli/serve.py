@@ -166,7 +166,8 @@ class ControlPlane:
                 _client(server, "system:kube-scheduler"), informers, slurm=self.settings.slurm
             )
             manager.controllers += self._slurm_objects(server, informers, kubelet)
-            backends = Backends(informers, kubelet.dialer.connect)
+            dialer = kubelet.dialer
+            backends = Backends(informers, dialer.connect, dial_datagrams=dialer.datagrams)
             gateway = self._gateway(server, informers, backends)
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}
 

@@ -11,6 +11,7 @@ import random
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from .. import errors
 from ..api.kinds import ENDPOINT_SLICE, SERVICE
@@ -23,6 +24,15 @@ BY_SERVICE = "of-service"
 
 Place = tuple[str, int]
 Dial = Callable[[str, int, "Place | None"], Awaitable[socket.socket]]
+DialDatagrams = Callable[[str, int, Place], Awaitable["Datagrams"]]
+
+
+class Datagrams(Protocol):
+    """A way for UDP to one endpoint."""
+
+    socket: socket.socket
+
+    def send(self, data: bytes) -> None: ...
 
 
 class NoEndpoints(errors.Error):
@@ -30,13 +40,19 @@ class NoEndpoints(errors.Error):
 
 
 class Backends:
-    def __init__(self, informers: Informers, dial: Dial, rng: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        informers: Informers,
+        dial: Dial,
+        rng: random.Random | None = None,
+        dial_datagrams: DialDatagrams | None = None,
+    ) -> None:
         self.services = informers.informer(SERVICE)
         self._slices = informers.informer(ENDPOINT_SLICE)
         self._slices.add_index(BY_SERVICE, lambda one: (str(_owner(one)),))
-        self._dial = dial
+        self._dial, self._dial_datagrams = dial, dial_datagrams
         self._rng = rng or random.SystemRandom()
-        self._sticky: dict[tuple[Key, int, str], tuple[Place, float]] = {}
+        self._sticky: dict[tuple[Key, str, int, str], tuple[Place, float]] = {}
 
     async def connect(
         self, key: Key, port: int | str, client: Place | None = None
@@ -56,30 +72,46 @@ class Backends:
                 failure = error
         raise failure
 
-    def _endpoints(self, service: Obj, port: int | str, client: Place | None) -> list[Place]:
+    async def datagrams(self, key: Key, port: int, client: Place) -> Datagrams:
+        """A way for UDP to an endpoint of a service's port; raises NoEndpoints or OSError."""
+        service = self.services.get(key)
+        if service is None or self._dial_datagrams is None:
+            raise NoEndpoints(f"there is no service {key}")
+        failure: Exception = NoEndpoints(f"service {key} has no endpoint that is ready")
+        for ip, number in self._endpoints(service, port, client, "udp")[:TRIES]:
+            try:
+                return await self._dial_datagrams(ip, number, client)
+            except OSError as error:
+                failure = error
+        raise failure
+
+    def _endpoints(
+        self, service: Obj, port: int | str, client: Place | None, protocol: str = "tcp"
+    ) -> list[Place]:
         slices = self._slices.by_index(BY_SERVICE, str(key_of(service)))
         value = service_value(service, slices)
         chosen = [
             one
             for one in value["ports"]
-            if one["protocol"] == "tcp" and port in (one["port"], one["name"])
+            if one["protocol"] == protocol and port in (one["port"], one["name"])
         ]
         if not chosen:
-            raise NoEndpoints(f"service {key_of(service)} has no TCP port {port}")
+            raise NoEndpoints(f"service {key_of(service)} has no {protocol} port {port}")
         found = [(ip, number) for ip, number, _ in chosen[0]["endpoints"]]
         self._rng.shuffle(found)
         if value["affinity"] and client is not None and found:
-            self._stick(key_of(service), chosen[0]["port"], client[0], found, value["affinity"])
+            which = (key_of(service), protocol, chosen[0]["port"], client[0])
+            self._stick(which, found, value["affinity"])
         return found
 
-    def _stick(self, key: Key, port: int, client: str, found: list[Place], seconds: float) -> None:
+    def _stick(self, which: tuple[Key, str, int, str], found: list[Place], seconds: float) -> None:
         """Put the client's endpoint of last time first."""
         now = time.monotonic()
-        last, until = self._sticky.get((key, port, client), (found[0], 0.0))
+        last, until = self._sticky.get(which, (found[0], 0.0))
         if until > now and last in found:
             found.remove(last)
             found.insert(0, last)
-        self._sticky[key, port, client] = (found[0], now + seconds)
+        self._sticky[which] = (found[0], now + seconds)
         if len(self._sticky) > 10_000:
             self._sticky = {k: v for k, v in self._sticky.items() if v[1] > now}
 

@@ -22,9 +22,11 @@ from ..client.informer import Informers
 from ..client.recorder import EventType
 from ..controllers._shape import Controller, Result
 from .backends import Backends, NoEndpoints
+from .datagram_port import DatagramPort
 from .joining import join
 
 OFFERED = ("NodePort", "LoadBalancer")
+PROTOCOLS = ("TCP", "UDP")
 BACKLOG = 512
 
 
@@ -34,6 +36,7 @@ class Opening(NamedTuple):
     number: int
     port: int
     is_node_port: bool
+    protocol: str = "TCP"
 
 
 class ServicePorts(Controller):
@@ -57,7 +60,7 @@ class ServicePorts(Controller):
         super().__init__(api, informers, clock=clock)
         self._backends = backends
         self._is_offered, self._listen, self._address = is_offered, listen, address
-        self._open: dict[Key, dict[int, _Listener]] = {}
+        self._open: dict[Key, dict[tuple[str, int], _Listener | DatagramPort]] = {}
         self._told: dict[str, str] = {}  # by the service's uid
         self._group: asyncio.TaskGroup | None = None
 
@@ -80,12 +83,12 @@ class ServicePorts(Controller):
         if not self._is_offered:
             await self._tell(service, "Warning", "NotOffered", _not_offered(service))
             return Result.done()
-        self._close(key, {one.number for one in wanted})
+        self._close(key, {(one.protocol, one.number) for one in wanted})
         failures = [words for one in wanted if (words := self._ensure(key, one))]
         failures += [
-            f"port {port['port']} is {port['protocol']}, and only TCP is offered"
+            f"port {port['port']} is {port['protocol']}, and only TCP and UDP are offered"
             for port in service["spec"]["ports"]
-            if port.get("protocol", "TCP") != "TCP"
+            if port.get("protocol", "TCP") not in PROTOCOLS
         ]
         await self._say(service, wanted, failures)
         return Result.done()
@@ -93,7 +96,8 @@ class ServicePorts(Controller):
     async def _say(self, service: Obj, wanted: list[Opening], failures: list[str]) -> None:
         is_balanced = service["spec"]["type"] == "LoadBalancer"
         await self._write_address(service, self._address if is_balanced and not failures else "")
-        places = ", ".join(f"{self._address}:{one.number}" for one in wanted if one.is_node_port)
+        numbers = dict.fromkeys(one.number for one in wanted if one.is_node_port)
+        places = ", ".join(f"{self._address}:{number}" for number in numbers)
         if failures:
             words = f"{'; '.join(failures)}. Reachable at {places}"
             await self._tell(service, "Warning", "PortNotOpened", words)
@@ -125,29 +129,44 @@ class ServicePorts(Controller):
     def _ensure(self, key: Key, wanted: Opening) -> str:
         """Have it open; what kept it from being, in words."""
         listeners = self._open.setdefault(key, {})
-        found = listeners.get(wanted.number)
+        which = (wanted.protocol, wanted.number)
+        found = listeners.get(which)
         if found is not None:
             found.port = wanted.port
             return ""
         try:
-            sock = socket.create_server((self._listen, wanted.number), backlog=BACKLOG)
+            sock = _listening(wanted.protocol, (self._listen, wanted.number))
         except OSError as error:
             why = os.strerror(error.errno or 0)
             return f"cannot listen at {self._listen}:{wanted.number}: {why}"
-        sock.setblocking(False)
         assert self._group is not None, "it runs"
-        listener = _Listener(sock, key, wanted.port, self._backends)
+        kind = DatagramPort if wanted.protocol == "UDP" else _Listener
+        listener = kind(sock, key, wanted.port, self._backends)
         listener.task = self._group.create_task(listener.serve(), name=f"port {wanted.number}")
-        listeners[wanted.number] = listener
+        listeners[which] = listener
         return ""
 
-    def _close(self, key: Key, kept: set[int]) -> None:
+    def _close(self, key: Key, kept: set[tuple[str, int]]) -> None:
         listeners = self._open.get(key, {})
-        for number in list(listeners):
-            if number not in kept:
-                listeners.pop(number).close()
+        for which in list(listeners):
+            if which not in kept:
+                listeners.pop(which).close()
         if not listeners:
             self._open.pop(key, None)
+
+
+def _listening(protocol: str, where: tuple[str, int]) -> socket.socket:
+    if protocol == "TCP":
+        sock = socket.create_server(where, backlog=BACKLOG)
+    else:
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            sock.bind(where)
+        except OSError:
+            sock.close()
+            raise
+    sock.setblocking(False)
+    return sock
 
 
 class _Listener:
@@ -190,12 +209,13 @@ def openings(service: Obj) -> Iterator[Opening]:
     if spec.get("type") not in OFFERED:
         return
     for port in spec.get("ports") or []:
-        if port.get("protocol", "TCP") != "TCP":
+        protocol = port.get("protocol", "TCP")
+        if protocol not in PROTOCOLS:
             continue
         if port.get("nodePort"):
-            yield Opening(port["nodePort"], port["port"], True)
+            yield Opening(port["nodePort"], port["port"], True, protocol)
         if spec["type"] == "LoadBalancer":
-            yield Opening(port["port"], port["port"], False)
+            yield Opening(port["port"], port["port"], False, protocol)
 
 
 def _not_offered(service: Obj) -> str:

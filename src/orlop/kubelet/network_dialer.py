@@ -12,18 +12,45 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from socket import AF_INET, SOCK_DGRAM
 
 from ..log import logger
-from ..network.notices import Place, notice
+from ..network.notices import UDP, Place, notice
 from ..network.ranges import Ranges
 from .agent_streams import AgentSession, SessionFailed
 from .network_view import NetworkView
 from .pods import Pods, PodState
 
+ANNOUNCE_EVERY = 5.0  # seconds; an agent's network process that was replaced hears of us again
 CONNECT_TIME = 2.0  # seconds for a node that may not be reachable from here
 _CHUNK = 64 << 10
 
 log = logger(__name__)
+
+
+class Datagrams:
+    """A UDP socket to one place, whose owner is told now and then who speaks there."""
+
+    def __init__(
+        self, to: Place, announce: Callable[[Place], tuple[bytes, Place]] | None = None
+    ) -> None:
+        self.socket = socket.socket(socket.AF_INET6 if ":" in to[0] else AF_INET, SOCK_DGRAM)
+        self.socket.setblocking(False)
+        self._announce, self._announced = announce, -ANNOUNCE_EVERY
+        try:
+            self.socket.connect(to)
+        except OSError:
+            self.socket.close()
+            raise
+
+    def send(self, data: bytes) -> None:
+        now = time.monotonic()
+        if self._announce is not None and now - self._announced >= ANNOUNCE_EVERY:
+            self._announced = now
+            said, heard = self._announce(self.socket.getsockname()[:2])
+            with socket.socket(AF_INET, SOCK_DGRAM) as other:
+                other.sendto(said, heard)
+        self.socket.send(data)
 
 
 class Dialer:
@@ -66,6 +93,24 @@ class Dialer:
                 datagrams.sendto(said, (place.address, place.notice))
 
         return await _connected((place.address, real), announce)
+
+    async def datagrams(self, ip: str, port: int, client: Place) -> Datagrams:
+        """A way for UDP to a pod's address, or any other; raises OSError."""
+        if ":" in ip or not self._ranges.is_pod(ip):
+            return Datagrams((ip, port))
+        state = self._pods.get(self._pods.addresses.owner(ip))
+        place = self._view.places.get(state.uid) if state is not None else None
+        if place is None or not place.notice:
+            raise OSError(f"nothing is known of the network of {ip}")
+        real = place.udp.get(str(port))
+        if real is None:
+            raise ConnectionRefusedError(f"{ip} has no UDP port {port}")
+        key, heard = self._key, (place.address, place.notice)
+
+        def announce(own: Place) -> tuple[bytes, Place]:
+            return notice(key, time.time(), own, client, (ip, port), UDP), heard
+
+        return Datagrams((place.address, real), announce)
 
     async def _through_agent(self, state: PodState, port: int) -> socket.socket:
         connection = state.connection

@@ -11,7 +11,7 @@ import struct
 from ipaddress import IPv4Address
 
 MAGIC = b"orlop\1"
-TCP = 6
+TCP, UDP = 6, 17
 _SIGNATURE = 16
 # Protocol, time, real source, whom it is said to be, the pod and port it speaks to.
 _BODY = struct.Struct("!6sBd4sH4sH4sH")
@@ -19,8 +19,10 @@ _BODY = struct.Struct("!6sBd4sH4sH4sH")
 Place = tuple[str, int]
 
 
-def notice(key: bytes, now: float, real: Place, peer: Place, to: Place) -> bytes:
-    """What comes by TCP from `real` to the pod's port `to` is `peer`."""
+def notice(
+    key: bytes, now: float, real: Place, peer: Place, to: Place, protocol: int = TCP
+) -> bytes:
+    """What comes from `real` to the pod's port `to` is `peer`."""
     ends = [part for ip, port in (real, peer, to) for part in (IPv4Address(ip).packed, port)]
-    body = _BODY.pack(MAGIC, TCP, now, *ends)
+    body = _BODY.pack(MAGIC, protocol, now, *ends)
     return body + hmac.digest(key, body, "sha256")[:_SIGNATURE]

@@ -25,13 +25,6 @@ def running_kubelet():
     shutil.rmtree(folder)
 
 
-@pytest.fixture(scope="module")
-def kubelet_for_module(helper):
-    """One for each kind of pods: who welcomes those of one kind does not know the others."""
-    with running_kubelet() as kubelet:
-        yield kubelet
-
-
 @pytest.fixture(scope="session")
 def compiled(stage):
     """The compiled part of netd, where pods may read it."""

@@ -44,8 +44,10 @@ for connection in ends:
 def netd_of(pod) -> int:
     """The process beside the containers that is a fork of the agent."""
     words = ["pgrep", "-f", f"agent.pyz {pod.pod.folder}$"]
-    found = subprocess.run(words, capture_output=True, text=True, check=True)
+    found = subprocess.run(words, capture_output=True, text=True, check=False)
     agents = {int(word) for word in found.stdout.split()}
+    if not agents:
+        raise ValueError("no agent is seen just now")
     below = {pid: [child for child in children(pid) if child in agents] for pid in agents}
     keeper = next(pid for pid in agents if not any(pid in some for some in below.values()))
     (supervisor,) = below[keeper]
@@ -86,6 +88,58 @@ def test_a_netd_that_is_killed_is_followed_by_another(neighbourhood, server, who
     assert closed["code"] == 0, remote.text(number + 1)
 
 
+NAMES = """
+import socket
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind(("", 53))
+print("ready", flush=True)
+while True:
+    data, peer = sock.recvfrom(100)
+    sock.sendto(peer[0].encode() + b" " + data, peer)
+"""
+CONNECTED = """
+import socket, sys, time
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.connect((sys.argv[1], 53))
+sock.settimeout(1)
+def ask():
+    for _ in range(40):
+        try:
+            sock.send(b"x")
+            return sock.recv(100)
+        except OSError:
+            time.sleep(0.1)
+for _ in range(2):
+    print(ask().decode(), flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_connected_udp_client_is_known_to_the_next_netd(neighbourhood):
+    server = neighbourhood.add(container("c", "/usr/bin/python3", "-c", NAMES), runtime="host")
+    server.pod.wait_for(lambda: "53" in server.state["udp"], 40)
+    client = neighbourhood.add(runtime="host")
+    go = client.pod.folder / "go"
+    script = f"(until [ -e {go} ]; do sleep 0.1; done; echo; echo)"
+    remote = client.remote
+    words = f"{script} | /usr/bin/python3 -c '{CONNECTED}' {server.ip}"
+    number = remote.exec("sh", "-c", words)
+    client.pod.wait_for(lambda: remote.text(number).count(" x") == 1, 40)
+    before = netd_of(server)
+    os.kill(before, signal.SIGKILL)
+    server.pod.wait_for(lambda: netd_is_another(server, before), 40)
+    go.touch()
+    assert remote.closed(number, 60)["code"] == 0, remote.text(number + 1)
+    assert remote.text(number) == f"{client.ip} x\n" * 2
+
+
+def netd_is_another(pod, before: int) -> bool:
+    try:
+        return netd_of(pod) != before
+    except ValueError:
+        return False
+
+
 def test_what_listened_before_netd_was_killed_is_found_after(neighbourhood, server):
     before = server.state["tcp"]["80"]
     os.kill(netd_of(server), signal.SIGKILL)
@@ -99,7 +153,7 @@ def test_what_listened_before_netd_was_killed_is_found_after(neighbourhood, serv
 def test_another_user_of_the_node_gets_nothing(server):
     for _ in range(3):
         with socket.create_connection((server.state["address"], server.state["tcp"]["80"])) as one:
-            one.settimeout(5)
+            one.settimeout(40)
             with contextlib.suppress(ConnectionError):
                 one.sendall(b"x")
                 assert one.recv(100) == b""
@@ -112,7 +166,7 @@ def test_another_user_is_let_in_where_configuration_says_so(neighbourhood):
     )
     server.pod.wait_for(lambda: "80" in server.state["tcp"], 40)
     with socket.create_connection((server.state["address"], server.state["tcp"]["80"])) as one:
-        one.settimeout(5)
+        one.settimeout(40)
         one.sendall(b"x")
         assert one.recv(100).endswith(b" x")
 

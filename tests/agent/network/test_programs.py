@@ -7,13 +7,14 @@ import shutil
 import pytest
 
 from . import programs
+from .conftest import running_kubelet
 from .neighbourhood import Neighbourhood
 
 PYTHON = "/usr/bin/python3"
 
 
 @pytest.fixture(scope="module")
-def pod(stage, kubelet_for_module, helper):
+def pod(stage, helper):
     """One pod on the node's own root, where there is a Python."""
     made = []
 
@@ -21,13 +22,14 @@ def pod(stage, kubelet_for_module, helper):
         made.append(stage.pod(*containers, **options))
         return made[-1]
 
-    neighbourhood = Neighbourhood(kubelet_for_module, make)
-    neighbourhood.helper = helper
-    found = neighbourhood.add(runtime="host")
-    shutil.copy(programs.__file__, found.pod.folder / "programs.py")
-    yield found
-    for one in made:
-        one.kill()
+    with running_kubelet() as kubelet:
+        neighbourhood = Neighbourhood(kubelet, make)
+        neighbourhood.helper = helper
+        found = neighbourhood.add(runtime="host")
+        shutil.copy(programs.__file__, found.pod.folder / "programs.py")
+        yield found
+        for one in made:
+            one.kill()
 
 
 @pytest.mark.parametrize("name", list(programs.CASES))

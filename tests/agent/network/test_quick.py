@@ -7,13 +7,14 @@ import socket
 
 import pytest
 
+from orlop.agent.network import heard, register
 from orlop.agent.network import notices as plain
 from orlop.agent.network.notices import Notices
 from orlop.agent.network.quick import ABI, Quick, QuickNotices, load
-from orlop.agent.network.register import SIZE
 from orlop.agent.network.sockaddr import AF_INET, AF_INET6, LOOPBACK6, Address, number
 from orlop.agent.network.world import World
 
+SIZE = register.SIZE + heard.SIZE
 NETWORK = {
     "podIP": "10.244.0.7",
     "podCIDR": "10.244.0.0/16",
@@ -27,8 +28,9 @@ def ours(compiled):
     """The library as netd has it; one for the process, as it keeps its tables in itself."""
     quick, world = load(compiled), World(NETWORK, "127.0.0.1")
     assert quick is not None
-    found = QuickNotices(world, quick)
     memory = mmap.mmap(-1, SIZE)
+    found = QuickNotices(world, quick)
+    found.memory = memory
     assert quick.start(world, found.socket.fileno(), -1, [(0, 1)], memory)
     yield quick, found
     found.socket.close()
@@ -53,6 +55,21 @@ def test_a_notice_that_python_signed_is_understood(ours, theirs):
     real = Address(AF_INET, number("10.0.0.1"), 4000)
     found = told(ours, theirs, theirs.sign("tcp", real, 5000, (number("10.244.0.7"), 80)))
     assert (found.peer, found.own) == (Address(AF_INET, number("10.244.0.9"), 5000), None)
+
+
+def test_who_speaks_udp_is_left_to_the_next_netd(ours, theirs):
+    _, notices = ours
+    real = Address(AF_INET, number("10.0.0.5"), 4005)
+    raw = theirs.sign("udp", real, 5005, (number("10.244.0.7"), 53))
+    theirs.send(raw, ("127.0.0.1", notices.port))
+    notices.read()
+    world = World(NETWORK, "127.0.0.1")
+    after = Notices(world, heard.Heard(notices.memory, register.SIZE))
+    found = after.find("udp", real, 53)
+    assert found.peer == Address(AF_INET, number("10.244.0.9"), 5005)
+    assert after.find("udp", real, 54) is None
+    assert after.find("udp", Address(AF_INET, number("10.0.0.5"), 4006), 53) is None
+    after.socket.close()
 
 
 def test_a_notice_is_good_for_one_connection(ours, theirs):

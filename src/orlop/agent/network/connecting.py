@@ -83,6 +83,7 @@ class Connecting:
                 return self._connect_udp(fd, to)
             places = self._routes.find(protocol, to)
             if places is None:
+                self._identities.forget(sockets.cookie(fd))
                 return None
             attempt = _Attempt(self, fd, to, places, call)
             result = attempt.next()
@@ -137,11 +138,15 @@ class Connecting:
         if to.family == AF_INET6 and len(to.ip) == 16 and len(place.real.ip) == 4:
             sockets.switch_off(fd, IPPROTO_IPV6, IPV6_V6ONLY)
         self._choose_source(fd, to.family, place)
+        cookie = sockets.cookie(fd)
+        # Before it is on its way: whoever follows us must know, should we end just after.
+        self._identities.connected(cookie, to)
         code = sockets.connect_without_waiting(fd, place.real.pack(), blocking)
         if code in sockets.CONNECTING:
-            call.cookie = sockets.cookie(fd)
-            self._identities.connected(call.cookie, to)
+            call.cookie = cookie
             self._announce(fd, to, place)
+        else:
+            self._identities.forget(cookie)
         return code
 
     def _choose_source(self, fd: int, family: int, place: Place) -> None:
@@ -176,10 +181,12 @@ class Connecting:
             self._notices.send(notice, place.notice)
 
     def connect_datagrams(self, fd: int, to: Address, place: Place) -> int:
+        cookie = sockets.cookie(fd)
+        self._identities.connected(cookie, to)
         code = sockets.connect(fd, place.real.pack())
         if code:
+            self._identities.forget(cookie)
             return -code
-        self._identities.connected(sockets.cookie(fd), to)
         self._datagrams.connected(fd, to, place)
         return 0
 

@@ -92,11 +92,14 @@ class Directory:
         return _picked(found)
 
     def endpoints(self, protocol: str, ip: str, port: int) -> list[tuple[str, int]]:
-        """All that a connection may go to, any as well as another; none where that is not so."""
-        service = self._known.get(f"svc/{ip}")
+        """All that a connection may go to, any as well as another; none where that is not so.
+
+        The same list until the service changes.
+        """
+        service: _Service | None = self._known.get(f"svc/{ip}")
         if service is None or service.affinity:
             return []
-        return list(service.ports.get((protocol, port)) or ())
+        return service.ports.get((protocol, port)) or []
 
     def location(self, protocol: str, ip: str, port: int) -> tuple[str, int, int]:
         """A pod's port: its node's address, the real port, where to announce oneself.
@@ -112,6 +115,14 @@ class Directory:
             real = (pod or {}).get(protocol, {}).get(str(port))
         if pod is None or real is None:
             raise Refused(f"{ip} does not listen at {protocol} port {port}")
+        return str(pod["address"]), int(real), int(pod.get("notice") or 0)
+
+    def peek_place(self, protocol: str, ip: str, port: int) -> tuple[str, int, int] | None:
+        """As `location`, of what is known; None where it is not."""
+        pod = self._known.get(f"pod/{ip}") or {}
+        real = pod.get(protocol, {}).get(str(port))
+        if real is None:
+            return None
         return str(pod["address"]), int(real), int(pod.get("notice") or 0)
 
     def name(self, name: str) -> dict[str, Any] | None:

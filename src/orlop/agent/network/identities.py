@@ -25,6 +25,10 @@ class Identities:
         """The socket's peer is, to its program, the one it asked for."""
         self._register.put(cookie, peer)
 
+    def forget(self, cookie: int) -> None:
+        """It speaks with nobody of the cluster."""
+        self._register.remove(cookie)
+
     def accepted(self, cookie: int, peer: Address, own: Address) -> None:
         """A connection of the pod to itself: under which of its names."""
         self._register.put(cookie, peer, own)

@@ -16,8 +16,7 @@ import time
 from .. import syscalls
 from ..addresses import own_addresses
 from ..lean import dumps, loads, signal, value
-from . import bpf, notify
-from .register import SIZE
+from . import bpf, heard, notify, register
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class Keeper:
         for end in (self._door, self._porch):
             end.setblocking(False)
         self._control: Optional[socket.socket] = None
-        self._names = mmap.mmap(-1, SIZE)  # shared with every netd
+        self._names = mmap.mmap(-1, register.SIZE + heard.SIZE)  # shared with every netd
         self._listeners: dict[bytes, int] = {}  # by a number that each is given
         self._bindings: dict[tuple[str, str, int], tuple[dict[str, Any], int]] = {}
         self._watch: Watch = lambda fd, read, events: None

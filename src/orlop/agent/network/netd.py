@@ -26,6 +26,7 @@ from .bindings import Bindings
 from .connecting import Connecting
 from .datagrams import Datagrams
 from .directory import Directory
+from .heard import Heard
 from .identities import Identities
 from .keeper import receive, send
 from .naming import Naming
@@ -35,7 +36,7 @@ from .numbers import calls
 from .owners import Owners
 from .pending import Pending
 from .quick import CALL_SIZE, Quick, QuickArrivals, QuickNotices, QuickOwners
-from .register import Register
+from .register import SIZE, Register
 from .routes import Routes
 from .sockaddr import Address
 from .sockets import LATER
@@ -273,12 +274,13 @@ class Netd:
 def _parts(world: World, heirloom: Heirloom) -> tuple[Optional[Quick], Notices, Owners, Arrivals]:
     """What is kept by the compiled part, where that can be used, and else here."""
     quick, diagnostics, uids = heirloom.quick, heirloom.diagnostics, heirloom.uids
+    heard = Heard(heirloom.names, SIZE)
     if quick is not None:
-        notices = QuickNotices(world, quick)
+        notices = QuickNotices(world, quick, heard)
         if quick.start(world, notices.socket.fileno(), diagnostics, uids, heirloom.names):
             return quick, notices, QuickOwners(quick), QuickArrivals(quick)
         notices.socket.close()
-    return None, Notices(world), Owners(diagnostics, uids), Arrivals()
+    return None, Notices(world, heard), Owners(diagnostics, uids), Arrivals()
 
 
 def _drop(quick: Quick, key: str) -> None:

@@ -20,6 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from typing import Optional
+
+    from .heard import Heard
 else:
     import _socket as socket  # without the enums of `socket`, which are slow to import
 
@@ -47,8 +49,10 @@ class Notice:
 
 
 class Notices:
-    def __init__(self, world: World) -> None:
-        self._world = world
+    """`heard`: where those who speak UDP are kept for the next netd, if there will be one."""
+
+    def __init__(self, world: World, heard: Optional[Heard] = None) -> None:
+        self._world, self._heard = world, heard
         self._lock = threading.Lock()
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setblocking(False)
@@ -85,12 +89,16 @@ class Notices:
         key = (PROTOCOLS[protocol], real.ip, real.port)
         found = self._known.get(key)
         if found is None or found.port != port:
-            return None
+            return self._heard_before(real, port) if protocol == "udp" else None
         if protocol == "tcp":  # one connection each; the next from there will be announced anew
             self._known.pop(key, None)
             if time.monotonic() > found.until:
                 return None
         return found
+
+    def _heard_before(self, real: Address, port: int) -> Optional[Notice]:
+        peer = self._heard.find(real, port) if self._heard is not None else None
+        return Notice(peer, port, 0.0, None) if peer is not None else None
 
     def read(self) -> None:
         """All that has arrived."""
@@ -114,6 +122,8 @@ class Notices:
         peer = Address(socket.AF_INET, pod, port)
         until = time.monotonic() + LIFETIME
         self._put((protocol, real, real_port), Notice(peer, to_port, until, None))
+        if protocol == PROTOCOLS["udp"] and self._heard is not None:
+            self._heard.put(Address(socket.AF_INET, real, real_port), to_port, peer)
 
     def _put(self, key: tuple[int, bytes, int], notice: Notice) -> None:
         self._known[key] = notice

@@ -12,6 +12,7 @@ import os
 import struct
 from errno import EAGAIN
 
+from . import register
 from .arrivals import Arrivals
 from .notices import PROTOCOLS, Notice, Notices
 from .owners import Owners
@@ -23,23 +24,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Optional
 
+    from .heard import Heard
     from .sockaddr import Range
     from .world import World
 
-ABI = 1  # as quick.h has it
+ABI = 3  # as quick.h has it
 CALL_SIZE = 80
 MAX_UIDS = 16
 _ADDRESS = struct.Struct("<HHI16s")
 _PLACE = struct.Struct("<4s4sHHI")
 _NOTICE = struct.Struct(f"<{_ADDRESS.size}s{_ADDRESS.size}sHxx")
-_WORLD = struct.Struct(f"<4s4s4sIIIIiiii{2 * MAX_UIDS}I64sIQ")
+_WORLD = struct.Struct(f"<4s4s4sIIIIiiii{2 * MAX_UIDS}I64sIQQ")
 _NOTHING = bytes(_ADDRESS.size)
 _int, _long, _bytes, _pointer = ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_void_p
 _SHORT: dict[str, tuple[Any, list[Any]]] = {  # they never wait, and keep the interpreter's lock
     "generation": (_long, []),
     "learn_pod": (None, [_long, _bytes, _bytes]),
     "learn_own": (None, [_long, _bytes, _bytes]),
-    "learn_service": (None, [_long, ctypes.c_uint32, _int, ctypes.c_uint32, _bytes]),
+    "learn_service": (_int, [_long, ctypes.c_uint32, _int, ctypes.c_uint32, _bytes]),
     "drop": (None, [ctypes.c_uint32]),
     "drop_own": (None, []),
     "policy": (None, [_int, _int]),
@@ -112,7 +114,7 @@ class Quick:
             *(number for one in ranges for number in (one.first, one.mask)),
             *(int(world.allows_outside), notices, diagnostics, len(uids)),
             *numbers,
-            *(world.key, len(world.key), memory),
+            *(world.key, len(world.key), memory, memory + register.SIZE),
         )
         return bool(self._call("start")(packed) == 0)
 
@@ -130,10 +132,11 @@ class Quick:
         ends = _PLACE.pack(b"", b"", 0, 0, 1)
         self._call("learn_own")(generation, _packed(to), _packed(real) + ends)
 
-    def learn_service(self, generation: int, to: Address, ends: list[tuple[bytes, int]]) -> None:
+    def learn_service(self, generation: int, to: Address, ends: list[tuple[bytes, int]]) -> bool:
+        """Whether it is known now."""
         packed = b"".join(struct.pack("<4sI", ip, port) for ip, port in ends)
         ip = int.from_bytes(to.ip, "little")
-        self._call("learn_service")(generation, ip, to.port, len(ends), packed)
+        return bool(self._call("learn_service")(generation, ip, to.port, len(ends), packed))
 
     def drop(self, ip: bytes) -> None:
         """What was known of a pod or a service is so no more."""
@@ -148,8 +151,8 @@ class Quick:
 class QuickNotices(Notices):
     """What is known by notices is known there."""
 
-    def __init__(self, world: World, quick: Quick) -> None:
-        super().__init__(world)
+    def __init__(self, world: World, quick: Quick, heard: Optional[Heard] = None) -> None:
+        super().__init__(world, heard)
         self.read = quick.functions["read_notices"]  # type: ignore[method-assign]
         self._expect, self._find = quick.functions["expect"], quick.functions["find_notice"]
 
@@ -160,7 +163,7 @@ class QuickNotices(Notices):
     def known(self, protocol: str, real: Address, port: int) -> Optional[Notice]:
         buffer = ctypes.create_string_buffer(_NOTICE.size)
         if not self._find(PROTOCOLS[protocol], _packed(real), port, buffer):
-            return None
+            return self._heard_before(real, port) if protocol == "udp" else None
         peer, own, _ = _NOTICE.unpack(buffer.raw)
         is_own = own != _NOTHING
         return Notice(_unpacked(peer), port, 0.0, _unpacked(own) if is_own else None)

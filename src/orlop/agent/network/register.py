@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Cookie; length of the peer's address, its port, the address; the same of the socket's own name.
 _ENTRY = struct.Struct("<QBxH16sBxH16s")
+_COOKIE = struct.Struct("<Q")
 ENTRIES = 1 << 16
 SIZE = ENTRIES * _ENTRY.size
 
@@ -32,6 +33,11 @@ class Register:
         ends += [len(own.ip), own.port, own.ip] if own is not None else [0, 0, b""]
         place = cookie % ENTRIES * _ENTRY.size
         _ENTRY.pack_into(self._memory, place, cookie, *ends)
+
+    def remove(self, cookie: int) -> None:
+        place = cookie % ENTRIES * _ENTRY.size
+        if _COOKIE.unpack_from(self._memory, place)[0] == cookie:
+            _COOKIE.pack_into(self._memory, place, 0)
 
     def find(self, cookie: int, family: int) -> Optional[tuple[Address, Optional[Address]]]:
         """The peer and, maybe, the own name."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from .quick import Quick
 
+MAX_TAUGHT = 1024
+
 
 class Place:
     """One real place of a destination."""
@@ -43,6 +45,7 @@ class Routes:
     def __init__(self, world: World, bindings: Bindings, directory: Directory) -> None:
         self._world, self._bindings, self._directory = world, bindings, directory
         self.quick: Optional[Quick] = None  # it learns of TCP what is found here
+        self._taught: dict[tuple[bytes, int], object] = {}  # services, by what it was taught
         # Answered by netd itself, which is asked where.
         self.own_services: dict[tuple[str, bytes, int], Callable[[], Address]] = {}
 
@@ -108,11 +111,29 @@ class Routes:
         if not found:
             raise OSError(ECONNREFUSED, "the service has no endpoint that is ready")
         if self.quick is not None and generation is not None:
-            ends = self._directory.endpoints(protocol, *words[:2])
-            if ends and all(":" not in ip for ip, _ in ends):
-                numbers = [(sockaddr.number(ip), port) for ip, port in ends]
-                self.quick.learn_service(generation, to, numbers)
+            self._teach_service(self.quick, generation, to)
         return self._endpoints(protocol, to.family, found)
+
+    def _teach_service(self, quick: Quick, generation: int, to: Address) -> None:
+        """All of a service, once; with those of its endpoints whose place is known already."""
+        ends = self._directory.endpoints("tcp", sockaddr.text(to.ip), to.port)
+        if not ends or self._taught.get((to.ip, to.port)) is ends:
+            return
+        if any(":" in ip for ip, _ in ends):
+            return
+        numbers = [(sockaddr.number(ip), port) for ip, port in ends]
+        if not quick.learn_service(generation, to, numbers):
+            return
+        if len(self._taught) > MAX_TAUGHT:
+            self._taught.clear()
+        self._taught[(to.ip, to.port)] = ends
+        for ip, port in numbers:
+            place = self._directory.peek_place("tcp", sockaddr.text(ip), port)
+            if place is not None:
+                node = sockaddr.number(place[0])
+                real = Address(to.family, node, place[1])
+                at = (node, place[2]) if place[2] else None
+                quick.learn_pod(generation, Address(to.family, ip, port), real, at)
 
     def _endpoints(
         self, protocol: str, family: int, found: list[tuple[str, int]]

@@ -105,12 +105,14 @@ static int start(int fd, struct attempt *attempt, const struct place *place)
     if (attempt->to.family == AF_INET6 && attempt->to.length == 16 && place->real.length == 4)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     choose_source(fd, attempt, place);
+    /* Before it is on its way: whoever follows us must know, should we end just after. */
+    attempt->cookie = cookie_of(fd);
+    remember(attempt->cookie, &attempt->to, NULL);
     int code = connect_now(fd, &place->real, attempt->is_blocking);
-    if (!code || code == EINPROGRESS) {
-        attempt->cookie = cookie_of(fd);
-        remember(attempt->cookie, &attempt->to, NULL);
+    if (!code || code == EINPROGRESS)
         tell(fd, attempt, place);
-    }
+    else
+        forget(attempt->cookie);
     return code;
 }
 
@@ -207,6 +209,7 @@ int do_connect(struct desk *desk, const struct call *call)
     }
     switch (find_places(&to, &attempt)) {
     case OUTSIDE:
+        forget(cookie_of(fd));
         go_on(call);
         break;
     case UNKNOWN:

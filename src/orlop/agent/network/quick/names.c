@@ -28,6 +28,14 @@ void remember(uint64_t cookie, const struct address *peer, const struct address 
     *entry = made;
 }
 
+/* It speaks with nobody of the cluster. */
+void forget(uint64_t cookie)
+{
+    struct entry *entry = (struct entry *)world.names + cookie % ENTRIES;
+    if (entry->cookie == cookie)
+        entry->cookie = 0;
+}
+
 static void read_name(const struct name *name, int family, struct address *found)
 {
     memset(found, 0, sizeof *found);

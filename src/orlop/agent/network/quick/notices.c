@@ -5,7 +5,7 @@
 #include <endian.h>
 #include <math.h>
 
-enum { SETS = 2048, WAYS = 4, BODY = 33, SIGNATURE = 16 };
+enum { SETS = 2048, WAYS = 4, BODY = 33, SIGNATURE = 16, HEARD = 4096 };
 static const uint8_t magic[6] = {'o', 'r', 'l', 'o', 'p', 1};
 static const double tolerance = 120, lifetime = 30;
 
@@ -82,6 +82,21 @@ static double wall_clock(void)
     return found.tv_sec + found.tv_nsec / 1e9;
 }
 
+struct heard { /* as heard.py */
+    uint32_t real;
+    uint16_t real_port, port;
+    uint32_t peer;
+    uint16_t peer_port, empty;
+};
+
+/* For the next netd: a connected UDP socket announces itself but once. */
+static void leave(const struct address *real, const struct notice *notice)
+{
+    struct heard *table = world.heard;
+    table[(ip4(real) * 31u + real->port) % HEARD] = (struct heard){
+        ip4(real), real->port, notice->port, ip4(&notice->peer), notice->peer.port, 0};
+}
+
 static void take(const uint8_t *raw)
 {
     uint8_t expected[SIGNATURE], different = 0;
@@ -102,6 +117,8 @@ static void take(const uint8_t *raw)
     memcpy(real.ip, raw + 15, 4);
     memcpy(notice.peer.ip, raw + 21, 4);
     put(raw[6], &real, &notice);
+    if (raw[6] == UDP)
+        leave(&real, &notice);
 }
 
 /* All that has arrived. */

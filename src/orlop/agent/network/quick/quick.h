@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ABI 1 /* as quick.py has it */
+#define ABI 3 /* as quick.py has it */
 #define API __attribute__((visibility("default")))
 #define TRIES 5 /* endpoints tried for one connection, as in directory.py */
 #define NAME_MAX_LENGTH 128
@@ -47,6 +47,7 @@ struct world { /* as world.py */
     uint8_t key[64];
     uint32_t key_length;
     void *names; /* the register */
+    void *heard; /* as heard.py: who speaks UDP, for the next netd */
 };
 
 struct notification { /* struct seccomp_notif: headers of older systems lack parts of it */
@@ -136,6 +137,7 @@ int given_to(int protocol, const struct address *real, struct address *given);
 
 /* names.c */
 void remember(uint64_t cookie, const struct address *peer, const struct address *own);
+void forget(uint64_t cookie);
 int neighbour(const struct address *real, struct address *found);
 void shown(int protocol, const struct address *real, int is_connected, struct address *found);
 void towards(const struct address *peer, struct address *shown);

@@ -197,13 +197,14 @@ static void drop_service(uint32_t ip)
     }
 }
 
-/* `ends` is pairs of an address and a port. */
-API void quick_learn_service(uint64_t as_of, uint32_t ip, int port, uint32_t count,
-                             const struct end *ends)
+/* `ends` is pairs of an address and a port. Whether it is known now. */
+API int quick_learn_service(uint64_t as_of, uint32_t ip, int port, uint32_t count,
+                            const struct end *ends)
 {
+    int is_known = 0;
     struct service *made = malloc(sizeof *made + count * sizeof *ends);
     if (!made)
-        return;
+        return 0;
     made->ip = ip;
     made->port = (uint16_t)port;
     made->count = count;
@@ -218,8 +219,10 @@ API void quick_learn_service(uint64_t as_of, uint32_t ip, int port, uint32_t cou
         counted++;
         made = NULL;
     }
+    is_known = known || !made;
     pthread_mutex_unlock(&lock);
     free(made);
+    return is_known;
 }
 
 static void drop_from(struct known **at, uint32_t ip, int is_all)

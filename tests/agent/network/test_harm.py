@@ -47,6 +47,8 @@ def netd_of(pod) -> int:
     found = subprocess.run(words, capture_output=True, text=True, check=False)
     agents = {int(word) for word in found.stdout.split()}
     if not agents:
+        ended = pod.pod.process.poll()
+        assert ended is None, "\n".join(pod.pod.lines())
         raise ValueError("no agent is seen just now")
     below = {pid: [child for child in children(pid) if child in agents] for pid in agents}
     keeper = next(pid for pid in agents if not any(pid in some for some in below.values()))

@@ -22,7 +22,7 @@ MAX_KEPT = 256
 
 class Arrivals:
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # a socket's flags are changed while we take from it
+        self._lock = threading.Lock()  # what we saw waiting nobody else takes
         self._kept: OrderedDict[int, tuple[int, Address]] = OrderedDict()  # by listening socket
 
     def take(self, fd: int, flags: int, blocking: bool) -> tuple[int, Optional[Address]]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from errno import EINPROGRESS
+import select
+from errno import EAGAIN, EINPROGRESS
 
 from .sockaddr import MAX, Address, parse
 from .target import libc
@@ -132,18 +133,21 @@ is_blocking = os.get_blocking
 
 
 def accept(fd: int, flags: int, blocking: bool) -> tuple[int, Optional[Address]]:
-    """A connection that is there now, and where it came from; raises BlockingIOError."""
+    """A connection that is there now, and where it came from; raises BlockingIOError.
+
+    One that blocks is asked first whether there is any. Its flag is not touched: whoever is killed
+    in between would leave it so, and a server that never expects to hear of EAGAIN.
+    """
     name, length = _Name(), _uint(MAX)
     if blocking:
-        os.set_blocking(fd, False)
-    try:
-        found = int(libc.accept4(fd, name, byref(length), flags))
-        if found < 0:
-            raise _fail()
-        return found, parse(name.raw[: length.value])
-    finally:
-        if blocking:
-            os.set_blocking(fd, True)
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        if not poll.poll(0):
+            raise BlockingIOError(EAGAIN, os.strerror(EAGAIN))
+    found = int(libc.accept4(fd, name, byref(length), flags))
+    if found < 0:
+        raise _fail()
+    return found, parse(name.raw[: length.value])
 
 
 def send(fd: int, data: bytes, flags: int, to: bytes) -> int:

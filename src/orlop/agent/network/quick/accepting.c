@@ -20,7 +20,7 @@ struct kept { /* a connection whose caller was interrupted before it had it */
 static struct kept kept[KEPT];
 static unsigned kept_next, kept_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t flags_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t take_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void keep(int fd, int connection, const struct address *peer)
 {
@@ -56,19 +56,17 @@ static int take(int fd, int flags, int is_blocking, struct address *peer)
     uint8_t raw[NAME_MAX_LENGTH];
     socklen_t length = sizeof raw;
     struct pollfd ready = {fd, POLLIN, 0};
-    int old = 0;
-    if (is_blocking) {
-        if (!poll(&ready, 1, 0))
-            return -EAGAIN;
-        pthread_mutex_lock(&flags_lock); /* its flags are changed while we take from it */
-        old = fcntl(fd, F_GETFL);
-        fcntl(fd, F_SETFL, old | O_NONBLOCK);
+    int found = -1, code = EAGAIN;
+    /* Of one that blocks, what we saw waiting nobody else takes; its flag is not touched, since
+     * whoever is killed in between would leave it so. */
+    if (is_blocking)
+        pthread_mutex_lock(&take_lock);
+    if (!is_blocking || poll(&ready, 1, 0) > 0) {
+        found = accept4(fd, (struct sockaddr *)raw, &length, flags);
+        code = errno;
     }
-    int found = accept4(fd, (struct sockaddr *)raw, &length, flags), code = errno;
-    if (is_blocking) {
-        fcntl(fd, F_SETFL, old & ~O_NONBLOCK);
-        pthread_mutex_unlock(&flags_lock);
-    }
+    if (is_blocking)
+        pthread_mutex_unlock(&take_lock);
     if (found < 0)
         return -code;
     if (!parse(raw, length, peer))

@@ -70,6 +70,7 @@ SERVERS = {
     "grpc": f"exec {PYTHON} -c '{GRPC_SERVER}'",
     "names": f"exec python3 -c '{NAMES}'",
 }
+AT_ONCE = {"terminationGracePeriodSeconds": 1}  # nothing of theirs is worth waiting for
 PORTS = {"postgres": 5432, "grpc": 50051, "names": 53}
 STORE = """
 [ $HOSTNAME = store-0 ] || follow="--replicaof store-0.store 6379"
@@ -137,7 +138,7 @@ for _ in range(60):
 
 def server(name: str) -> Obj:
     metadata = {**on_node("n1"), "labels": {"app": name}}
-    return pod(name, "host", textwrap.dedent(SERVERS[name]), metadata=metadata)
+    return pod(name, "host", textwrap.dedent(SERVERS[name]), metadata=metadata, **AT_ONCE)
 
 
 def headless(name: str) -> Obj:
@@ -146,7 +147,7 @@ def headless(name: str) -> Obj:
 
 
 def store() -> Obj:
-    template = pod("store", "host", STORE, metadata={"labels": {"app": "store"}})
+    template = pod("store", "host", STORE, metadata={"labels": {"app": "store"}}, **AT_ONCE)
     template["spec"]["restartPolicy"] = "Always"
     spec = {
         "serviceName": "store",
@@ -161,7 +162,7 @@ def store() -> Obj:
 
 def rank(number: int, script: str) -> Obj:
     metadata = {**on_node(f"n{number + 3}"), "labels": {"app": "mpi"}}
-    names = {"hostname": f"mpi-{number}", "subdomain": "mpi"}
+    names = {"hostname": f"mpi-{number}", "subdomain": "mpi", **AT_ONCE}
     return pod(f"mpi-{number}", "host", script, metadata=metadata, **names)
 
 

@@ -259,8 +259,15 @@ def test_the_shape_of_a_rank_set(
 
 
 def test_a_rank_set_is_a_worker_with_the_ranks_command() -> None:
+    context = {"runAsUser": 1000, "runAsNonRoot": True, "readOnlyRootFilesystem": True}
     worker = {"name": "w", "image": "worker", "command": ["/usr/sbin/sshd"], "args": ["-De"]}
+    worker["securityContext"] = context
     job = mpi_job(worker=worker, annotations={"slurm.orlop.dev/launcher": "srun"})
     spec = rank_set_job(job)["spec"]["template"]["spec"]
-    assert spec["containers"][0] == {"name": "w", "image": "worker", "command": ["/pi"]}
+    assert spec["containers"][0] == {
+        "name": "w",
+        "image": "worker",
+        "command": ["/pi"],
+        "securityContext": {"readOnlyRootFilesystem": True},  # PMIx answers its job's owner alone
+    }
     assert spec["restartPolicy"] == "OnFailure"

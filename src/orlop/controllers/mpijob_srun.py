@@ -129,6 +129,7 @@ def rank_set_job(job: Obj) -> Obj:
     for field in ("args", "readinessProbe", "livenessProbe", "startupProbe"):
         container.pop(field, None)
     container["command"] = stripped.argv
+    _as_oneself(spec, container)
     _merge_env(container, launcher, stripped.env)
     spec["restartPolicy"] = made["spec"]["template"]["spec"]["restartPolicy"]
     spec["hostname"], spec["subdomain"] = launcher_name(job), meta(job)["name"]
@@ -143,6 +144,16 @@ def rank_set_job(job: Obj) -> Obj:
     if is_suspended(job):
         made["spec"]["suspend"] = True
     return made
+
+
+def _as_oneself(spec: Obj, container: Obj) -> None:
+    """As the user whose srun it is, and not as another: PMIx answers nobody else."""
+    for holder in (spec, container):
+        context = holder.get("securityContext") or {}
+        kept = {name: value for name, value in context.items() if not name.startswith("runAs")}
+        holder.pop("securityContext", None)
+        if kept:
+            holder["securityContext"] = kept
 
 
 def shape(job: Obj, stripped: Stripped) -> dict[str, str]:

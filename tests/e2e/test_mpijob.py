@@ -11,7 +11,10 @@ from tests.cluster.fixtures import StartRegistry
 from tests.e2e.mpi_images import mpich_image, openmpi_image
 from tests.e2e.site import NotYet, Obj, Site, eventually
 
-IMAGES = {"OpenMPI": ("openmpi:latest", openmpi_image), "MPICH": ("mpich:latest", mpich_image)}
+IMAGES = {
+    "OpenMPI": ("mpirun-openmpi:latest", openmpi_image),
+    "MPICH": ("mpirun-mpich:latest", mpich_image),
+}
 Image = Callable[[str], str]
 TRIES = 3
 RESUME = '{"spec":{"runPolicy":{"suspend":false}}}'

@@ -226,23 +226,51 @@ def test_every_job_of_the_user_is_shown_and_cancelled_by_delete(accounted_site: 
     eventually(lambda: sacct(site, job, "State").startswith("CANCELLED"), "it is cancelled")
 
 
+SLEEPS = "#!/bin/sh\n#SBATCH --nodelist={node} --no-requeue --time=60 --mem=10\nsleep 600\n"
+
+
+def sleepers(name: str, node: str) -> list[Obj]:
+    """The same job as each of the operators would have it."""
+    script = SLEEPS.format(node=node)
+    wlm = {"apiVersion": "wlm.sylabs.io/v1alpha1", "kind": "SlurmJob"}
+    bridge = {"apiVersion": "bridgejob.ibm.com/v1alpha1", "kind": "BridgeJob"}
+    data = {"jobscript": script, "scriptlocation": "inline"}
+    asked = {"resourceURL": "http://slurmrestd:6820/slurm/v0.0.36/", "resourcesecret": "mine"}
+    return [
+        slurm_job(name, script=script),
+        {**wlm, "metadata": {"name": f"wlm-{name}"}, "spec": {"batch": script}},
+        {**bridge, "metadata": {"name": f"bridge-{name}"}, "spec": {**asked, "jobdata": data}},
+    ]
+
+
 def test_bad_ends_are_told_in_slurms_own_words(own_site: Site) -> None:
     """A time limit that passes, a node that loses power, somebody's scancel."""
     site = own_site
-    sleeps = {"command": ["sleep", "600"]}
     where = {"late": "n1", "lost": "n2", "cancelled": "n3"}
     for name, node in where.items():
-        options = {"nodelist": node, "no-requeue": "", "time": 60}
-        eventually(lambda: _applied(site, slurm_job(name, **sleeps, options=options)), name, 60)  # noqa: B023
-    found = {name: reach(site, name, phase="Running") for name in where}
-    eventually(lambda: _expired(site, found["late"]["jobId"]), "its time has passed")
+        for manifest in sleepers(name, node):
+            eventually(lambda: _applied(site, manifest), name, 60)  # noqa: B023
+    jobs = [prefix + name for name in where for prefix in ("", "wlm-", "bridge-")]
+    found = {name: reach(site, name, phase="Running")["jobId"] for name in jobs}
+    for prefix in ("", "wlm-", "bridge-"):
+        site.run("scancel", found[f"{prefix}cancelled"])
+        eventually(lambda: _expired(site, found[f"{prefix}late"]), "its time has passed")  # noqa: B023
     site.cluster.power_off("n2")
-    site.run("scancel", found["cancelled"]["jobId"])
-    reach(site, "cancelled", phase="Failed", state="CANCELLED")
-    reach(site, "lost", 120, phase="Failed", state="NODE_FAIL")
-    reach(site, "late", 120, phase="Failed", state="TIMEOUT")
+    for prefix in ("", "wlm-", "bridge-"):
+        reach(site, f"{prefix}cancelled", phase="Failed", state="CANCELLED")
+        reach(site, f"{prefix}lost", 120, phase="Failed", state="NODE_FAIL")
+        reach(site, f"{prefix}late", 120, phase="Failed", state="TIMEOUT")
     pod = site.pod("late-job")
     assert (pod["status"]["phase"], pod["status"]["reason"]) == ("Failed", "TIMEOUT")
+
+    def told(kind: str, field: str, name: str) -> object:
+        return status(site, name, kind).get(field)
+
+    for name, word in {"late": "FAILED", "lost": "FAILED", "cancelled": "KILLED"}.items():
+        wlm = ("slurmjobs.wlm.sylabs.io", "status", f"wlm-{name}")
+        eventually(lambda: told(*wlm) == "Failed", f"the wlm job {name} has failed")  # noqa: B023
+        bridge = ("bridgejobs", "jobstatus", f"bridge-{name}")
+        eventually(lambda: told(*bridge) == word, f"the bridge job {name} is {word}")  # noqa: B023
 
 
 def _expired(site: Site, job: str) -> bool:

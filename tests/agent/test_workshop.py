@@ -12,7 +12,7 @@ from orlop.agent.cgroups import Cgroups
 from orlop.agent.places import make_places
 from orlop.agent.sandbox import Sandbox
 from orlop.agent.volumes import VolumeError
-from orlop.agent.workshop import DEFAULT_PATH, Workshop
+from orlop.agent.workshop import DEFAULT_PATH, Workshop, slots
 
 from .pods import files
 
@@ -178,3 +178,14 @@ def test_a_volume_that_cannot_be_had_is_known_before_anything_starts(compose):
     volume = {"name": "v", "kind": "hostPath", "path": "/no/such/place", "type": "Directory"}
     with pytest.raises(VolumeError, match="is not a directory"):
         compose(plan={"volumes": [volume]})
+
+
+@pytest.mark.parametrize(
+    ("word", "tasks"),
+    [("4", "4"), ("4(x2),1", "4"), ("12,8", "12"), ("1", ""), ("1(x3)", ""), ("", ""), ("x", "")],
+)
+def test_an_mpirun_of_an_image_is_told_how_many_tasks_are_here(word, tasks):
+    told = dict(slots(word))
+    assert set(told.values()) == ({tasks} if tasks else set())
+    assert set(told) == ({"OMPI_MCA_orte_set_default_slots", "PRTE_MCA_prte_set_default_slots"}
+                         if tasks else set())  # fmt: skip

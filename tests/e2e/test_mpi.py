@@ -43,6 +43,20 @@ def test_8_ranks_on_each_of_2_nodes_work_out_pi_in_either_runtime(site: Site, im
         assert sorted(re.findall(r"rank (\d+) of 16", log), key=int) == [str(n) for n in range(16)]
 
 
+def test_an_mpirun_of_the_image_starts_as_many_as_there_are_tasks(site: Site) -> None:
+    # The image has no ssh, which Open MPI looks for whether it needs it or not.
+    command = ("orterun", "--mca", "plm_rsh_agent", "sh", "pi")
+    shape = {"nodes": "1", "ntasks": "5", "mpi": "container"}
+    for runtime in RUNTIMES:
+        launcher = ranks(f"mpirun-{runtime}", "openmpi", *command, runtime=runtime, **shape)
+        launcher["spec"]["securityContext"] = {"runAsUser": 1000}  # Open MPI's will not be root
+        site.apply(launcher)
+    for runtime in RUNTIMES:
+        site.wait_phase(f"mpirun-{runtime}", "Succeeded", timeout=LONG)
+        log = site.kubectl("logs", f"mpirun-{runtime}")
+        assert sorted(re.findall(r"rank (\d) of 5", log)) == list("01234")
+
+
 def test_32_ranks_run_where_there_are_16_cpus(site: Site) -> None:
     site.apply(ranks("many", "mpich", "pi", ntasks="32", overcommit="true"))
     site.wait_phase("many", "Succeeded", timeout=LONG)

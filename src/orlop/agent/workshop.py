@@ -249,6 +249,9 @@ class Workshop:
         for name in (*self.plan.pass_env, *of_srun):
             if name in os.environ:
                 env.setdefault(name, os.environ[name])
+        if container.rootfs and not is_ranks:
+            for name, tasks in slots(os.environ.get("SLURM_TASKS_PER_NODE", "")):
+                env.setdefault(name, tasks)
         hostname = self.plan.pod.hostname
         if is_ranks and self.plan.ranks is not None:
             hostname = self.plan.ranks["hostname"]
@@ -384,3 +387,14 @@ def _home_in_image(container: Container) -> str:
         if len(words) >= 6 and words[2] == uid:
             return words[5] or "/"
     return "/root" if uid == "0" else "/"
+
+
+def slots(tasks_per_node: str) -> list[tuple[str, str]]:
+    """By which an mpirun of an image, which has no srun to ask, knows the tasks it was given here.
+
+    Slurm says `4(x2),1`, this node first. Open MPI would count cores; its fifth has another prefix.
+    """
+    tasks = tasks_per_node.partition(",")[0].partition("(")[0]
+    if not tasks.isdigit() or int(tasks) < 2:
+        return []
+    return [("OMPI_MCA_orte_set_default_slots", tasks), ("PRTE_MCA_prte_set_default_slots", tasks)]

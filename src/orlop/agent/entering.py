@@ -14,6 +14,7 @@ import socket
 import termios
 
 from . import capabilities, syscalls
+from .executing import Failure, execute, go_to
 from .lean import value
 from .runtimes import Box
 
@@ -38,10 +39,6 @@ class Command:
     tty: bool
 
 
-class _Failure(Exception):
-    """Why the command cannot run, as OCI runtimes put it."""
-
-
 def launch(command: Command, report: socket.socket) -> Callable[[], None]:
     """The body of the helper; `report` hears a number, with the terminal, or `!` and words."""
 
@@ -52,7 +49,7 @@ def launch(command: Command, report: socket.socket) -> Callable[[], None]:
             ours, theirs = _open_terminal(spare) if spare is not None else (-1, -1)
             pid = fork_into(lambda: _become(command, user, theirs))
             socket.send_fds(report, [str(pid).encode()], [ours] if ours >= 0 else [])
-        except (_Failure, OSError) as error:
+        except (Failure, OSError) as error:
             report.send(FAILED + str(error).encode(errors="replace"))
         os._exit(0)
 
@@ -67,7 +64,7 @@ def enter(command: Command) -> int:
         others = [fd for fd in (_other(folder, name) for name in NAMESPACES) if fd >= 0]
         user = _other(folder, "user")
     except FileNotFoundError:
-        raise _Failure("the container has just ended") from None
+        raise Failure("the container has just ended") from None
     try:
         for fd in others:
             syscalls.setns(fd)
@@ -76,7 +73,7 @@ def enter(command: Command) -> int:
             os.chroot(".")
     except PermissionError:
         problem = command.box.sandbox.problem or "the kernel does not let us"
-        raise _Failure(f"the container cannot be entered: {problem}") from None
+        raise Failure(f"the container cannot be entered: {problem}") from None
     return user
 
 
@@ -111,7 +108,7 @@ def fork_into(become: Callable[[], object]) -> int:
     if pid == 0:
         try:
             become()
-        except (_Failure, OSError) as error:
+        except (Failure, OSError) as error:
             os.write(write_end, str(error).encode(errors="replace"))
         finally:
             os._exit(127)
@@ -119,7 +116,7 @@ def fork_into(become: Callable[[], object]) -> int:
     words = os.read(read_end, 4096)
     if words:
         os.waitpid(pid, 0)
-        raise _Failure(words.decode(errors="replace"))
+        raise Failure(words.decode(errors="replace"))
     return pid
 
 
@@ -134,16 +131,13 @@ def _become(command: Command, user: int, terminal: int) -> None:
         _take_user(box, user, terminal)
     syscalls.no_new_privileges()
     os.umask(0o022)
-    try:
-        os.chdir(box.container.cwd)
-    except OSError as error:
-        raise _Failure(f'chdir to cwd ("{box.container.cwd}"): {error.strerror}') from error
+    go_to(box.container.cwd)
     env = dict(box.env)
     if command.tty:
         env.setdefault("TERM", "xterm")
     if box.seccomp is not None:
         syscalls.confine(box.seccomp.filter)
-    _execute(command.argv, env)
+    execute(command.argv, env)
 
 
 def _take_user(box: Box, namespace: int, terminal: int) -> None:
@@ -162,18 +156,3 @@ def _take_user(box: Box, namespace: int, terminal: int) -> None:
         os.setgroups(user.groups)
     os.setresgid(user.gid, user.gid, user.gid)
     os.setresuid(user.uid, user.uid, user.uid)
-
-
-def _execute(argv: list[str], env: dict[str, str]) -> None:
-    """As execvpe, without its imports; the error that says most is the one that is told."""
-    name = argv[0]
-    folders = [""] if "/" in name else env.get("PATH", os.defpath).split(":")
-    why = "executable file not found in $PATH" if "/" not in name else "no such file or directory"
-    for folder in folders:
-        try:
-            os.execve(os.path.join(folder, name), argv, env)
-        except (FileNotFoundError, NotADirectoryError):
-            pass
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-    raise _Failure(f'exec: "{name}": {why}')

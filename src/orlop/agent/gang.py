@@ -16,6 +16,7 @@ import time
 
 from .. import wellknown
 from .lean import dumps, loads
+from .process import exit_of, reaped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -215,17 +216,11 @@ class Leader:
 
     def _reap(self) -> None:
         by_pid = {step.pid: step for step in self._steps.values() if step.pid}
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, status in reaped():
             step = by_pid.get(pid)
             if step is not None:
                 step.pid = 0
-                step.code = _exit_code(status)
+                step.code = exit_of(status)[0]
                 self._ended(step)
 
     def _ended(self, step: Step) -> None:
@@ -372,7 +367,3 @@ def _kill(pid: int, number: int) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         pass
-
-
-def _exit_code(status: int) -> int:
-    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)

@@ -14,7 +14,7 @@ from .lean import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 # Handled by the agent, or ignored by whoever started it (a shell's background does that to INT
 # and QUIT): a container's programs start with none of it.
@@ -110,6 +110,18 @@ def exit_of(status: int) -> tuple[int, int]:
     if os.WIFSIGNALED(status):
         return 128 + os.WTERMSIG(status), os.WTERMSIG(status)
     return os.WEXITSTATUS(status), 0
+
+
+def reaped() -> Iterator[tuple[int, int]]:
+    """Every child that has ended, and its status; never waits."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        yield pid, status
 
 
 def run_quickly(argv: list[str]) -> tuple[int, str]:

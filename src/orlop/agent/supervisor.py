@@ -17,7 +17,7 @@ from .journal import Journal
 from .lean import signal
 from .life import Life
 from .plan import Container, Plan
-from .process import children, session_of
+from .process import children, reaped, session_of
 from .run import Run
 from .volumes import VolumeError
 from .workshop import Workshop
@@ -318,13 +318,7 @@ class Supervisor:
     # What happens
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, status in reaped():
             self._on_exit(pid, status)
 
     def _on_exit(self, pid: int, status: int) -> None:

@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import struct
-
 import pytest
 
 from orlop.agent.network.bpf import ALLOW, ENOSYS, ERRNO, NOTIFY, TAGGED, build
 from orlop.agent.network.numbers import AUDIT, X32, calls
+from tests.agent.bpf_machine import run
 
 MACHINES = ("x86_64", "aarch64")
 POINTER = 0x7F00_0000_0000  # its lower half is zero
 UDP, TCP = (2, 2, 0), (2, 1, 0)
-
-
-def run(filter: bytes, number: int, args: tuple[int, ...] = (), arch: int = 0) -> int:
-    """What the kernel would do with a call; as kernel/bpf's classic machine."""
-    padded = [*args, 0, 0, 0, 0, 0, 0][:6]
-    data = struct.pack("<IIQ6Q", number, arch, 0, *padded)
-    at, accumulator = 0, 0
-    while True:
-        code, then, otherwise, value = struct.unpack_from("<HBBI", filter, 8 * at)
-        at += 1
-        if code == 0x20:
-            accumulator = struct.unpack_from("<I", data, value)[0]
-        elif code == 0x54:
-            accumulator &= value
-        elif code == 0x06:
-            return value
-        else:
-            is_true = accumulator == value if code == 0x15 else accumulator >= value
-            at += then if is_true else otherwise
 
 
 CASES = {

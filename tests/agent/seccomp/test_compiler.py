@@ -12,8 +12,7 @@ from orlop.agent.network.numbers import AUDIT
 from orlop.agent.seccomp.calls import numbers
 from orlop.agent.seccomp.compiler import compiled
 from orlop.agent.seccomp.profile import ACTIONS, EPERM
-
-from .machine import run
+from tests.agent.bpf_machine import run
 
 MACHINES = ("x86_64", "aarch64")
 ALLOW, ERRNO, KILL = (ACTIONS[f"SCMP_ACT_{word}"] for word in ("ALLOW", "ERRNO", "KILL_PROCESS"))

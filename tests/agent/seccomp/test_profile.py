@@ -9,8 +9,7 @@ from orlop.agent.seccomp.calls import numbers
 from orlop.agent.seccomp.compiler import compiled
 from orlop.agent.seccomp.default import CLONE_NEW, ENOSYS, NEVER, PRIVILEGED, default
 from orlop.agent.seccomp.profile import ACTIONS, EPERM, problem, resolved
-
-from .machine import run
+from tests.agent.bpf_machine import run
 
 ALLOW, ERRNO = ACTIONS["SCMP_ACT_ALLOW"], ACTIONS["SCMP_ACT_ERRNO"]
 RULE = {"names": ["read"], "action": "SCMP_ACT_ALLOW"}

@@ -13,7 +13,7 @@ import select
 from ...wellknown import AGENT_LAUNCH
 from .. import syscalls
 from ..lean import signal
-from ..process import exit_of
+from ..process import exit_of, reaped
 from ..runtimes import Box, Launch, find
 from .door import Door, be, end_holder, leave
 from .starter import place_of
@@ -142,13 +142,7 @@ class Leader:
                 file.write(error)
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, status in reaped():
             if pid == self._srun:
                 self._code = exit_of(status)[0]
 

@@ -15,6 +15,7 @@ import sys
 import time
 
 from .. import syscalls
+from ..executing import Failure, execute, go_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,10 +31,6 @@ TOLD = ("SLURM", "PMI", "OMPI_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
         "GPU_DEVICE_ORDINAL")  # fmt: skip
 
 
-class Failure(Exception):
-    """Why there is no rank, for people."""
-
-
 def main(argv: list[str]) -> int:
     """Become the rank; returns only where that cannot be."""
     folder, *command = argv[3:]
@@ -47,7 +44,8 @@ def main(argv: list[str]) -> int:
         answer, descriptors = _answer(line)
         _enter(answer, descriptors)
         env = {**answer["env"], **(_told(os.environ) if is_rank else {})}
-        _become(command[1:] or answer["argv"], env, answer["cwd"])
+        go_to(answer["cwd"])
+        execute(command[1:] or answer["argv"], env)
     except (Failure, OSError) as error:
         words = str(error)
         if line is not None and is_rank:
@@ -160,22 +158,3 @@ def _enter(answer: dict[str, Any], descriptors: list[int]) -> None:
             os.setresuid(uid, uid, uid)
         syscalls.no_new_privileges()
     os.umask(0o022)
-
-
-def _become(argv: list[str], env: Mapping[str, str], cwd: str) -> None:
-    """As execvpe; the error that says most is the one that is told."""
-    try:
-        os.chdir(cwd)
-    except OSError as error:
-        raise Failure(f'chdir to cwd ("{cwd}"): {error.strerror}') from error
-    name = argv[0]
-    folders = [""] if "/" in name else env.get("PATH", os.defpath).split(":")
-    why = "executable file not found in $PATH" if "/" not in name else "no such file or directory"
-    for folder in folders:
-        try:
-            os.execve(os.path.join(folder, name), argv, env)
-        except (FileNotFoundError, NotADirectoryError):
-            pass
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-    raise Failure(f'exec: "{name}": {why}')

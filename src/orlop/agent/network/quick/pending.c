@@ -64,17 +64,26 @@ static void add(struct waiting *made, uint32_t events, double seconds)
         ring();
 }
 
-void wait_connect(const struct call *call, int fd, const struct attempt *attempt)
+/* NULL where there is no memory: the caller has been told. */
+static struct waiting *waiting_for(const struct call *call, int fd, int is_accept)
 {
     struct waiting *made = malloc(sizeof *made);
     if (!made) {
         answer(call, -ENOMEM);
         close(fd);
-        return;
+        return NULL;
     }
     made->call = *call;
     made->fd = fd;
-    made->is_accept = 0;
+    made->is_accept = is_accept;
+    return made;
+}
+
+void wait_connect(const struct call *call, int fd, const struct attempt *attempt)
+{
+    struct waiting *made = waiting_for(call, fd, 0);
+    if (!made)
+        return;
     made->of.attempt = *attempt;
     add(made, EPOLLOUT, attempt->is_blocking ? patient_outcome : outcome);
 }
@@ -82,15 +91,9 @@ void wait_connect(const struct call *call, int fd, const struct attempt *attempt
 void wait_accept(const struct call *call, int fd, const struct taking *taking, double seconds,
                  int is_for_socket)
 {
-    struct waiting *made = malloc(sizeof *made);
-    if (!made) {
-        answer(call, -ENOMEM);
-        close(fd);
+    struct waiting *made = waiting_for(call, fd, 1);
+    if (!made)
         return;
-    }
-    made->call = *call;
-    made->fd = fd;
-    made->is_accept = 1;
     made->of.taking = *taking;
     add(made, is_for_socket ? EPOLLIN : 0, seconds);
 }

@@ -95,6 +95,12 @@ class Neighbourhood:
         self.services[vip] = {"ports": ports, "affinity": 0, "internalPolicy": "Cluster", **more}
         self._tell(f"svc/{vip}")
 
+    def restrict(self, neighbour: Neighbour, **policy: Any) -> None:
+        """Have a NetworkPolicy select a pod: its rules of `ingress` and `egress`."""
+        name = neighbour.pod.folder.name
+        self.policies[name] = policy
+        self._tell("policy", name)
+
     # The kubelet
 
     def _welcome(self) -> None:

@@ -283,6 +283,45 @@ def unix_sockets():
     assert len(socket.recv_fds(two, 9, 9)[1]) == 1
 
 
+def unix_datagrams():
+    """Names without a path, by every call that takes one; answers find their way, too."""
+    for name in ("\0talk", "\0" + "y" * 100):
+        server, client = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in "sc")
+        server.bind(name)
+        client.bind("")  # the kernel gives it a name
+        client.sendto(b"sendto", name)
+        assert server.recv(99) == b"sendto"
+        client.sendmsg([b"send", b"msg"], [], 0, name)
+        data, own = server.recvfrom(99)
+        assert data == b"sendmsg"
+        server.sendto(b"answer", own)
+        assert client.recv(99) == b"answer"
+        reading, writing = os.pipe()
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("<i", writing))
+        client.sendmsg([b"x"], [rights], 0, name)
+        _, got, _, _ = socket.recv_fds(server, 9, 9)
+        os.write(got[0], b"through")
+        assert os.read(reading, 99) == b"through"
+        client.connect(name)
+        client.send(b"connected")
+        assert server.recv(99) == b"connected"
+
+
+def unix_datagrams_wait_for_room():
+    server, client = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in "sc")
+    server.bind("\0full")
+    client.setblocking(False)
+    while error_of(client.sendto, b"x", "\0full") == "ok":
+        pass
+    client.setblocking(True)
+    waiting = threading.Thread(target=client.sendto, args=(b"last", "\0full"))
+    waiting.start()
+    while server.recv(99) != b"last":
+        pass
+    waiting.join(20)
+    assert not waiting.is_alive()
+
+
 def no_io_uring():
     assert libc.syscall(425, 8, 0) == -1
     assert ctypes.get_errno() == errno.ENOSYS

@@ -184,3 +184,39 @@ def test_a_pod_has_no_way_to_the_localhost_of_another(neighbourhood):
     code, _, errors = client.try_sh(f'/usr/bin/python3 -c "{fetch}"')
     assert code == 1
     assert "ConnectionRefusedError" in errors
+
+
+ABSTRACT = """
+import os, socket, sys
+mine = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+mine.bind("\\0mailbox")
+if sys.argv[1] == "wait":
+    print("bound", flush=True)
+    while True:
+        print(mine.recv(99), flush=True)
+other = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+other.sendto(b"sendto", "\\0mailbox")
+other.sendmsg([b"sendmsg"], [], 0, "\\0mailbox")
+other.connect("\\0mailbox")
+other.send(b"connect")
+print([mine.recv(99).decode() for _ in range(3)])
+"""
+
+
+def test_two_pods_of_a_node_have_the_same_abstract_name_each_for_itself(neighbourhood):
+    command = ("/usr/bin/python3", "-c", ABSTRACT)
+    one = neighbourhood.add(container("c", *command, "wait"), runtime="host")
+    one.pod.wait_for_line("bound")
+    two = neighbourhood.add(container("c", *command, "write"), runtime="host")
+    two.pod.wait_for_line("['sendto', 'sendmsg', 'connect']")
+    assert [line for line in one.pod.lines() if line != "bound"] == []
+
+
+@pytest.mark.parametrize("protocol", ["SOCK_STREAM", "SOCK_DGRAM"])
+def test_a_network_policy_holds_for_addresses_of_the_other_family(neighbourhood, protocol):
+    client = neighbourhood.add(runtime="host")
+    neighbourhood.restrict(client, ingress=None, egress=[])
+    script = f"import socket; socket.socket(10, socket.{protocol}).connect(('2001:db8::1', 80))"
+    code, _, errors = client.try_sh(f'/usr/bin/python3 -c "{script}"')
+    assert code == 1
+    assert "No route to host" in errors

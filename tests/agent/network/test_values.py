@@ -13,6 +13,7 @@ from orlop.agent.network import messages, sockaddr
 from orlop.agent.network.abstract import Abstract
 from orlop.agent.network.flows import MAX_FLOWS, Flow, Flows
 from orlop.agent.network.interfaces import Interfaces
+from orlop.agent.network.pending import Pending
 from orlop.agent.network.register import ENTRIES, SIZE, Register
 from orlop.agent.network.sockaddr import ANY4, LOOPBACK6, Address, number, parse
 from orlop.agent.network.world import World
@@ -24,6 +25,8 @@ NETWORK = {
     "key": "00",
 }
 WORLD = World(NETWORK, "192.0.2.5")
+OTHER = World({**NETWORK, "podIP": "10.244.3.8"}, "192.0.2.5")
+ABSTRACT = Abstract(WORLD, Pending())
 ports = st.integers(0, 65535)
 
 
@@ -41,7 +44,7 @@ def test_no_bytes_of_a_stranger_are_too_strange(raw):
     found = parse(raw)
     assert found is None or found.family in (socket.AF_INET, socket.AF_INET6)
     messages.unpack_control(raw, WORLD)
-    Abstract(WORLD.pod).real(raw)
+    ABSTRACT.real(raw)
     Interfaces(WORLD).rewritten(raw)
 
 
@@ -90,12 +93,15 @@ def test_names_of_connections_are_found_by_their_cookie_alone():
 
 
 def test_abstract_names_are_the_pods_and_come_back_as_they_were():
-    ours, others = Abstract(WORLD.pod), Abstract(number("10.244.3.8"))
+    ours, others = ABSTRACT, Abstract(OTHER, Pending())
     name = b"\1\0\0bus"
     assert ours.real(name) != others.real(name)
     assert ours.shown(ours.real(name)) == name
     assert others.shown(ours.real(name)) is None
     assert ours.real(b"\1\0/run/bus") is None
+    assert ours.real(ours.real(name)) is None
+    assert others.real(ours.real(name)) not in (None, ours.real(name))
+    assert ours.real(b"\1\0\0" + b"000a1") is None
     assert len(ours.real(b"\1\0\0" + b"x" * 107)) <= 110
 
 

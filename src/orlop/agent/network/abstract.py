@@ -2,34 +2,52 @@
 
 Such names belong to the network namespace, which all pods of a node share; so they get the pod's
 address before them on the way to the kernel and lose it on the way back. Sockets with a path are
-left alone.
+left alone, and so are the names that the kernel itself gives: five digits, each only once.
 """
 
 from __future__ import annotations
 
 import os
+import struct
+from errno import EBADF
 
 from . import sockets
+from .messages import MAX_DATA, Message, unpack_control
 from .notify import Call
+from .pending import Pending
+from .sockets import LATER, MSG_DONTWAIT
 from .target import Target
+from .world import World
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from typing import Optional
 
+    from .messages import Control
+    from .pending import Step, Wait
+else:
+    import _socket as socket  # without the enums of `socket`, which are slow to import
+
+_SCM_RIGHTS, _SCM_CREDENTIALS = 1, 2
+_TRY_AGAIN: Wait = (0, 0.002)  # a receiver whose queue is full: no descriptor of ours tells
 _HEAD = b"\1\0\0"  # family, and the byte that says: no path
+_DIGITS = b"0123456789abcdef"
 MAX_NAME = 107
 
 
 class Abstract:
-    def __init__(self, pod: bytes) -> None:
-        self._tag = b"@" + pod.hex().encode() + b"/"
+    def __init__(self, world: World, pending: Pending) -> None:
+        self._world, self._pending = world, pending
+        self._tag = b"@" + world.pod.hex().encode() + b"/"
 
     def real(self, raw: bytes) -> Optional[bytes]:
         """The name to use instead; None where it is no abstract one."""
         if len(raw) <= len(_HEAD) or not raw.startswith(_HEAD):
             return None
         name = raw[len(_HEAD) :]
+        if name.startswith(self._tag) or (len(name) == 5 and not name.strip(_DIGITS)):
+            return None  # as the kernel told it, of one who wrote to the caller
         if len(name) > MAX_NAME - len(self._tag):
             import hashlib  # such names are rare, and it is slow to import
 
@@ -60,3 +78,65 @@ class Abstract:
             return -sockets.connect_without_waiting(fd, real, sockets.is_blocking(fd))
         finally:
             os.close(fd)
+
+    def send(self, call: Call, target: Target, fd: int, raw: bytes) -> Optional[int]:
+        """sendto, on a socket of the caller's; None: the kernel may."""
+        real = self.real(raw)
+        if real is None or call.args[2] > MAX_DATA:
+            return None
+        data = target.read(call, call.args[1], call.args[2])
+        return self._send(call, fd, real, data, [], call.args[3])
+
+    def send_message(
+        self, call: Call, target: Target, fd: int, raw: bytes, message: Message, flags: int
+    ) -> Optional[int]:
+        """sendmsg; descriptors go with it, but credentials are the kernel's to say."""
+        real = self.real(raw)
+        if real is None:
+            return None
+        control: list[Control] = []
+        lent: list[int] = []
+        try:
+            for level, kind, data in unpack_control(message.control(), self._world):
+                if (level, kind) == (sockets.SOL_SOCKET, _SCM_RIGHTS):
+                    numbers = struct.unpack(f"<{len(data) // 4}i", data)
+                    copies = [target.grab(call, number) for number in numbers]
+                    lent += copies
+                    data = struct.pack(f"<{len(copies)}i", *copies)
+                if (level, kind) != (sockets.SOL_SOCKET, _SCM_CREDENTIALS):
+                    control.append((level, kind, data))
+            return self._send(call, fd, real, message.data(), control, flags)
+        finally:
+            for copy in lent:
+                os.close(copy)
+
+    def _send(
+        self, call: Call, fd: int, real: bytes, data: bytes, control: list[Control], flags: int
+    ) -> int:
+        flags &= 0xFFFFFFFF
+        own = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM, 0, fileno=os.dup(fd))
+        try:
+            return own.sendmsg([data], control, flags | MSG_DONTWAIT, real[2:])
+        except BlockingIOError:
+            if flags & MSG_DONTWAIT or control or not sockets.is_blocking(fd):
+                raise
+            copy = own.detach()
+            self._pending.add(call, copy, _TRY_AGAIN, _sending(call, copy, real, data, flags))
+            return LATER
+        finally:
+            own.close()
+
+
+def _sending(call: Call, fd: int, real: bytes, data: bytes, flags: int) -> Step:
+    """One send whose caller waits for room at the receiver."""
+
+    def step(target: Target, is_ready: bool) -> Optional[Wait]:
+        try:
+            call.answer(sockets.send(fd, data, flags | MSG_DONTWAIT, real))
+        except BlockingIOError:
+            return _TRY_AGAIN
+        except OSError as error:
+            call.answer(-(error.errno or EBADF))
+        return None
+
+    return step

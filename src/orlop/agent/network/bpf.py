@@ -2,9 +2,9 @@
 
 Built once by the agent and installed in every process that becomes a container's or enters one.
 Calls that carry data (send, recv, read, write, sendmsg on a TCP socket) always pass: only what
-names an address is asked about. A filter cannot look at a socket, only at numbers; so UDP and
-routing sockets are put at descriptors of a range of their own when they are made (TAGGED), and
-their sendmsg and recvmsg are told by that.
+names an address is asked about. A filter cannot look at a socket, only at numbers; so sockets of
+datagrams (UDP, unix, routing) are put at descriptors of a range of their own when they are made
+(TAGGED), and their sendmsg and recvmsg are told by that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TAGGED = range(896, 1024)
 
 ALLOW, NOTIFY, ERRNO = 0x7FFF0000, 0x7FC00000, 0x00050000
 ENOSYS = 38
-AF_INET, AF_INET6, AF_NETLINK = 2, 10, 16
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 SOCK_DGRAM, NETLINK_ROUTE = 2, 0
 # The whole of struct sockaddr_un, as C programs give it for a path: all those that look up a
 # user ask nscd so, and shall not wait for us. Names without a path are given by their length.
@@ -144,6 +144,7 @@ def _by_arguments(made: _Assembler) -> None:
     made.label("socket")
     made.load(_argument(0))
     made.if_equal(AF_NETLINK, "netlink")
+    made.if_equal(AF_UNIX, 2)
     made.if_equal(AF_INET, 1)
     made.if_equal(AF_INET6, 0, "allow")
     made.load(_argument(1))

@@ -1,4 +1,4 @@
-"""Answers the calls of UDP sockets: sendto, recvfrom, sendmsg, recvmsg and their plurals.
+"""Answers the calls of datagram sockets: sendto, recvfrom, sendmsg, recvmsg and their plurals.
 
 A datagram to an address of the cluster is sent from here, on the caller's own socket, to where
 that really is; one that arrives is told as from whom the program knows. What is none of the
@@ -34,7 +34,7 @@ from .notices import Notices
 from .notify import Call
 from .pending import Pending
 from .routes import Place, Routes
-from .sockaddr import AF_INET, AF_INET6, AF_UNIX, ANY4, Address
+from .sockaddr import AF_INET, AF_INET6, ANY4, Address
 from .sockets import LATER, MSG_DONTWAIT, SO_DOMAIN, SOL_SOCKET
 from .target import Target
 from .world import World
@@ -90,7 +90,7 @@ class Datagrams:
     def socket(self, call: Call, target: Target) -> Optional[int]:
         """Make it here, at a descriptor by which the filter knows it."""
         family, kind, protocol = (int(arg & 0xFFFFFFFF) for arg in call.args[:3])
-        if family != AF_NETLINK and protocol not in (0, UDP):
+        if family in (AF_INET, AF_INET6) and protocol not in (0, UDP):
             return None
         place = _free_place(call, target)
         if place < 0:
@@ -113,7 +113,7 @@ class Datagrams:
         to, copy = sockaddr.parse(raw), target.grab(call, fd)
         try:
             if to is None:
-                return self._send_unix(call, target, copy, raw)
+                return self._abstract.send(call, target, copy, raw)
             if sockets.protocol(copy) == "tcp":
                 is_fast = flags & MSG_FASTOPEN and self._world.is_virtual(to.ip)
                 return -EOPNOTSUPP if is_fast else None
@@ -130,13 +130,6 @@ class Datagrams:
         finally:
             os.close(copy)
 
-    def _send_unix(self, call: Call, target: Target, fd: int, raw: bytes) -> Optional[int]:
-        real = self._abstract.real(raw) if raw[:2] == AF_UNIX.to_bytes(2, "little") else None
-        if real is None or call.args[2] > MAX_DATA:
-            return None
-        data = target.read(call, call.args[1], call.args[2])
-        return sockets.send(fd, data, call.args[3] & 0xFFFFFFFF | MSG_DONTWAIT, real)
-
     def sendmsg(self, call: Call, target: Target) -> Optional[int]:
         fd = target.grab(call, call.args[0])
         try:
@@ -146,7 +139,8 @@ class Datagrams:
 
     def sendmmsg(self, call: Call, target: Target) -> Optional[int]:
         """Several at once; what the kernel is to send itself, it sends from there on."""
-        at, count, flags = call.args[1], min(call.args[2] & 0xFFFFFFFF, MAX_MANY), call.args[3]
+        at, count = call.args[1], min(call.args[2] & 0xFFFFFFFF, MAX_MANY)
+        flags = call.args[3] | MSG_DONTWAIT
         fd = target.grab(call, call.args[0])
         done = 0
         try:
@@ -170,9 +164,12 @@ class Datagrams:
         message = Message(call, target, at)
         if not message.name:
             return None
-        to = sockaddr.parse(target.read_address(call, message.name, message.name_length))
+        raw = target.read_address(call, message.name, message.name_length)
+        to = sockaddr.parse(raw)
+        if to is None:
+            return self._abstract.send_message(call, target, fd, raw, message, flags)
         try:
-            real = self._destination(fd, to) if to is not None else None
+            real = self._destination(fd, to)
         except _Lost:
             return len(message.data())
         if real is None:

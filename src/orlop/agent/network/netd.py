@@ -71,7 +71,7 @@ class Netd:
         self._quick, self._notices, owners, arrivals = _parts(world, heirloom)
         identities = Identities(world, self._bindings, Register(heirloom.names))
         routes = Routes(world, self._bindings, self._directory)
-        self._abstract = Abstract(world.pod)
+        self._abstract = Abstract(world, self._pending)
         self._naming = Naming(identities, self._abstract)
         self._datagrams = Datagrams(
             world,

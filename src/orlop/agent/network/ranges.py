@@ -13,25 +13,30 @@ else:
     import _socket as socket
 
 
-def number(ip: str) -> int:
-    """An IPv4 address as a number; -1 for anything else."""
+def packed(ip: str) -> bytes:
+    """The 4 or 16 bytes of an address; none for anything else."""
     try:
-        return int.from_bytes(socket.inet_aton(ip), "big") if ip.count(".") == 3 else -1
+        if ":" in ip:
+            return socket.inet_pton(socket.AF_INET6, ip)
+        return socket.inet_pton(socket.AF_INET, ip)
     except OSError:
-        return -1
+        return b""
 
 
 class Range:
-    """`a.b.c.d/n`; an address of another family is in none."""
+    """`address/length`; an address of another family is in none."""
 
-    __slots__ = ("_base", "_mask", "text")
+    __slots__ = ("_base", "_mask", "_size", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         base, _, length = text.partition("/")
-        self._mask = (0xFFFFFFFF << (32 - int(length or 32))) & 0xFFFFFFFF if "." in base else -1
-        self._base = number(base) & self._mask if "." in base else -2
+        found = packed(base)
+        self._size, bits = len(found), 8 * len(found)
+        self._mask = ((1 << bits) - 1) ^ ((1 << max(0, bits - int(length or bits))) - 1)
+        self._base = int.from_bytes(found, "big") & self._mask
 
     def __contains__(self, ip: object) -> bool:
-        value = number(str(ip))
-        return value >= 0 and (value & self._mask) == self._base
+        found = packed(str(ip))
+        is_alike = bool(found) and len(found) == self._size
+        return is_alike and int.from_bytes(found, "big") & self._mask == self._base

@@ -57,8 +57,6 @@ class Routes:
         world = self._world
         if world.is_own(to):
             return iter([self._own(protocol, to)])
-        if len(to.ip) == 16:
-            return None
         if to.ip in world.services:
             return self._service(protocol, to)
         self._check(protocol, to)

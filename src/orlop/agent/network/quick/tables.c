@@ -117,10 +117,10 @@ int find_places(const struct address *to, struct attempt *attempt)
     attempt->to = *to;
     attempt->count = attempt->next = attempt->has_more = 0;
     int is_own = is_loopback(to) || is_any(to) || is4(to, world.pod);
-    if (!is_own && to->length == 16)
-        return OUTSIDE;
     if (!is_own && !egress_free)
         return UNKNOWN;
+    if (!is_own && to->length == 16)
+        return OUTSIDE;
     pthread_mutex_lock(&lock);
     if (is_own)
         result = add_place(attempt, find_known(own_ports, to));

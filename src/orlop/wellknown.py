@@ -45,12 +45,14 @@ MIRROR = "kubernetes.io/config.mirror"  # upstream's: the pod only shows what ru
 FLAGS_ALIASES = (
     "slurm-job.hpk.io/flags",
     "slurm.hpk.io/flags",
+    "slurm-job/flags",
     "slurm-job.knoc.io/flags",
     "slurm-job.vk.io/flags",
 )
 MPI_FLAGS_ALIASES = (
     "slurm-job.hpk.io/mpi-flags",
     "slurm-job.hpk.io/mpi-flag",
+    "slurm-job/mpi-flags",
     "slurm-job.knoc.io/mpi-flags",
     "slurm-job.vk.io/mpi-flags",
 )

@@ -112,7 +112,8 @@ def _layer(program: Path, more: list[Path]) -> Layer:
                 builder.folder(name)
         builder.file(str(path), path.read_bytes(), path.stat().st_mode & 0o777)
     if Path("/usr/bin/orterun") in files:
-        builder.link("usr/bin/mpirun", "orterun")
+        for name in ("mpirun", "mpiexec"):
+            builder.link(f"usr/bin/{name}", "orterun")
     return builder.build()
 
 

@@ -57,6 +57,19 @@ def test_an_mpirun_of_the_image_starts_as_many_as_there_are_tasks(site: Site) ->
         assert sorted(re.findall(r"rank (\d) of 5", log)) == list("01234")
 
 
+def test_mpi_flags_of_earlier_systems_start_as_many_as_there_are_tasks(site: Site) -> None:
+    launcher = pod("knoc", "openmpi", "")
+    launcher["spec"]["containers"][0]["command"] = ["pi"]
+    launcher["spec"]["securityContext"] = {"runAsUser": 1000}
+    launcher["metadata"]["annotations"] = {
+        "slurm-job.knoc.io/flags": "--nodes=1 --ntasks-per-node=4",
+        "slurm-job.knoc.io/mpi-flags": "--mca plm_rsh_agent sh",
+    }
+    site.apply(launcher)
+    site.wait_phase("knoc", "Succeeded", timeout=LONG)
+    assert sorted(re.findall(r"rank (\d) of 4", site.kubectl("logs", "knoc"))) == list("0123")
+
+
 def test_32_ranks_run_where_there_are_16_cpus(site: Site) -> None:
     site.apply(ranks("many", "mpich", "pi", ntasks="32", overcommit="true"))
     site.wait_phase("many", "Succeeded", timeout=LONG)
@@ -77,7 +90,8 @@ def test_a_rank_that_fails_ends_the_pod_and_is_named(site: Site) -> None:
     assert re.fullmatch(r"rank 1 on node n\d: ended by signal 9 \(Killed\)", dies["message"])
     assert ("RankFailed", f"container main: {exits['message']}") in site.events("exits")
     assert "\n3: rank 3 of 4 on" in "\n" + site.kubectl("logs", "exits")
-    assert site.run("kubectl", "slurm", "rank-logs", "exits", "3", "-n", site.namespace).stdout
+    shown = site.run("kubectl", "slurm", "rank-logs", "exits", "3", "-n", site.namespace).stdout
+    assert re.fullmatch(r"3: rank 3 of 4 on n\d\n", shown), shown
     lacks = terminated(site.wait_phase("lacks", "Failed", timeout=LONG))
     assert lacks["message"] == 'exec: "nosuch": executable file not found in $PATH'
 

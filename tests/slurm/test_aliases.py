@@ -67,6 +67,20 @@ def test_mpi_flags_start_the_command_under_mpiexec(alias):
     assert job.mpi_launcher(asked) == ("mpiexec", "-np", "8", "--bind-to", "core")
 
 
+@pytest.mark.parametrize(
+    ("flags", "count"),
+    [
+        ("", "1"),
+        ("--nodes=2 --ntasks-per-node=4", "8"),
+        ("-N 3", "3"),
+        ("--ntasks-per-node=4 -n 6", "6"),
+    ],
+)
+def test_mpi_flags_start_as_many_as_the_job_has_tasks(flags, count):
+    asked = pod(annotations={"slurm-job/mpi-flags": "", "slurm-job/flags": flags})
+    assert job.mpi_launcher(asked) == ("mpiexec", "-np", count)
+
+
 def test_mpi_flags_true_leave_the_command_alone():
     assert job.mpi_launcher(pod(annotations={"slurm-job.knoc.io/mpi-flags": "true"})) == ()
     assert job.mpi_launcher(pod()) == ()

@@ -150,8 +150,8 @@ class Run:
 
     @property
     def failure(self) -> Failure | None:
-        """Which of its ranks failed, where it has any."""
-        return getattr(self.log, "failure", None)
+        """Which of its ranks failed worst, where it has any."""
+        return getattr(self.log, "worst", None)
 
     # What poll() says
 
@@ -283,7 +283,7 @@ class Run:
         with open(os.path.join(self.box.folder, "termination-log"), "rb") as file:
             text = file.read(4096).decode(errors="replace")
         if not text and code and self.failure is not None:
-            return str(self.failure)
+            return str(getattr(self.log, "words", ""))
         if text or code == 0 or self.box.container.message_policy != "FallbackToLogsOnError":
             return text
         return tail(self.log.path)

@@ -58,7 +58,7 @@ def bridge_options(annotations: Mapping[str, str], warnings: list[str]) -> list[
     return found
 
 
-def mpi_launcher(annotations: Mapping[str, str], ntasks: str) -> tuple[str, ...]:
+def mpi_launcher(annotations: Mapping[str, str], ntasks: int) -> tuple[str, ...]:
     """What KNoC's and interLink's mpi-flags put before a container's command; empty for none.
 
     `"true"` there means that the image starts MPI itself.
@@ -66,7 +66,7 @@ def mpi_launcher(annotations: Mapping[str, str], ntasks: str) -> tuple[str, ...]
     for name in wellknown.MPI_FLAGS_ALIASES:
         if name in annotations:
             text = annotations[name].strip()
-            return () if text == "true" else ("mpiexec", "-np", ntasks, *_words(text, name))
+            return () if text == "true" else ("mpiexec", "-np", str(ntasks), *_words(text, name))
     return ()
 
 

@@ -191,7 +191,7 @@ def mpi_launcher(pod: Obj) -> tuple[str, ...]:
     """What stands before a container's command where an earlier system's mpi-flags ask for it."""
     annotations = annotations_of(pod)
     asked = from_annotations(annotations, [])
-    return aliases.mpi_launcher(annotations, asked.get("ntasks") or "1")
+    return aliases.mpi_launcher(annotations, ranks.tasks(asked))
 
 
 def _from_settings(settings: SlurmSettings) -> Options:

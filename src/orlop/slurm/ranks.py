@@ -130,6 +130,13 @@ def tasks_per_node(asked: Options) -> int | None:
     return math.ceil((_least(asked.get("ntasks") or "") or nodes) / nodes)
 
 
+def tasks(asked: Options) -> int:
+    """Of the whole job, as SLURM_NTASKS will have it."""
+    nodes = _least(asked.get("nodes") or "") or 1
+    per_node = _least(asked.get("ntasks-per-node") or "") or 1
+    return _least(asked.get("ntasks") or "") or nodes * per_node
+
+
 def of_node(pod: Obj, ranks: RankSet, asked: Options) -> Obj:
     """The pod as one node sees it: its rank container asks for all ranks that are there."""
     tasks = tasks_per_node(asked)

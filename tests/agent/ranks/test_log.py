@@ -43,6 +43,18 @@ def test_the_first_that_failed_is_remembered(tmp_path):
     log.close()
 
 
+def test_the_worst_counts_but_not_what_srun_ended(tmp_path):
+    log = RankLog(str(tmp_path / "log"))
+    ends = ((1, "Exited with exit code 1"), (3, "Exited with exit code 3"), (0, "Terminated"))
+    for rank, how in (*ends, (2, "Exited with exit code 143")):
+        log.feed("stderr", f"srun: error: n1: task {rank}: {how}\n".encode())
+    assert log.worst.code == 3
+    assert log.words == (
+        "rank 1 on node n1: exited with code 1; rank 3 on node n1: exited with code 3"
+    )
+    log.close()
+
+
 @pytest.mark.parametrize(
     ("ranks", "what", "code", "words"),
     [

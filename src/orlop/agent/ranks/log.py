@@ -2,7 +2,7 @@
 
 Used by a run in place of an ordinary log. srun labels every line of its tasks, which becomes a tag
 of the CRI's format (`F:3` is a whole line of rank 3); what has no label are srun's own words, and
-they tell which rank failed first. It never waits.
+they tell which rank failed first, and which worst. It never waits.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from ..logs import LogFile
 
 _LABEL = re.compile(rb" *(\d+): ?")
 _FAILED = re.compile(rb"srun: error: (\S+): tasks? (\S+): (.*)")
+_ENDED_BY_SRUN = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 _CODE = re.compile(r"Exited with exit code (\d+)")
 
 
@@ -51,7 +52,8 @@ class RankLog(LogFile):
     def __init__(self, path: str, is_labelled: bool = False) -> None:
         super().__init__(path)
         self._is_labelled = is_labelled
-        self.failure: Failure | None = None
+        self.failure: Failure | None = None  # the first
+        self.worst: Failure | None = None  # by its exit code
 
     def marked(self, stream: str, line: bytes) -> tuple[bytes, bytes]:
         label = _LABEL.match(line)
@@ -62,5 +64,17 @@ class RankLog(LogFile):
 
     def _listen(self, line: bytes) -> None:
         found = _FAILED.match(line)
-        if found and self.failure is None:
-            self.failure = Failure(*(text.decode(errors="replace") for text in found.groups()))
+        if found is None:
+            return
+        failure = Failure(*(text.decode(errors="replace") for text in found.groups()))
+        if self.failure is None or self.worst is None:
+            self.failure = self.worst = failure
+        # Once one has failed srun ends the others, whose end tells nothing.
+        elif failure.code > self.worst.code and failure.code not in _ENDED_BY_SRUN:
+            self.worst = failure
+
+    @property
+    def words(self) -> str:
+        """What to say of the end of it; empty where no rank failed."""
+        told = [self.failure] if self.failure is self.worst else [self.failure, self.worst]
+        return "; ".join(str(failure) for failure in told if failure is not None)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from orlop.upgrade import Taken, is_upgrade, take_over
+from orlop.upgrade import Taken, is_upgrade, request_head, take_over
 
 
 @pytest.fixture
@@ -56,3 +56,20 @@ async def test_a_request_that_asks_for_nothing_else_is_http(port) -> None:
 
 async def test_what_was_taken_over_counts_as_switched() -> None:
     assert Taken().status == 101
+
+
+def test_the_head_of_a_request_has_the_bytes_it_came_with():
+    raw = b"\xff".decode("utf-8", "surrogateescape")
+    made = request_head("GET", "/a?b", [("X-Remote-User", "J\u00fcrgen"), ("X-Raw", raw)])
+    assert made == b"GET /a?b HTTP/1.1\r\nX-Remote-User: J\xc3\xbcrgen\r\nX-Raw: \xff\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [("X-Remote-User", "me\r\nX-Remote-Group: system:masters"), ("A\nB", "c"), ("A", "b\rc"),
+     ("A", "b\0c")],
+    ids=["a second header", "in the name", "half a break", "a zero"],
+)  # fmt: skip
+def test_a_header_that_would_become_two_is_refused(header):
+    with pytest.raises(ValueError, match="line break"):
+        request_head("GET", "/", [header])

@@ -8,10 +8,12 @@ the transport can change its protocol in between and not a byte is lost.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from aiohttp import web
 
 _LIMIT = 1 << 20
+_BREAKS = ("\r", "\n", "\0")
 
 
 def take_over(request: web.BaseRequest) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -24,6 +26,20 @@ def take_over(request: web.BaseRequest) -> tuple[asyncio.StreamReader, asyncio.S
     transport.set_protocol(protocol)
     protocol.connection_made(transport)
     return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
+def request_head(method: str, target: str, headers: Iterable[tuple[str, str]]) -> bytes:
+    """The head of a request for another server, with the bytes that it came with.
+
+    Raises ValueError where a header would become two, or the end of the head: names of users come
+    from certificates and tokens, and may have anything in them.
+    """
+    lines = [f"{method} {target} HTTP/1.1"]
+    for name, text in headers:
+        if any(mark in part for mark in _BREAKS for part in (name, text)):
+            raise ValueError(f"header {name!r} has a line break in it")
+        lines.append(f"{name}: {text}")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
 
 
 def is_upgrade(request: web.BaseRequest) -> bool:

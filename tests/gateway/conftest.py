@@ -9,9 +9,14 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from orlop import pki
 from orlop.api.kinds import ENDPOINT_SLICE, SERVICE
 from orlop.api.schema import load
+from orlop.gateway.backends import Backends
+from orlop.gateway.ingress import IngressRouter
 from tests.controllers.world import eventually, world
+
+KEY = "ab" * 32  # the cluster's own
 
 
 @pytest.fixture(scope="session")
@@ -93,3 +98,51 @@ async def soon(check):
             raise AssertionError(error) from error
 
     return await eventually(tried)
+
+
+def an_ingress(host="shop.example", path="/", service="web", **spec):
+    backend = {"service": {"name": service, "port": {"name": "http"}}}
+    paths = [{"path": path, "pathType": "Prefix", "backend": backend}]
+    rules = [{"host": host, "http": {"paths": paths}}]
+    return {"metadata": {"name": "shop"}, "spec": {"rules": rules, **spec}}
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory):
+    return pki.ensure(tmp_path_factory.mktemp("pki"), ["127.0.0.1"])
+
+
+@pytest.fixture
+def ports():
+    return free_port(), free_port()
+
+
+@pytest.fixture
+def router(cluster, authority, ports):
+    def make(informers, ports=ports):
+        return IngressRouter(
+            cluster.api,
+            informers,
+            Backends(informers, dial),
+            listen="127.0.0.1",
+            ports=ports,
+            address="192.0.2.7",
+            tls=authority.server_context(authority.apiserver),
+            key=KEY,
+        )
+
+    return make
+
+
+async def told(request):
+    """What a backend was asked, as it saw it."""
+    body = await request.read()
+    return web.json_response(
+        {
+            "method": request.method,
+            "path": request.raw_path,
+            "headers": {name.lower(): value for name, value in request.headers.items()},
+            "body": body.decode(),
+        },
+        headers={"X-Backend": "yes"},
+    )

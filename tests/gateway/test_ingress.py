@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import socket
 import ssl
 
 import aiohttp
@@ -11,63 +12,14 @@ from aiohttp import web
 
 from orlop import pki
 from orlop.api.kinds import EVENT, INGRESS, SECRET
-from orlop.gateway.backends import Backends
-from orlop.gateway.ingress import IngressRouter
 
-from .conftest import a_service, dial, free_port, soon
-
-
-def an_ingress(host="shop.example", path="/", service="web", **spec):
-    backend = {"service": {"name": service, "port": {"name": "http"}}}
-    paths = [{"path": path, "pathType": "Prefix", "backend": backend}]
-    rules = [{"host": host, "http": {"paths": paths}}]
-    return {"metadata": {"name": "shop"}, "spec": {"rules": rules, **spec}}
-
-
-@pytest.fixture(scope="session")
-def authority(tmp_path_factory):
-    return pki.ensure(tmp_path_factory.mktemp("pki"), ["127.0.0.1"])
-
-
-@pytest.fixture
-def ports():
-    return free_port(), free_port()
-
-
-@pytest.fixture
-def router(cluster, authority, ports):
-    def make(informers, ports=ports):
-        return IngressRouter(
-            cluster.api,
-            informers,
-            Backends(informers, dial),
-            listen="127.0.0.1",
-            ports=ports,
-            address="192.0.2.7",
-            tls=authority.server_context(authority.apiserver),
-        )
-
-    return make
+from .conftest import a_service, an_ingress, soon, told
 
 
 @pytest.fixture
 async def client():
     async with aiohttp.ClientSession(auto_decompress=False) as session:
         yield session
-
-
-async def told(request):
-    """What a backend was asked, as it saw it."""
-    body = await request.read()
-    return web.json_response(
-        {
-            "method": request.method,
-            "path": request.raw_path,
-            "headers": {name.lower(): value for name, value in request.headers.items()},
-            "body": body.decode(),
-        },
-        headers={"X-Backend": "yes"},
-    )
 
 
 async def until_served(get):
@@ -186,12 +138,25 @@ async def test_the_certificate_is_that_of_the_host(
         await soon(is_served)
 
 
-async def test_without_a_port_an_ingress_says_so(cluster, router):
+async def test_without_a_port_an_ingress_says_how_it_is_reached(cluster, router):
     await cluster.create(INGRESS, an_ingress())
     async with cluster.running(lambda informers: router(informers, (0, 0))):
 
         async def is_told():
             reasons = {one["reason"]: one["message"] for one in await cluster.list(EVENT)}
-            assert "network.ingress_port" in reasons["NotServed"]
+            assert "kubectl port-forward -n kube-system service/orlop-ingress" in reasons["Served"]
 
         await soon(is_told)
+
+
+async def test_a_port_that_is_taken_is_told(cluster, router, ports):
+    await cluster.create(INGRESS, an_ingress())
+    with socket.create_server(("127.0.0.1", ports[0])):
+        async with cluster.running(router):
+
+            async def is_told():
+                reasons = {one["reason"]: one["message"] for one in await cluster.list(EVENT)}
+                assert str(ports[0]) in reasons["PortNotOpened"]
+                assert str(ports[1]) in reasons["Served"]
+
+            await soon(is_told)

@@ -19,6 +19,7 @@ from yarl import URL
 from .. import wellknown
 from ..api.objects import Key, Obj
 from ..errors import InternalError
+from ..upgrade import request_head
 
 _CONNECT_TIMEOUT = 5.0
 _ANSWER_TIMEOUT = 30.0  # for an upgrade: it may have to wait for an agent
@@ -109,9 +110,8 @@ class KubeletClient:
                 limit=_MAX_HEAD,
             )
         try:
-            lines = [f"{method} {path.raw_path_qs} HTTP/1.1", f"Host: {url.host}:{url.port}"]
-            lines += [f"{name}: {text}" for name, text in headers.items()]
-            writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+            sent = [("Host", f"{url.host}:{url.port}"), *headers.items()]
+            writer.write(request_head(method, path.raw_path_qs, sent))
             async with asyncio.timeout(_ANSWER_TIMEOUT):
                 head = await reader.readuntil(b"\r\n\r\n")
             return Upgraded(HTTPStatus(int(head.split(b" ", 2)[1])), head, reader, writer)

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import aiohttp
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
 from yarl import URL
 
-from ..errors import ApiError, Unavailable
-from ..upgrade import Taken, take_over
+from ..errors import ApiError, BadRequest, Unavailable
+from ..upgrade import Taken, request_head, take_over
 from .bearer import without_token
 from .joining import join
 from .reaching import Connector, Dial
@@ -103,6 +103,7 @@ async def pass_on(
     """
     url = URL(f"{backend.scheme}://{backend.host}{target}", encoded=True)
     sent = passed_on(request, headers)
+    _head(request.method, target, sent)
     if request.content_length is not None:
         sent["Content-Length"] = str(request.content_length)
     try:
@@ -132,7 +133,10 @@ async def _answer(
         headers["Location"] = rewritten(headers["Location"], host, prefix)
     response = web.StreamResponse(status=reply.status, reason=reply.reason, headers=headers)
     if "Content-Length" not in headers and request.method != "HEAD":
-        response.enable_chunked_encoding()
+        if request.version >= HttpVersion11:
+            response.enable_chunked_encoding()
+        else:
+            response.force_close()  # the end of the connection is that of the answer
     await response.prepare(request)
     try:
         async for chunk in reply.content.iter_chunked(_CHUNK):
@@ -165,6 +169,7 @@ async def pass_upgrade(
     sent["Host"] = backend.host
     sent["Connection"] = "Upgrade"
     sent["Upgrade"] = request.headers.get("Upgrade", "")
+    asked = _head(request.method, target, sent)
     try:
         reached = await backend.dial()
         reader, writer = await asyncio.open_connection(
@@ -176,9 +181,7 @@ async def pass_upgrade(
     except (OSError, ApiError) as error:
         raise unreachable(error) from error
     try:
-        lines = [f"{request.method} {target} HTTP/1.1"]
-        lines += [f"{name}: {text}" for name, text in sent.items()]
-        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+        writer.write(asked)
         async with asyncio.timeout(_ANSWER_TIMEOUT):
             head = await reader.readuntil(b"\r\n\r\n")
         if head.split(b" ", 2)[1] != b"101":
@@ -191,6 +194,13 @@ async def pass_upgrade(
         raise unreachable(error, reached.words) from error
     finally:
         writer.close()
+
+
+def _head(method: str, target: str, headers: CIMultiDict[str]) -> bytes:
+    try:
+        return request_head(method, target, headers.items())
+    except ValueError as error:
+        raise BadRequest(f"the request cannot be passed on: {error}") from error
 
 
 async def _refused(reader: asyncio.StreamReader, head: bytes) -> web.Response:

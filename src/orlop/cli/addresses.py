@@ -30,6 +30,14 @@ def addresses() -> list[str]:
     return list(dict.fromkeys(a for a in found if a and not ipaddress.ip_address(a).is_loopback))
 
 
+def is_ipv4(text: str) -> bool:
+    """Whether it is such an address, and not a name."""
+    try:
+        return ipaddress.ip_address(text).version == 4
+    except ValueError:
+        return False
+
+
 def _address(interface: str) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:

@@ -35,9 +35,11 @@ from ..controllers.slurm_quota import Quota
 from ..files import write_private
 from ..gateway.backends import Backends
 from ..gateway.ingress import IngressRouter
+from ..gateway.ingress_pod import IngressPod
 from ..gateway.service_ports import ServicePorts
 from ..jwt import SigningKey
 from ..kubelet import Kubelet
+from ..kubelet.network_plan import network_key
 from ..network.ranges import Ranges
 from ..runtime.images import Images
 from ..scheduler import Scheduler
@@ -168,7 +170,7 @@ class ControlPlane:
             manager.controllers += self._slurm_objects(server, informers, kubelet)
             dialer = kubelet.dialer
             backends = Backends(informers, dialer.connect, dial_datagrams=dialer.datagrams)
-            gateway = self._gateway(server, informers, backends)
+            gateway = self._gateway(server, informers, backends, kubelet)
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}
 
             mine = record.mine(url=self._url(port), port=port, engine=self.engine.name, job=job)
@@ -245,9 +247,13 @@ class ControlPlane:
         return objects.controllers()
 
     def _gateway(
-        self, server: ApiServer | UpstreamServer, informers: Informers, backends: Backends
-    ) -> list[ServicePorts | IngressRouter]:
-        """What is reached from outside, as far as the settings open it."""
+        self,
+        server: ApiServer | UpstreamServer,
+        informers: Informers,
+        backends: Backends,
+        kubelet: Kubelet,
+    ) -> list[ServicePorts | IngressRouter | IngressPod]:
+        """What is reached from outside: by kubectl, and as far as the settings open it."""
         network = self.settings.network
         api = _client(server, "system:service-ports")
         ports = ServicePorts(
@@ -266,8 +272,16 @@ class ControlPlane:
             ports=(network.ingress_port, network.ingress_tls_port),
             address=self._host(),
             tls=self.pki.server_context(self.pki.apiserver),
+            key=network_key(self.pki.token_key),
         )
-        return [ports, router]
+        pod = IngressPod(
+            _client(server, "system:ingress"),
+            informers,
+            router,
+            kubelet.mirrors,
+            address=self._ipv4(),
+        )
+        return [ports, router, pod]
 
     def _without_kinds(self) -> list[str]:
         """The original API server has its own PodGroup, where it has one at all; and what is
@@ -304,6 +318,11 @@ class ControlPlane:
         """The address that is best known on the cluster; the certificate has all of them."""
         listen = [self.settings.listen] if self.settings.listen != "0.0.0.0" else []
         return [*listen, *self.settings.advertise, *addresses.addresses(), "127.0.0.1"][0]
+
+    def _ipv4(self) -> str:
+        """As `_host`, but of those that agents can be told."""
+        known = [self._host(), *addresses.addresses()]
+        return next((one for one in known if addresses.is_ipv4(one)), "127.0.0.1")
 
     def _url(self, port: int) -> str:
         return f"https://{self._host()}:{port}"

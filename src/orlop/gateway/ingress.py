@@ -1,15 +1,18 @@
-"""A small HTTP router for Ingresses of the class `orlop`, at a port of this host.
+"""A small HTTP router for Ingresses of the class `orlop`.
 
 Follows Ingresses, their classes and the Secrets they name; each request is passed on by `proxy` to
-an endpoint of the service that the rules name. Where no port is open, an Event on each Ingress says
-so, and why. Certificates are chosen by the name that the client asks for.
+an endpoint of the service that the rules name. It is always reached by a service of the cluster
+(`ingress_pod`), and at ports of this host where the settings open some; an Event on each Ingress
+says where. Certificates are chosen by the name that the client asks for.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import os
+import socket
 import ssl
 import tempfile
 from pathlib import Path
@@ -18,7 +21,7 @@ import aiohttp
 from aiohttp import web
 
 from .. import errors
-from ..api.kinds import INGRESS, INGRESS_CLASS, SECRET
+from ..api.kinds import INGRESS, INGRESS_CLASS, SECRET, SERVICE
 from ..api.objects import Key, Obj, is_deleting, key_of
 from ..client.api import Api
 from ..client.clock import Clock
@@ -27,11 +30,11 @@ from ..client.recorder import EventType
 from ..controllers._shape import Controller, Result
 from .backends import Backends, NoEndpoints
 from .proxy import pass_on
-from .routing import Routes, certificates, is_ours
+from .routing import SERVICE_KEY, Routes, certificates, is_ours
+from .way_in import Door, WayIn
 
-NOT_SERVED = (
-    "no port is configured for ingress at this host: set `network.ingress_port` (and "
-    "`network.ingress_tls_port`) in config.yaml"
+FORWARDED = (
+    f"kubectl port-forward -n {SERVICE_KEY.namespace} service/{SERVICE_KEY.name} 8080:80 8443:443"
 )
 
 
@@ -52,20 +55,32 @@ class IngressRouter(Controller):
         ports: tuple[int, int],
         address: str,
         tls: ssl.SSLContext,
+        key: str,
         clock: Clock | None = None,
     ) -> None:
         super().__init__(api, informers, clock=clock)
-        self._backends = backends
+        self._backends, self._key = backends, key
         self._listen, self._ports, self._address = listen, ports, address
         self._tls = tls
         self._classes = informers.informer(INGRESS_CLASS)
         self._secrets = informers.informer(SECRET)
+        self._services = informers.informer(SERVICE)
         self._routes = Routes([])
         self._contexts: dict[str, ssl.SSLContext] = {}
         self._loaded: dict[Key, tuple[str, ssl.SSLContext]] = {}
-        self._told: dict[str, str] = {}
-        self._problem = NOT_SERVED
+        self._told: dict[tuple[str, str], str] = {}  # by the Ingress's uid and the reason
+        self._problems: list[str] = []
+        self._way_in: WayIn | None = None
+        self._door, self._is_open = Door(), asyncio.Event()
         self.watch(self._classes, lambda event, _: [key_of(one) for one in self.objects.list()])
+        self.watch(
+            self._services,
+            lambda event, _: (
+                [key_of(one) for one in self.objects.list()]
+                if key_of(event.object) == SERVICE_KEY
+                else []
+            ),
+        )
         self.watch(self._secrets, lambda event, _: self._using(key_of(event.object)))
 
     async def run(self) -> None:
@@ -76,9 +91,26 @@ class IngressRouter(Controller):
         await runner.setup()
         try:
             await self._serve(runner)
-            await super().run()
+            async with asyncio.TaskGroup() as group:
+                assert runner.server is not None, "it was set up above"
+                self._way_in = WayIn(runner.server, self._tls, self._key, group)
+                self._door = self._way_in.open(self._listen)
+                self._is_open.set()
+                await super().run()
         finally:
+            self._way_in = None
             await runner.cleanup()
+
+    async def opened(self) -> Door:
+        """Where pods find us, as soon as they do."""
+        await self._is_open.wait()
+        return self._door
+
+    async def connect(self, port: int) -> socket.socket:
+        """A connection from within this process; raises OSError."""
+        if self._way_in is None:
+            raise ConnectionRefusedError("the router is not up")
+        return await self._way_in.connect(port)
 
     async def _serve(self, runner: web.ServerRunner) -> None:
         """Open the ports that are configured and can be had; others are told of on Ingresses."""
@@ -91,7 +123,8 @@ class IngressRouter(Controller):
                 opened.append(port)
             except OSError as error:
                 why = os.strerror(error.errno or 0)
-                self._problem = f"cannot listen at {self._listen}:{port} for ingress: {why}"
+                words = f"cannot listen at {self._listen}:{port} for ingress: {why}"
+                self._problems.append(words)
                 self.log.error("no port for ingress", port=port, error=why)
                 opened.append(0)
         self._ports = (opened[0], opened[1])
@@ -105,28 +138,34 @@ class IngressRouter(Controller):
         ingress = self.objects.get(key)
         if ingress is None or is_deleting(ingress) or ingress not in ours:
             return Result.done()
-        if not any(self._ports):
-            await self._tell(ingress, "Warning", "NotServed", self._problem)
-            return Result.done()
-        for words in problems.get(key, ()):
-            await self._tell(ingress, "Warning", "BadCertificate", words)
+        if self._problems:
+            await self._tell(ingress, "Warning", "PortNotOpened", "; ".join(self._problems))
+        if key in problems:
+            await self._tell(ingress, "Warning", "BadCertificate", "; ".join(problems[key]))
         await self._write_address(ingress)
         return Result.done()
 
     async def _write_address(self, ingress: Obj) -> None:
-        wanted = {"loadBalancer": {"ingress": [{"ip": self._address}]}}
+        """Ours where a port is open to others; else that of the service, as in other routers."""
+        service = self._services.get(SERVICE_KEY) or {}
+        inside = (service.get("spec") or {}).get("clusterIP")
+        address = self._address if any(self._ports) else inside
+        wanted = {"loadBalancer": {"ingress": [{"ip": address}] if address else []}}
         try:
             await self.write_status(ingress, wanted)
         except errors.NotFound:
             return
-        places = [f"{word}://{self._address}:{port}" for word, port in
+        places = [f"at {word}://{self._address}:{port}" for word, port in
                   zip(("http", "https"), self._ports, strict=True) if port]  # fmt: skip
-        await self._tell(ingress, "Normal", "Served", f"Reachable at {', '.join(places)}")
+        await self._tell(
+            ingress, "Normal", "Served", "Reachable " + ", ".join([*places, f"by {FORWARDED}"])
+        )
 
     async def _tell(self, ingress: Obj, kind: EventType, reason: str, words: str) -> None:
-        uid = ingress["metadata"]["uid"]
-        if self._told.get(uid) != words:
-            self._told[uid] = words
+        """Once, until there is something else to say."""
+        said = (ingress["metadata"]["uid"], reason)
+        if self._told.get(said) != words:
+            self._told[said] = words
             named = {"apiVersion": INGRESS.api_version, "kind": INGRESS.kind, **ingress}
             await self.recorder.event(named, kind, reason, words)
 
@@ -136,16 +175,26 @@ class IngressRouter(Controller):
         backend = self._routes.find(request.host or "", request.path)
         if backend is None:
             return _plain(404, "no Ingress has a rule for this host and path")
-        client = _client(request)
+        client = self._client(request)
         try:
             return await pass_on(
-                request, lambda: self._backends.connect(backend.service, backend.port, client)
+                request,
+                lambda: self._backends.connect(backend.service, backend.port, client),
+                client[0] if client is not None else "127.0.0.1",
             )
         except NoEndpoints as error:
             return _plain(503, str(error))
         except (OSError, aiohttp.ClientError) as error:
             self.log.debug("no answer of a backend", service=str(backend.service), error=error)
             return _plain(502, f"service {backend.service} does not answer")
+
+    def _client(self, request: web.BaseRequest) -> tuple[str, int] | None:
+        """Who asks; None for one who comes from within, or whom pods could not be told of."""
+        peer = request.transport.get_extra_info("peername") if request.transport else None
+        if not peer or ":" in peer[0]:
+            return None
+        real = (peer[0], peer[1])
+        return self._way_in.client_of(real) if self._way_in is not None else real
 
     # Certificates
 
@@ -206,11 +255,6 @@ def load_context(secret: Obj) -> ssl.SSLContext:
         except ssl.SSLError as error:
             raise ValueError(error.reason or str(error)) from error
     return context
-
-
-def _client(request: web.BaseRequest) -> tuple[str, int] | None:
-    peer = request.transport.get_extra_info("peername") if request.transport else None
-    return (peer[0], peer[1]) if peer and ":" not in peer[0] else None
 
 
 def _plain(status: int, words: str) -> web.Response:

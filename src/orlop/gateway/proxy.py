@@ -18,7 +18,7 @@ from aiohttp import web
 from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
-from ..upgrade import Taken, is_upgrade, take_over
+from ..upgrade import Taken, is_upgrade, request_head, take_over
 
 HOP_BY_HOP = frozenset(
     (
@@ -48,11 +48,14 @@ class _Connector(aiohttp.BaseConnector):
         return protocol
 
 
-async def pass_on(request: web.BaseRequest, connect: Connect) -> web.StreamResponse:
-    """The backend's answer; raises OSError where there is none to be had."""
+async def pass_on(request: web.BaseRequest, connect: Connect, client: str) -> web.StreamResponse:
+    """The backend's answer; raises OSError where there is none to be had.
+
+    `client` is the address of who asks, as backends are told.
+    """
     if is_upgrade(request) and request.headers.get("Upgrade"):
-        return await _join(request, await connect())
-    headers = [*_end_to_end(request), *_forwarded(request)]
+        return await _join(request, await connect(), client)
+    headers = [*_end_to_end(request), *_forwarded(request, client)]
     url = URL(f"http://{request.host or 'localhost'}{request.raw_path}", encoded=True)
     has_body = request.body_exists
     length = request.headers.get("Content-Length")
@@ -98,9 +101,8 @@ def _end_to_end(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
             yield name, value
 
 
-def _forwarded(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
+def _forwarded(request: web.BaseRequest, client: str) -> Iterator[tuple[str, str]]:
     """Who asks, and how; what the client itself said of it is not believed."""
-    client = request.remote or ""
     yield "Host", request.headers.get("Host", "")
     yield "X-Forwarded-For", client
     yield "X-Real-IP", client
@@ -108,16 +110,16 @@ def _forwarded(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
     yield "X-Forwarded-Proto", "https" if request.secure else "http"
 
 
-async def _join(request: web.BaseRequest, backend: socket.socket) -> web.StreamResponse:
+async def _join(
+    request: web.BaseRequest, backend: socket.socket, client: str
+) -> web.StreamResponse:
     """A connection that becomes something else: what comes is passed on as it is."""
-    lines = [f"{request.method} {request.raw_path} HTTP/1.1"]
     wanted = request.headers.get("Upgrade", "")
-    headers = [*_end_to_end(request), *_forwarded(request)]
+    headers = [*_end_to_end(request), *_forwarded(request, client)]
     headers += [("Connection", "Upgrade"), ("Upgrade", wanted)]
-    lines += [f"{name}: {value}" for name, value in headers]
     reader, writer = await asyncio.open_connection(sock=backend)
     try:
-        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+        writer.write(request_head(request.method, request.raw_path, headers))
         near_reader, near_writer = take_over(request)
         async with asyncio.TaskGroup() as group:
             group.create_task(_copy(reader, near_writer))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ..api.objects import Key, Obj, annotations_of, key_of, meta
 
 CLASS = "orlop"
+SERVICE_KEY = Key("kube-system", "orlop-ingress")  # by which the router is found in the cluster
 CONTROLLER = "orlop.dev/ingress"
 OLD_CLASS = "kubernetes.io/ingress.class"
 IS_DEFAULT = "ingressclass.kubernetes.io/is-default-class"

@@ -33,7 +33,7 @@ from ..network.addresses import PodAddresses
 from ..network.ranges import Ranges
 from ..settings import Paths, Settings
 from ..slurm.commands import Commands
-from ..wellknown import AGENT_LAUNCH, END_TIME, EXPIRING, JOB_ID, NODE_LIST
+from ..wellknown import AGENT_LAUNCH, END_TIME, EXPIRING, JOB_ID, NODE_LIST, STANDS_FOR
 from .access import Access
 from .accounts import ANNOTATIONS, PodAccounts
 from .agent_streams import AgentErrand
@@ -48,6 +48,7 @@ from .journal import Record
 from .live import LiveSources
 from .measurements import Measurements
 from .mirror_logs import Outputs, is_mirror
+from .mirror_ports import MirrorPorts
 from .network import Network
 from .network_dialer import Dialer
 from .network_plan import ClusterNetwork, network_key
@@ -116,6 +117,7 @@ class Kubelet:
         self._pods = Pods(paths, PodAddresses(self._ranges.pods))
         self._network = Network(informers, self._pods, self._ranges)
         self.dialer = Dialer(self._pods, self._network.view, self._ranges, network_key(token_key))
+        self.mirrors = MirrorPorts(self._pods.addresses, self._network.view)
         self._events = Events(Recorder(api, "kubelet", clock=self._clock))
         self._nodes = Nodes(
             api,
@@ -149,6 +151,7 @@ class Kubelet:
             token_key=token_key,
             measurements=measurements,
             access=Access(api),
+            mirrors=self.mirrors,
         )
         commands = Commands.of_process(settings.slurm.command_timeout)
         preparation = Preparation(
@@ -280,6 +283,8 @@ class Kubelet:
         mine = [pod for pod in self._cached.list() if self._is_mine(pod) and not is_terminal(pod)]
         for pod in mine:
             self._pods.of(pod)
+        for pod in filter(is_mirror, self._cached.list()):  # before its address is another's
+            self._pods.addresses.reserve(uid_of(pod), (pod.get("status") or {}).get("podIP") or "")
         if mine or any(self._paths.pods.glob("*")):
             await self._ticker.tick()
 
@@ -349,7 +354,8 @@ class Kubelet:
                 self._queue.add(self._pods.of(pod).uid)
 
     def _has_pods(self, node: str) -> bool:
-        return any(not is_terminal(pod) for pod in self._cached.by_index(_BY_NODE, node))
+        bound = self._cached.by_index(_BY_NODE, node)
+        return any(not is_terminal(pod) and STANDS_FOR not in annotations_of(pod) for pod in bound)
 
     # What changes: the engine
 

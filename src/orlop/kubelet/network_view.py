@@ -59,6 +59,7 @@ class NetworkView:
         self._ranges = ranges
         self._changed = changed
         self.places: dict[str, Place] = {}  # by the pod's uid
+        self._standing: dict[str, Place] = {}  # of pods without an agent, by their address
         self.is_complete = False  # whether all pods of an earlier control plane are known
         self._pods = informers.informer(POD)
         self._pods.add_index(_BY_UID, lambda pod: (uid_of(pod),))
@@ -137,6 +138,9 @@ class NetworkView:
         return state, pod
 
     def _pod(self, address: str) -> Any:
+        standing = self._standing.get(address)
+        if standing is not None:
+            return _told(standing, True)
         found = self._alive(address)
         if found is None:
             return None
@@ -144,13 +148,7 @@ class NetworkView:
         place = self.places.get(state.uid)
         if place is None or not place.address:
             return UNKNOWN
-        return {
-            "address": place.address,
-            "notice": place.notice,
-            "tcp": place.tcp,
-            "udp": place.udp,
-            "ready": is_pod_ready(pod),
-        }
+        return _told(place, is_pod_ready(pod))
 
     def _peer(self, address: str) -> Obj | None:
         found = self._alive(address)
@@ -227,6 +225,14 @@ class NetworkView:
 
     # What changes
 
+    def stand(self, address: str, place: Place | None) -> None:
+        """A pod without an agent is to be found there, or no more."""
+        if place is not None:
+            self._standing[address] = place
+        else:
+            self._standing.pop(address, None)
+        self._changed({("ip", address)})
+
     def moved(self, state: PodState) -> None:
         """Its agent has said something new of where the pod is."""
         self._changed({("ip", state.pod_ip)})
@@ -276,6 +282,12 @@ class NetworkView:
 
     def _on_policy(self, event: WatchEvent, former: Obj | None) -> None:
         self._changed({("policies", meta(event.object)["namespace"])})
+
+
+def _told(place: Place, is_ready: bool) -> Obj:
+    """As agents are told of it."""
+    where = {"address": place.address, "notice": place.notice}
+    return {**where, "tcp": place.tcp, "udp": place.udp, "ready": is_ready}
 
 
 def _owner(one: Obj) -> Key:

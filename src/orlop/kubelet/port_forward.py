@@ -17,7 +17,7 @@ from aiohttp import web
 from ..errors import BadRequest
 from ..log import logger
 from ..upgrade import Taken
-from .agent_streams import AgentSession, SessionFailed
+from .agent_streams import SessionFailed
 from .remote_command import FAREWELL, negotiate, upgrade_to_spdy
 from .streaming.channels import FORWARD_PROTOCOLS, MAX_MESSAGE, Channels
 from .streaming.pipe import Pipe
@@ -32,7 +32,31 @@ LAST_WORDS = 1.0  # seconds for a client to end after the pod's side has, as con
 
 log = logger(__name__)
 
-Connect = Callable[[int], AgentSession]
+
+class Stream(Protocol):
+    """Bytes to and from a port of the pod."""
+
+    async def read(self) -> bytes: ...
+
+    async def write(self, data: bytes) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class Session(Protocol):
+    """A connection to a port of the pod, by its agent or by whoever stands for the pod."""
+
+    @property
+    def main(self) -> Stream: ...
+
+    async def opened(self) -> None:
+        """Raises SessionFailed with the reason why it is not."""
+        ...
+
+    def close(self) -> None: ...
+
+
+Connect = Callable[[int], Session]
 
 
 class Pair(Protocol):
@@ -244,7 +268,7 @@ async def forward(pair: Pair, name: str, connect: Connect) -> None:
         session.close()
 
 
-async def _to_pod(pair: Pair, session: AgentSession) -> None:
+async def _to_pod(pair: Pair, session: Session) -> None:
     while data := await pair.read():
         await session.main.write(data)
     session.main.end()

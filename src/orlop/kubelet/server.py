@@ -33,6 +33,7 @@ from .folder import agent_token
 from .logs import LogOptions, read_log, which_run
 from .measurements import Measurements
 from .mirror_logs import Outputs, is_mirror, no_outputs, read_plain
+from .mirror_ports import MirrorPorts
 from .pods import Pods, PodState
 from .status_writer import StatusWriter
 
@@ -60,8 +61,10 @@ class KubeletServer:
         token_key: bytes,
         measurements: Measurements,
         access: Access,
+        mirrors: MirrorPorts,
     ) -> None:
         self._access = access
+        self.mirrors = mirrors
         self._measurements = measurements
         self._writer = writer
         self._pods = pods
@@ -150,12 +153,11 @@ class KubeletServer:
             return web.Response(status=error.status_code, text=error.message)
 
     async def _send_logs(self, request: web.Request) -> web.StreamResponse:
-        match = request.match_info
-        pod = self._cached.get(Key(match["namespace"], match["pod"]))
+        pod = self._cached.get(_key_of(request))
         if pod is None:
-            raise errors.NotFound(f'pod "{match["pod"]}" does not exist')
+            raise errors.NotFound(f'pod "{request.match_info["pod"]}" does not exist')
         options = LogOptions.parse(request.query, time.time())
-        container = match["container"]
+        container = request.match_info["container"]
         state = self._pods.get(uid_of(pod))
         run = which_run(pod, self._status(pod, state), container, previous=options.previous)
         if is_mirror(pod):
@@ -221,21 +223,23 @@ class KubeletServer:
 
     async def _port_forward(self, request: web.Request) -> web.StreamResponse:
         async def serve() -> web.StreamResponse:
-            pod, state = self._pod(request)
-            if (pod.get("status") or {}).get("phase") != "Running":
-                phase = (pod.get("status") or {}).get("phase", "Pending")
+            pod = self._cached.get(_key_of(request))
+            if pod is None:
+                raise errors.NotFound("pod does not exist")
+            phase = (pod.get("status") or {}).get("phase", "Pending")
+            if phase != "Running":
                 words = f"unable to forward port because pod is not running. Current status={phase}"
                 raise errors.BadRequest(words)
-            connection = await reach(state)
-            name = str(state.key)
-            return await port_forward.serve(
-                request, name, lambda port: connection.open("forward", port=port)
-            )
+            if is_mirror(pod):
+                ports = self.mirrors.ports_of(pod)
+            else:
+                ports = _ports_by(await reach(self._pod(request)[1]))
+            return await port_forward.serve(request, str(key_of(pod)), ports)
 
         return await _guarded(request, serve)
 
     def _pod(self, request: web.Request) -> tuple[Obj, PodState]:
-        pod = self._cached.get(Key(request.match_info["namespace"], request.match_info["pod"]))
+        pod = self._cached.get(_key_of(request))
         state = self._pods.get(uid_of(pod)) if pod is not None else None
         if pod is None or state is None:
             raise errors.NotFound("pod does not exist")
@@ -296,6 +300,10 @@ class KubeletServer:
         return self._pods.get(uid)
 
 
+def _key_of(request: web.Request) -> Key:
+    return Key(request.match_info["namespace"], request.match_info["pod"])
+
+
 def _both(path: str, handler: Handler) -> list[web.RouteDef]:
     """GET for WebSocket, POST for SPDY."""
     return [web.get(path, handler, allow_head=False), web.post(path, handler)]
@@ -311,6 +319,10 @@ async def _guarded(
         return await serve()
     except errors.ApiError as error:
         return web.Response(status=error.status_code, text=error.message)
+
+
+def _ports_by(connection: AgentConnection) -> port_forward.Connect:
+    return lambda port: connection.open("forward", port=port)
 
 
 async def reach(state: PodState) -> AgentConnection:

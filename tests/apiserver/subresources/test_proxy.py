@@ -13,11 +13,14 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import WSMsgType, web
+from aiohttp.test_utils import make_mocked_request
 
 from orlop.api import kinds
-from orlop.apiserver.proxying import rewritten
+from orlop.apiserver.proxying import Backend as ProxyBackend
+from orlop.apiserver.proxying import pass_on, pass_upgrade, rewritten
 from orlop.apiserver.reaching import is_proxyable
 from orlop.apiserver.subresources.proxy import Named, paths_of, split_name
+from orlop.errors import BadRequest
 from tests.apiserver.conftest import Http, Site
 from tests.apiserver.webhooks.conftest import Kubelet, configure, hook, kubelet, serve_by
 
@@ -43,6 +46,11 @@ class Backend:
             return socket
         if request.path == "/away":
             return web.Response(status=302, headers={"Location": request.query["to"]})
+        if request.path == "/unknown-length":
+            response = web.StreamResponse()
+            await response.prepare(request)
+            await response.write(b"all of it")
+            return response
         if request.path == "/large":
             return web.Response(body=b"x" * 5_000_000)
         body = await request.read()
@@ -136,6 +144,33 @@ async def test_websockets_go_through(site: Site, http: Http, web_service: Backen
         assert (message.type, message.data) == (WSMsgType.TEXT, "echo one")
     with pytest.raises(aiohttp.WSServerHandshakeError):
         await http.session.ws_connect(f"{site.url}{SERVICES}/web/proxy/none")
+
+
+async def test_clients_of_http_1_0_get_the_whole_answer(site: Site, web_service: Backend) -> None:
+    """A backend that says no length makes the end of the connection that of the answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.port, ssl=site.tls())
+    writer.write(f"GET {SERVICES}/web/proxy/unknown-length HTTP/1.0\r\nHost: x\r\n\r\n".encode())
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    assert (head.split()[1], body) == (b"200", b"all of it")
+    assert b"chunked" not in head.lower()
+
+
+@pytest.mark.parametrize("headers", [{}, {"Upgrade": "websocket", "Connection": "Upgrade"}])
+async def test_a_header_that_would_become_two_is_not_passed_on(headers: dict[str, str]) -> None:
+    async def dial() -> Any:
+        raise AssertionError("nobody is to be dialled")
+
+    request = make_mocked_request("GET", "/", headers=headers)
+    backend = ProxyBackend("far", dial)
+    named = {"X-Remote-User": "me\r\nX-Remote-Group: system:masters"}
+    async with backend.session() as session:
+        if headers:
+            passing = pass_upgrade(request, backend, "/", named)
+        else:
+            passing = pass_on(request, backend, session, "/", headers=named)
+        with pytest.raises(BadRequest, match="line break"):
+            await passing
 
 
 async def test_redirects_stay_within_the_proxy(site: Site, http: Http, web_service) -> None:

@@ -1,0 +1,223 @@
+"""The router is a pod and a service of the cluster while there is something to route."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from ipaddress import IPv4Network
+
+import pytest
+from aiohttp import web
+
+from orlop.api.kinds import ENDPOINT_SLICE, INGRESS, NODE, POD, SERVICE
+from orlop.api.objects import Key, annotations_of
+from orlop.controllers.endpointslice import EndpointSlices
+from orlop.gateway.ingress_pod import IngressPod
+from orlop.kubelet.agent_streams import SessionFailed
+from orlop.kubelet.mirror_ports import MirrorPorts
+from orlop.network.addresses import PodAddresses
+from orlop.network.notices import notice
+from orlop.wellknown import ENGINE_LABEL, MIRROR
+
+from .conftest import KEY, a_service, an_ingress, soon, told
+
+SYSTEM, NAME = "kube-system", "orlop-ingress"
+
+
+class View:
+    """Where agents are told that pods without an agent are."""
+
+    def __init__(self):
+        self.standing = {}
+
+    def stand(self, address, place):
+        self.standing[address] = place
+
+
+@pytest.fixture
+async def mirrors():
+    return MirrorPorts(PodAddresses(IPv4Network("10.244.0.0/16"), 300), View())
+
+
+@pytest.fixture
+async def both(cluster, router, mirrors):
+    """The router without ports of its own, and what shows it, on a node of ours."""
+    await cluster.create(NODE, {"metadata": {"name": "debug", "labels": {ENGINE_LABEL: "test"}}})
+    made = []
+
+    def make_router(informers):
+        made.append(router(informers, (0, 0)))
+        return made[0]
+
+    def make_pod(informers):
+        return IngressPod(cluster.api, informers, made[0], mirrors, address="127.0.0.1")
+
+    def make_slices(informers):
+        return EndpointSlices(cluster.api, informers)
+
+    async with cluster.running(make_router, make_pod, make_slices):
+        yield made[0]
+
+
+async def shown(cluster):
+    pod = await cluster.get(POD, NAME, SYSTEM)
+    assert pod["status"]["phase"] == "Running"
+    return pod
+
+
+async def test_it_is_there_while_an_ingress_is(cluster, both, mirrors):
+    assert await cluster.find(POD, NAME, SYSTEM) is None
+    await cluster.create(INGRESS, an_ingress())
+    pod = await soon(lambda: shown(cluster))
+    assert MIRROR in annotations_of(pod)
+    assert pod["status"]["podIP"] in mirrors._view.standing
+
+    async def has_endpoints():
+        (one,) = await cluster.list(ENDPOINT_SLICE, SYSTEM)
+        assert [e["addresses"] for e in one["endpoints"]] == [[pod["status"]["podIP"]]]
+        service = await cluster.get(SERVICE, NAME, SYSTEM)
+        found = await cluster.get(INGRESS, "shop")
+        inside = [{"ip": service["spec"]["clusterIP"]}]
+        assert found["status"]["loadBalancer"]["ingress"] == inside
+
+    await soon(has_endpoints)
+    await cluster.api.delete(INGRESS, Key("default", "shop"))
+
+    async def is_gone():
+        for kind in (POD, SERVICE):
+            assert await cluster.find(kind, NAME, SYSTEM) is None
+
+    await soon(is_gone)
+    assert not any(mirrors._view.standing.values())
+
+
+async def test_a_pod_that_is_deleted_comes_back(cluster, both):
+    await cluster.create(INGRESS, an_ingress())
+    pod = await soon(lambda: shown(cluster))
+    await cluster.api.delete(POD, Key(SYSTEM, NAME), grace=30)
+
+    async def is_back():
+        assert (await shown(cluster))["metadata"]["uid"] != pod["metadata"]["uid"]
+
+    await soon(is_back)
+
+
+async def test_a_pod_of_another_of_that_name_is_let_be(cluster, both):
+    theirs = {
+        "metadata": {"name": NAME, "namespace": SYSTEM},
+        "spec": {"nodeName": "debug", "containers": [{"name": "a", "image": "b"}]},
+    }
+    await cluster.create(POD, theirs, SYSTEM)
+    await cluster.create(INGRESS, an_ingress())
+
+    async def has_service():
+        assert await cluster.find(SERVICE, NAME, SYSTEM) is not None
+
+    await soon(has_service)
+    assert (await cluster.get(POD, NAME, SYSTEM))["status"]["phase"] == "Pending"
+
+
+async def session_to(mirrors, pod, port):
+    session = mirrors.ports_of(pod)(port)
+    await session.opened()
+    return session
+
+
+async def test_a_request_comes_by_a_session_of_the_pod(cluster, both, mirrors, backend):
+    await a_service(cluster, await backend(told))
+    await cluster.create(INGRESS, an_ingress())
+    pod = await soon(lambda: shown(cluster))
+
+    async def is_answered():
+        session = await session_to(mirrors, pod, 80)
+        try:
+            await session.main.write(
+                b"GET /x HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n"
+            )
+            answer = b""
+            while data := await session.main.read():
+                answer += data
+        finally:
+            session.close()
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert b'"x-forwarded-for": "127.0.0.1"' in answer
+
+    await soon(is_answered)
+
+
+async def test_a_port_that_the_router_has_not_is_refused(cluster, both, mirrors):
+    await cluster.create(INGRESS, an_ingress())
+    pod = await soon(lambda: shown(cluster))
+    with pytest.raises(SessionFailed, match="80 and 443"):
+        await session_to(mirrors, pod, 81)
+
+
+async def connected(both, is_announced):
+    """What a pod gets of the router's own port for pods."""
+    door = await both.opened()
+    sock = socket.socket()
+    sock.setblocking(False)
+    loop = asyncio.get_running_loop()
+    sock.bind(("127.0.0.1", 0))
+    if is_announced:
+        real, pod, to = sock.getsockname(), ("10.244.9.9", 5000), ("10.244.1.1", 80)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as said:
+            raw = notice(bytes.fromhex(KEY), time.time(), real, pod, to)
+            said.sendto(raw, ("127.0.0.1", door.notice))
+    await loop.sock_connect(sock, ("127.0.0.1", door.ports[80]))
+    return sock
+
+
+async def test_pods_are_let_in_by_their_agents_word_and_known_by_it(cluster, both, backend):
+    await a_service(cluster, await backend(told))
+    await cluster.create(INGRESS, an_ingress())
+
+    async def is_answered():
+        sock = await connected(both, True)
+        reader, writer = await asyncio.open_connection(sock=sock)
+        writer.write(b"GET / HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+        assert b'"x-forwarded-for": "10.244.9.9"' in answer
+
+    await soon(is_answered)
+
+
+async def test_who_has_nobodys_word_is_turned_away(both):
+    sock = await connected(both, False)
+    with sock:
+        assert await asyncio.get_running_loop().sock_recv(sock, 1) == b""
+
+
+async def test_requests_of_http_1_0_are_answered(cluster, both, mirrors, backend):
+    async def streamed(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"all")
+        await response.write_eof()
+        return response
+
+    await a_service(cluster, await backend(streamed))
+    await cluster.create(INGRESS, an_ingress())
+    await soon(lambda: shown(cluster))
+
+    async def is_answered():
+        sock = await both.connect(80)
+        reader, writer = await asyncio.open_connection(sock=sock)
+        writer.write(b"GET / HTTP/1.0\r\nHost: shop.example\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+        assert answer.endswith(b"\r\n\r\nall"), answer
+
+    await soon(is_answered)
+
+
+async def test_handshakes_are_made_within_the_process(cluster, both, authority):
+    sock = await both.connect(443)
+    reader, writer = await asyncio.open_connection(
+        sock=sock, ssl=authority.client_context(authority.admin), server_hostname="127.0.0.1"
+    )
+    writer.write(b"GET / HTTP/1.1\r\nHost: nobody\r\nConnection: close\r\n\r\n")
+    assert (await reader.read()).startswith(b"HTTP/1.1 404 ")
+    writer.close()

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.e2e.site import NotYet, Obj, Site, eventually
 
+# How each framework's own start-up finds the others.
+READS = {
+    "torch": """
+from os import environ as env
+rank, size = int(env["RANK"]), int(env["WORLD_SIZE"])
+place = (env["MASTER_ADDR"], int(env["MASTER_PORT"]))
+""",
+    "jax": """
+from os import environ as env
+rank, size = int(env["JAX_PROCESS_ID"]), int(env["JAX_NUM_PROCESSES"])
+host, _, port = env["JAX_COORDINATOR_ADDRESS"].rpartition(":")
+place = (host, int(port))
+""",
+}
 # Every rank says who it is to the first, which knows what it must hear: no torch is needed.
 PROGRAM = """
-import os, socket, time
-rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+import socket, time
 if rank == 0:
     server = socket.create_server(("0.0.0.0", place[1]))
     heard = sorted(int(server.accept()[0].makefile().readline()) for _ in range(size - 1))
@@ -24,21 +38,24 @@ else:
 """
 
 
-def replicated(name: str, pods: int) -> Obj:
-    command = {"name": "main", "image": "python:latest", "command": ["python3", "-c", PROGRAM]}
+def replicated(name: str, pods: int, program: str) -> Obj:
+    command = {"name": "main", "image": "python:latest", "command": ["python3", "-c", program]}
     pod = {"spec": {"restartPolicy": "Never", "containers": [command]}}
     job = {"parallelism": pods, "completions": pods, "backoffLimit": 0, "template": pod}
     return {"name": name, "template": {"spec": job}}
 
 
-def test_the_ranks_of_a_jobset_find_the_first_by_its_name(site: Site) -> None:
-    asked = {"slurm.orlop.dev/gang": "true", "slurm.orlop.dev/distributed": "torch"}
+@pytest.mark.parametrize("framework", list(READS))
+def test_the_ranks_of_a_jobset_find_the_first_by_its_name(site: Site, framework: str) -> None:
+    asked = {"slurm.orlop.dev/gang": "true", "slurm.orlop.dev/distributed": framework}
+    program = READS[framework] + PROGRAM
+    jobs = [replicated("driver", 1, program), replicated("workers", 2, program)]
     site.apply(
         {
             "apiVersion": "jobset.x-k8s.io/v1alpha2",
             "kind": "JobSet",
             "metadata": {"name": "net", "annotations": asked},
-            "spec": {"replicatedJobs": [replicated("driver", 1), replicated("workers", 2)]},
+            "spec": {"replicatedJobs": jobs},
         }
     )
     try:
@@ -46,8 +63,8 @@ def test_the_ranks_of_a_jobset_find_the_first_by_its_name(site: Site) -> None:
     except NotYet as late:
         raise NotYet(f"{late}\n{story(site)}") from None
     assert site.kubectl("logs", "job/net-driver-0").strip() == "heard [1, 2] of 3"
-    jobs = {pod["metadata"]["annotations"]["slurm.orlop.dev/job-id"] for pod in site.pods()}
-    assert len({job.partition("+")[0] for job in jobs}) == 1, f"one Slurm job, found {jobs}"
+    found = {pod["metadata"]["annotations"]["slurm.orlop.dev/job-id"] for pod in site.pods()}
+    assert len({job.partition("+")[0] for job in found}) == 1, f"one Slurm job, found {found}"
 
 
 def test_groups_of_a_leaderworkerset_start_and_restart_whole(site: Site) -> None:

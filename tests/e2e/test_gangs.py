@@ -59,6 +59,39 @@ def test_a_gang_of_unlike_members_is_one_job_with_a_step_for_each(site: Site):
     eventually(lambda: not site.squeue("%i"), "no job is left behind", PATIENCE)
 
 
+PLUGINS = ("scheduling.x-k8s.io/v1alpha1", {"minMember": 2})
+BUILT_IN = ("scheduling.k8s.io/v1alpha3", {"schedulingPolicy": {"gang": {"minCount": 2}}})
+
+
+@pytest.mark.parametrize("kind", [PLUGINS, BUILT_IN], ids=["of the plugin", "built in"])
+def test_the_pods_of_a_podgroup_wait_for_each_other(site: Site, kind: tuple[str, Obj]):
+    version, spec = kind
+    group = {"apiVersion": version, "kind": "PodGroup", "metadata": {"name": "pair"}}
+    site.apply({**group, "spec": spec})
+
+    def paired(name: str) -> Obj:
+        made = pod(name, "busybox", "sleep 600", terminationGracePeriodSeconds=0)
+        if kind is BUILT_IN:
+            made["spec"]["schedulingGroup"] = {"podGroupName": "pair"}
+        else:
+            made["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "pair"}
+        return made
+
+    site.apply(paired("left"))
+
+    def waits() -> bool:
+        conditions = site.pod("left")["status"].get("conditions", [])
+        return any(one.get("reason") == "WaitingForGang" for one in conditions)
+
+    eventually(waits, "the first says that it waits", PATIENCE)
+    assert site.squeue("%i") == []
+    site.apply(paired("right"))
+    for name in ("left", "right"):
+        site.wait_phase(name, "Running", timeout=PATIENCE)
+    assert len(site.squeue("%i")) == 1
+    site.kubectl("delete", "pod", "left", "right")
+
+
 def test_a_statefulset_as_a_gang_finds_itself_by_name_across_hosts(site: Site):
     """Its pods are made at once, and one that dies is replaced in the same allocation."""
     service = {

@@ -73,6 +73,25 @@ def test_a_script_runs_as_sbatch_would_run_it(accounted_site: Site) -> None:
     assert "s3cret" not in kept
 
 
+def test_an_array_is_one_object_and_each_task_has_its_own_log(accounted_site: Site) -> None:
+    site = accounted_site
+    script = '#!/bin/sh\necho "task $SLURM_ARRAY_TASK_ID"\nexit $((SLURM_ARRAY_TASK_ID == 2))\n'
+    site.apply(slurm_job("tasks", script=script, array="0-3"))
+    found = reach(site, "tasks", phase="Failed", exitCode=1)
+    assert (found["arrayTasks"]["succeeded"], found["arrayTasks"]["failed"]) == (3, 1)
+    for task in range(4):
+        assert site.kubectl("logs", "tasks-job", "-c", f"task-{task}") == f"task {task}\n"
+    site.apply(slurm_job("stays", command=["sleep", "600"], array="0-2"))
+    array = reach(site, "stays", phase="Running")["jobId"]
+    site.kubectl("delete", "slurmjob", "stays", "--timeout=60s", timeout=70)
+
+    def cancelled() -> bool:
+        states = sacct(site, array, "State").splitlines()
+        return bool(states) and all(state.startswith("CANCELLED") for state in states)
+
+    eventually(cancelled, "all its tasks are cancelled")
+
+
 def test_deleting_it_cancels_its_job(accounted_site: Site) -> None:
     site = accounted_site
     site.apply(slurm_job("long", command=["sleep", "600"]))
@@ -218,9 +237,11 @@ def test_every_job_of_the_user_is_shown_and_cancelled_by_delete(accounted_site: 
 
     eventually(lambda: shown().get("state") == "RUNNING", "it is shown", 60)
     assert shown()["jobName"] == "foreign"
-    names = site.run("kubectl", "get", "slurmpartitions,slurmaccounts", "-o", "name").stdout
-    assert "slurmpartition.slurm.orlop.dev/short" in names
-    assert "slurmaccount.slurm.orlop.dev/research" in names
+    names = site.run(
+        "kubectl", "get", "slurmpartitions,slurmaccounts,slurmqos", "-o", "name"
+    ).stdout
+    for kind, name in (("partition", "short"), ("account", "research"), ("qos", "high")):
+        assert f"slurm{kind}.slurm.orlop.dev/{name}\n" in names
     argv = ("delete", *queue, "slurmjob", f"job-{job}", "--timeout=60s")
     site.run("kubectl", *argv, timeout=70)
     eventually(lambda: sacct(site, job, "State").startswith("CANCELLED"), "it is cancelled")

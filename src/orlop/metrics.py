@@ -63,6 +63,10 @@ class Gauge(Counter):
     def set(self, value: float, *labels: str) -> None:
         self._values[labels] = value
 
+    def forget(self, *labels: str) -> None:
+        """What it told of is gone."""
+        self._values.pop(labels, None)
+
 
 class Histogram(Metric):
     kind = "histogram"

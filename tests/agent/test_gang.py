@@ -21,7 +21,7 @@ from orlop.agent.gang import counts, srun
 SRUN = """#!/bin/sh
 echo "$@" > "$STAND_IN/srun.$$"
 while [ "${1#--}" != "$1" ]; do shift; done
-shift 5  # /bin/sh -c … orlop python
+shift 6  # /bin/sh -c … orlop python …
 shift    # the agent
 exec "$STAND_IN/agent" "$1"
 """

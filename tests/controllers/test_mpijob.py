@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from orlop import errors
-from orlop.api.kinds import CONFIG_MAP, JOB, POD, SERVICE
+from orlop.api.kinds import CONFIG_MAP, EVENT, JOB, NODE, POD, SERVICE
 from orlop.api.objects import Obj, key_of, labels_of, meta
 from orlop.controllers.bundled import BundledKinds, WhileOurs
 from orlop.controllers.job import Jobs
 from orlop.controllers.mpijob import DEFINITION, MPI_JOB, MpiJobs
+from orlop.controllers.training_metrics import MPI_JOBS
 from orlop.manifests import definitions
+from orlop.metrics import PROCESS
 from tests.controllers.test_mpijob_parts import mpi_job
 from tests.controllers.world import Kubelet, World, eventually, stays
 
@@ -210,3 +212,37 @@ async def test_what_the_schema_does_not_know_is_refused(cluster: World, spec: An
         bad["metadata"] = {"name": "bad"}
         with pytest.raises(errors.Invalid):
             await cluster.create(MPI_JOB, bad)
+
+
+async def test_pods_that_wait_for_too_long_are_told_of(cluster: World) -> None:
+    node = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
+    policy = {"scheduleTimeoutSeconds": 1, "minResources": {"cpu": 8}, "minAvailable": 2}
+    async with cluster.running(*parts(cluster, launcher_ends(None), binds=False)):
+        await cluster.create(NODE, node)
+        await made(cluster, runPolicy={"schedulingPolicy": policy})
+
+        async def are_told() -> None:
+            told = {one["reason"]: one["message"] for one in await cluster.list(EVENT)}
+            assert "fewer than 2 pods run after 1 s" in told["Timeout"]
+            assert "cpu 8 (it has 4)" in told["MinResourcesNotMet"]
+
+        await eventually(are_told)
+
+
+@pytest.mark.parametrize(("code", "end"), [(0, "Succeeded"), (3, "Failed")])
+async def test_it_is_counted_as_the_operator_counts(cluster: World, code: int, end: str) -> None:
+    before = {name: counter.value() for name, counter in MPI_JOBS.items()}
+    info = 'mpi_operator_job_info{launcher="pi-launcher",namespace="default"} 1'
+    async with cluster.running(*parts(cluster, launcher_ends(code))):
+        await made(cluster, runPolicy={"backoffLimit": 0})
+        await eventually(lambda: holds(cluster, **{end: "True"}))
+        assert info in PROCESS.text()
+        await cluster.api.delete(MPI_JOB, key_of(await cluster.get(MPI_JOB, "pi")))
+
+        async def is_forgotten() -> None:
+            assert info not in PROCESS.text()
+
+        await eventually(is_forgotten)
+    after = {name: counter.value() - before[name] for name, counter in MPI_JOBS.items()}
+    other = {"Succeeded": "Failed", "Failed": "Succeeded"}[end]
+    assert after == {"Created": 1, end: 1, other: 0}

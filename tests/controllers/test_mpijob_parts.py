@@ -271,3 +271,12 @@ def test_a_rank_set_is_a_worker_with_the_ranks_command() -> None:
         "securityContext": {"readOnlyRootFilesystem": True},  # PMIx answers its job's owner alone
     }
     assert spec["restartPolicy"] == "OnFailure"
+
+
+def test_a_launcher_that_is_a_worker_is_the_first_of_them() -> None:
+    label = "training.kubeflow.org/replica-index"
+    job = mpi_job(runLauncherAsWorker=True)
+    launcher = parts.launcher_template(job)["metadata"]["labels"]
+    workers = [parts.worker_pod(job, index)["metadata"]["labels"] for index in range(2)]
+    assert [one[label] for one in (launcher, *workers)] == ["0", "1", "2"]
+    assert label not in parts.launcher_template(mpi_job())["metadata"]["labels"]

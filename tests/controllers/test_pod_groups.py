@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orlop.api.kinds import EVENT, POD
+from orlop.api.kinds import EVENT, NODE, POD
 from orlop.api.objects import Key, Obj, condition_of
 from orlop.controllers.bundled import BundledKinds, WhileOurs
 from orlop.controllers.pod_groups import (
@@ -133,3 +133,22 @@ async def test_a_built_in_group_says_whether_it_was_scheduled(cluster):
         running = {"status": {"phase": "Running"}}
         await cluster.api.patch(POD, Key("default", "m0"), running, subresource="status")
         await eventually(lambda: says("True"))
+
+
+async def test_a_group_that_needs_more_than_any_node_has_is_told_so(cluster: World) -> None:
+    manifests, api = {DEFINITION: definitions()[DEFINITION]}, cluster.api
+    async with cluster.running(
+        lambda informers: BundledKinds(api, informers, manifests=manifests),
+        lambda informers: WhileOurs(informers, [DEFINITION], lambda: [PodGroups(api, informers)]),
+    ):
+        node = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
+        await cluster.create(NODE, node)
+        group = a_group(minResources={"cpu": "3500m", "nvidia.com/gpu": 1})
+        await eventually(lambda: cluster.create(POD_GROUP, group), "the kind is served")
+
+        async def is_told() -> None:
+            (told,) = [e for e in await cluster.list(EVENT) if e["reason"] == "MinResourcesNotMet"]
+            assert "nvidia.com/gpu 1 (it has 0)" in told["message"]
+            assert "cpu" not in told["message"]
+
+        await eventually(is_told)

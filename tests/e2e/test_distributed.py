@@ -1,4 +1,4 @@
-"""JobSets and LeaderWorkerSets on a real Slurm: names, variables and pods that start together."""
+"""JobSets, PyTorchJobs and LeaderWorkerSets on a real Slurm: names, variables, one start."""
 
 from __future__ import annotations
 
@@ -65,6 +65,28 @@ def test_the_ranks_of_a_jobset_find_the_first_by_its_name(site: Site, framework:
     assert site.kubectl("logs", "job/net-driver-0").strip() == "heard [1, 2] of 3"
     found = {pod["metadata"]["annotations"]["slurm.orlop.dev/job-id"] for pod in site.pods()}
     assert len({job.partition("+")[0] for job in found}) == 1, f"one Slurm job, found {found}"
+
+
+def test_the_ranks_of_a_pytorchjob_find_its_master(site: Site) -> None:
+    """As the training operator's own examples; its end takes along what still runs."""
+    loop = PROGRAM + "while rank == 2: time.sleep(1)\n"
+    command = {"name": "pytorch", "image": "python:latest", "command": ["python3", "-c", loop]}
+    template = {"spec": {"terminationGracePeriodSeconds": 1, "containers": [command]}}
+    roles = {
+        "Master": {"replicas": 1, "restartPolicy": "OnFailure", "template": template},
+        "Worker": {"replicas": 2, "restartPolicy": "OnFailure", "template": template},
+    }
+    head = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "sgd"}}
+    site.apply({**head, "spec": {"pytorchReplicaSpecs": roles}})
+    try:
+        done = lambda: has(site, "pytorchjob", "sgd", "Succeeded")  # noqa: E731
+        eventually(done, "the PyTorchJob has succeeded", 90)
+    except NotYet as late:
+        raise NotYet(f"{late}\n{story(site)}") from None
+    assert site.kubectl("logs", "sgd-master-0").strip() == "heard [1, 2] of 3"
+    job = site.pod("sgd-master-0")["metadata"]["annotations"]["slurm.orlop.dev/job-id"]
+    assert job.endswith("+0"), f"a member of one Slurm job, found {job}"
+    eventually(lambda: not site.squeue("%i"), "the worker that ran on is gone, too", 60)
 
 
 def test_groups_of_a_leaderworkerset_start_and_restart_whole(site: Site) -> None:

@@ -33,10 +33,9 @@ def test_the_example_runs(site: Site, example: Path, registry_on: StartRegistry)
             site.kubectl(
                 "wait", "--for=condition=Completed", f"jobset/{name}", "--timeout=100s", timeout=110
             )
-        elif kind == "MPIJob":
-            site.kubectl(
-                "wait", "--for=condition=Succeeded", f"mpijob/{name}", "--timeout=100s", timeout=110
-            )
+        elif kind in ("MPIJob", "PyTorchJob"):
+            ended = f"--for=condition=Succeeded {kind.lower()}/{name} --timeout=100s"
+            site.kubectl("wait", *ended.split(), timeout=110)
         elif kind == "Deployment":
             site.kubectl("rollout", "status", f"deployment/{name}", "--timeout=60s", timeout=70)
             eventually(

@@ -49,7 +49,7 @@ _WORDS = (
 )
 _SIGNALS = frozenset({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT})
 # By the interpreter of the control plane's host, or by the node's own, as the batch script does.
-_START = 'p=$1; [ -x "$p" ] || p=python3; shift; exec "$p" -I "$@"'
+_START = 'p=$1; [ -x "$p" ] || p=python3; shift; exec "$p" -I -S -c "$@"'
 
 
 class Step:
@@ -164,7 +164,7 @@ class Leader:
         bundle = step.given["bundle"]
         host = self._hosts[bundle] if bundle < len(self._hosts) else ""
         argv = [*srun(step.given, host), "/bin/sh", "-c", _START, "orlop"]
-        argv += [sys.executable, self._agent, step.folder]
+        argv += [sys.executable, wellknown.AGENT_LAUNCH, self._agent, step.folder]
         step.tries += 1
         step.code, step.due = None, 0.0
         try:

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from .. import errors
-from ..api import times
 from ..api.kinds import JOB, SERVICE
 from ..api.objects import Key, Obj, condition_of, is_deleting, key_of, labels_of, meta, uid_of
 from ..client.api import Api
@@ -19,6 +18,7 @@ from ..client.clock import Clock
 from ..client.informer import Informers
 from ._shape import BY_CONTROLLER, Controller, Result
 from .bundled import bundled_kind
+from .finished import expire
 from .jobset_parts import (
     ATTEMPT,
     has_names,
@@ -79,7 +79,8 @@ class JobSets(Controller):
         every = list(self.jobs.by_index(BY_CONTROLLER, uid_of(jobset)))
         if is_finished(jobset):
             await self._delete(job for job in every if not end_of(job))  # 1
-            return await self._expire(jobset)
+            ttl = jobset["spec"].get("ttlSecondsAfterFinished")
+            return await expire(self, jobset, ttl, finished_time(jobset))
         await self._delete(job for job in every if is_outdated(jobset, job))  # 2
         jobs = [job for job in every if not is_outdated(jobset, job) and not is_deleting(job)]
         verdict = judge(jobset, jobs)  # 3
@@ -198,21 +199,6 @@ class JobSets(Controller):
             former = with_condition(former, condition(kinds[0], "True", *words, self.clock.now()))
         if former:
             status["conditions"] = former
-
-    async def _expire(self, jobset: Obj) -> Result:
-        ttl, ended = jobset["spec"].get("ttlSecondsAfterFinished"), finished_time(jobset)
-        if ttl is None or ended is None:
-            return Result.done()
-        left = times.parse(ended) + float(ttl) - self.clock.now()
-        if left > 0:
-            return Result.again(left)
-        try:
-            await self.api.delete(
-                JOB_SET, key_of(jobset), uid=uid_of(jobset), propagation="Foreground"
-            )
-        except errors.NotFound:
-            pass
-        return Result.done()
 
 
 def _is_up(one: Obj, status: Obj) -> bool:

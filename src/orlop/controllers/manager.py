@@ -56,6 +56,8 @@ from .node_lifecycle import NodeLifecycle
 from .persistentvolume import Volumes
 from .persistentvolumeclaim import VolumeClaims
 from .podgc import PodGc
+from .pytorchjob import DEFINITION as PYTORCH_JOBS
+from .pytorchjob import PyTorchJobs
 from .replicaset import ReplicaSets
 from .resourcequota import ResourceQuotas
 from .root_ca import RootCa
@@ -170,6 +172,7 @@ class ControllerManager:
         )
         for definition, kind_of_ours in (
             (MPI_JOBS, MpiJobs),
+            (PYTORCH_JOBS, PyTorchJobs),
             (JOB_SETS, JobSets),
             (LEADER_WORKER_SETS, LeaderWorkerSets),
             (pod_groups.DEFINITION, pod_groups.PodGroups),

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .. import errors
-from ..api import times
-from ..api.kinds import CONFIG_MAP, JOB, POD, SERVICE
+from ..api.kinds import CONFIG_MAP, JOB, NODE, POD, SERVICE
 from ..api.objects import (
     Key,
     Obj,
@@ -22,7 +20,6 @@ from ..api.objects import (
     is_ready,
     key_of,
     meta,
-    phase_of,
     uid_of,
 )
 from ..client.api import Api, WatchEvent
@@ -30,21 +27,25 @@ from ..client.clock import Clock
 from ..client.informer import Informers
 from ._shape import BY_CONTROLLER, Controller, Result
 from .bundled import bundled_kind
+from .finished import expire
+from .min_resources import REASON, lacking
 from .mpijob_parts import (
     config_map,
-    is_suspended,
     launcher_job,
     launcher_name,
+    members,
     missing,
-    run_policy,
     services,
     surplus,
     worker_pod,
 )
 from .mpijob_srun import NotStripped, is_by_srun, rank_set_job
-from .mpijob_status import Seen, finished_time, is_finished, observe
+from .mpijob_status import Seen, observe
 from .pods import PodControl, face_of
 from .possessions import Possessions
+from .training import is_suspended, overdue, run_policy, scheduling_policy, to_clean
+from .training_metrics import MPI_JOB_INFO, MPI_JOBS, count
+from .training_status import finished_time, is_finished
 
 MPI_JOB = bundled_kind("kubeflow.org", "v2beta1", "MPIJob", "mpijobs")
 DEFINITION = "mpijobs.kubeflow.org"
@@ -65,6 +66,7 @@ class MpiJobs(Controller):
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)
         self.pods, self.jobs = informers.informer(POD), informers.informer(JOB)
+        self.nodes = informers.informer(NODE)
         self.watch(self.pods, self._of_launcher)
         self._control = PodControl(api, self.pods, self.recorder)
         made = (api, informers, self.recorder)
@@ -96,8 +98,10 @@ class MpiJobs(Controller):
         4. Write what is so.
         """
         job = self.objects.get(key)
-        managed_by = run_policy(job).get("managedBy", MANAGED_BY) if job is not None else ""
-        if job is None or is_deleting(job) or managed_by != MANAGED_BY:
+        if job is None or is_deleting(job):
+            MPI_JOB_INFO.forget(f"{key.name}-launcher", key.namespace)
+            return Result.done()
+        if run_policy(job).get("managedBy", MANAGED_BY) != MANAGED_BY:
             return Result.done()
         if is_finished(job):
             return await self._after(job)  # 1
@@ -109,7 +113,7 @@ class MpiJobs(Controller):
                 return Result.done()
         await self._align(job)  # 3
         job = await self._tell(job)  # 4
-        return await self._after(job) if is_finished(job) else Result.done()
+        return await self._after(job) if is_finished(job) else await self._waiting(job)
 
     def _launcher(self, job: Obj) -> Obj | None:
         found = self.jobs.get(Key(meta(job)["namespace"], launcher_name(job)))
@@ -162,43 +166,45 @@ class MpiJobs(Controller):
             going = [pod for pod in self._workers(job) if not is_deleting(pod)]
             await self._control.delete(job, going)
 
+    def _launchers_of(self, job: Obj) -> list[Obj]:
+        """The pods of the launcher's Job."""
+        launcher = self._launcher(job)
+        return [] if launcher is None else list(self.pods.by_index(BY_CONTROLLER, uid_of(launcher)))
+
     async def _tell(self, job: Obj) -> Obj:
         launcher = self._launcher(job)
-        pods = self.pods.by_index(BY_CONTROLLER, uid_of(launcher)) if launcher is not None else ()
-        seen = Seen(launcher, list(pods), self._workers(job))
+        seen = Seen(launcher, self._launchers_of(job), self._workers(job))
         status, news = observe(job, seen, self.clock.now())
         written = await self.write_status(job, status, lock=True)
+        count(MPI_JOBS, news)
+        if launcher is not None:
+            MPI_JOB_INFO.set(1, meta(launcher)["name"], meta(job)["namespace"])
         for one in news:
             await self.recorder.event(job, one.type, one.reason, one.message)
         return written
 
-    async def _after(self, job: Obj) -> Result:
-        """Which workers go is asked for; the documented default is those that still run."""
-        policy = run_policy(job).get("cleanPodPolicy") or "Running"
-        if policy != "None":
-            phases = ("Pending", "Running", "") if policy == "Running" else None
-            going = [
-                pod
-                for pod in self._workers(job)
-                if not is_deleting(pod) and (phases is None or phase_of(pod) in phases)
-            ]
-            await self._control.delete(job, going)
-            status = _without_workers(job)
-            await self.write_status(job, status)
-        return await self._expire(job)
-
-    async def _expire(self, job: Obj) -> Result:
-        ttl, ended = run_policy(job).get("ttlSecondsAfterFinished"), finished_time(job)
-        if ttl is None or ended is None:
+    async def _waiting(self, job: Obj) -> Result:
+        """What its scheduling policy wants told while its pods wait."""
+        short = lacking(scheduling_policy(job).get("minResources"), self.nodes.list())
+        if short:
+            await self.recorder.event(job, "Warning", REASON, short)
+        pods = [*self._workers(job), *self._launchers_of(job)]
+        late = overdue(job, pods, members(job), self.clock.now())
+        if late is None:
             return Result.done()
-        left = times.parse(ended) + float(ttl) - self.clock.now()
+        left, words = late
         if left > 0:
             return Result.again(left)
-        try:
-            await self.api.delete(MPI_JOB, key_of(job), uid=uid_of(job), propagation="Foreground")
-        except errors.NotFound:
-            pass
+        await self.recorder.event(job, "Warning", "Timeout", words)
         return Result.done()
+
+    async def _after(self, job: Obj) -> Result:
+        """Which workers go is asked for; the documented default is those that still run."""
+        policy = run_policy(job)
+        if policy.get("cleanPodPolicy") != "None":
+            await self._control.delete(job, to_clean(job, self._workers(job)))
+            await self.write_status(job, _without_workers(job))
+        return await expire(self, job, policy.get("ttlSecondsAfterFinished"), finished_time(job))
 
 
 def _without_workers(job: Obj) -> Obj:

@@ -9,18 +9,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from ..api.objects import Obj, annotations_of, meta, phase_of, uid_of
+from ..api.objects import Obj, meta, phase_of, uid_of
 from ..manifests import script
-from ..wellknown import GROUP, GROUP_VOLUME, SLURM_PREFIX
+from ..wellknown import GROUP, GROUP_VOLUME
+from . import training
 from .gang_wishes import gang_of
 from .pods import fresh, pod_from_template
+from .training import (
+    JOB_NAME,
+    JOB_ROLE,
+    OPERATOR_NAME,
+    REPLICA_INDEX,
+    REPLICA_TYPE,
+    add_env,
+    headless,
+    inherited,
+    is_suspended,
+    run_policy,
+    with_priority,
+)
 
 OPERATOR = "mpi-operator"
-_LABEL = "training.kubeflow.org/"
-OPERATOR_NAME, JOB_NAME, JOB_ROLE = (_LABEL + n for n in ("operator-name", "job-name", "job-role"))
-REPLICA_TYPE, REPLICA_INDEX = _LABEL + "replica-type", _LABEL + "replica-index"
 CONFIG_VOLUME, CONFIG_PATH = "mpi-job-config", "/etc/mpi"
 GROUP_PATH = "/run/orlop-group"
 RSH, HOLD = f"{CONFIG_PATH}/rsh", f"{CONFIG_PATH}/hold"
@@ -36,14 +46,6 @@ def replicas(job: Obj, role: str) -> int:
 
 def slots(job: Obj) -> int:
     return int(job["spec"].get("slotsPerWorker", 1))
-
-
-def run_policy(job: Obj) -> Obj:
-    return job["spec"].get("runPolicy") or {}
-
-
-def is_suspended(job: Obj) -> bool:
-    return bool(run_policy(job).get("suspend"))
 
 
 def launcher_name(job: Obj) -> str:
@@ -64,21 +66,10 @@ def services(job: Obj) -> list[Obj]:
     Hydra's proxies ask for the launcher by its host name alone: that has to be a service too.
     """
     name = meta(job)["name"]
-    found = [_headless(job, name, {OPERATOR_NAME: OPERATOR, JOB_NAME: name})]
+    found = [headless(name, job, {OPERATOR_NAME: OPERATOR, JOB_NAME: name})]
     if _implementation(job) != "OpenMPI":
-        found.append(_headless(job, launcher_name(job), labels(job, "launcher")))
+        found.append(headless(launcher_name(job), job, labels(job, "launcher")))
     return found
-
-
-def _headless(job: Obj, name: str, selector: dict[str, str]) -> Obj:
-    return {
-        "metadata": {"name": name, "labels": {"app": meta(job)["name"]}},
-        "spec": {
-            "clusterIP": "None",
-            "selector": selector,
-            "publishNotReadyAddresses": True,  # names are needed before anything is ready
-        },
-    }
 
 
 def config_map(job: Obj, workers: Iterable[Obj]) -> Obj:
@@ -121,11 +112,12 @@ def worker_pod(job: Obj, index: int) -> Obj:
     container = template["spec"]["containers"][0]
     if is_held(container):
         _hold(container)
-    _add_env(container, {"K_MPI_JOB_ROLE": "worker", **_rsh_env(job)})
+    add_env(container, {"K_MPI_JOB_ROLE": "worker", **_rsh_env(job)})
     name = worker_name(job, index)
     template["spec"]["hostname"] = name
     pod = pod_from_template(template, job, name)
-    pod["metadata"]["labels"] |= {REPLICA_INDEX: str(index), REPLICA_TYPE: "worker"}
+    place = index + bool(job["spec"].get("runLauncherAsWorker"))  # the launcher is then the first
+    pod["metadata"]["labels"] |= {REPLICA_INDEX: str(place), REPLICA_TYPE: "worker"}
     return pod
 
 
@@ -157,10 +149,12 @@ def launcher_job(job: Obj) -> Obj:
 def launcher_template(job: Obj) -> Obj:
     template = _template(job, "Launcher", 0)
     container = template["spec"]["containers"][0]
-    _add_env(container, {"K_MPI_JOB_ROLE": "launcher", **_launcher_env(job)})
-    if not job["spec"].get("runLauncherAsWorker"):
+    add_env(container, {"K_MPI_JOB_ROLE": "launcher", **_launcher_env(job)})
+    if job["spec"].get("runLauncherAsWorker"):
+        template["metadata"]["labels"][REPLICA_INDEX] = "0"
+    else:
         # No GPU is meant for it, whatever the container technology would give it.
-        _add_env(container, {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""})
+        add_env(container, {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""})
     template["spec"]["hostname"] = launcher_name(job)
     return template
 
@@ -179,9 +173,7 @@ def _template(job: Obj, role: str, index: int) -> Obj:
     }
     spec["subdomain"] = meta(job)["name"]
     spec["restartPolicy"] = _restart_policy(replica, role)
-    priority = (run_policy(job).get("schedulingPolicy") or {}).get("priorityClass")
-    if priority:
-        spec.setdefault("priorityClassName", priority)
+    with_priority(job, spec)
     if spec.get("hostNetwork"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
     _add_volumes(job, spec)
@@ -195,22 +187,8 @@ def _restart_policy(replica: Obj, role: str) -> str:
 
 def members(job: Obj) -> int:
     """How many pods must start together; without the launcher where that waits for the others."""
-    asked = (run_policy(job).get("schedulingPolicy") or {}).get("minAvailable")
     waits = job["spec"].get("launcherCreationPolicy") == "WaitForWorkersReady"
-    every = replicas(job, "Worker") + (0 if waits else 1)
-    return min(int(asked), every) if asked is not None else every
-
-
-def inherited(owner: Obj) -> dict[str, str]:
-    """What is asked of Slurm for all pods of a workload: on the workload itself."""
-    given = annotations_of(owner).items()
-    found = {name: value for name, value in given if name.startswith(SLURM_PREFIX)}
-    queue = (run_policy(owner).get("schedulingPolicy") or {}).get("queue")
-    if queue:
-        found.setdefault(SLURM_PREFIX + "partition", str(queue))
-    for own in ("launcher", "gang", "gang-size", "distributed"):
-        found.pop(SLURM_PREFIX + own, None)
-    return found
+    return training.members(job, replicas(job, "Worker") + (0 if waits else 1))
 
 
 def _add_volumes(job: Obj, spec: Obj) -> None:
@@ -255,14 +233,6 @@ def _launcher_env(job: Obj) -> dict[str, str]:
             **_NOT_SLURM,
         }
     return {**named, **_rsh_env(job)}
-
-
-def _add_env(container: Obj, variables: dict[str, str]) -> None:
-    """After the user's own, without what these set themselves."""
-    env: list[Any] = list(container.get("env") or [])
-    given = {one["name"] for one in env}
-    added = [{"name": n, "value": v} for n, v in variables.items() if n not in given]
-    container["env"] = [*env, *added]
 
 
 def surplus(job: Obj, workers: Sequence[Obj]) -> list[Obj]:

@@ -13,17 +13,9 @@ from typing import NamedTuple
 
 from ..api.objects import Obj, annotations_of, meta
 from ..wellknown import SLURM_PREFIX
-from .mpijob_parts import (
-    CONFIG_VOLUME,
-    inherited,
-    is_suspended,
-    labels,
-    launcher_job,
-    launcher_name,
-    replicas,
-    slots,
-)
+from .mpijob_parts import CONFIG_VOLUME, labels, launcher_job, launcher_name, replicas, slots
 from .pods import fresh
+from .training import inherited, is_suspended
 
 LAUNCHER = SLURM_PREFIX + "launcher"
 SRUN, MPIRUN = "srun", "mpirun"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from ..api import times
 from ..api.gangs import BY_GANG, keys_of, mark_of
-from ..api.kinds import POD
+from ..api.kinds import NODE, POD
 from ..api.objects import Key, Obj, condition_of, controller_of, key_of, labels_of, meta, phase_of
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock
@@ -20,6 +20,7 @@ from ..client.informer import Informers
 from ..wellknown import POD_GROUP_LABEL
 from ._shape import Controller, Result
 from .bundled import bundled_kind
+from .min_resources import REASON, lacking
 from .status import condition, with_condition
 
 DEFINITION = "podgroups.scheduling.x-k8s.io"
@@ -36,7 +37,7 @@ class PodGroups(Controller):
 
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)
-        self._pods = informers.informer(POD)
+        self._pods, self._nodes = informers.informer(POD), informers.informer(NODE)
         self._pods.add_index(BY_GROUP, _groups)
         self.watch(self._pods, self._pod_changed)
 
@@ -56,12 +57,17 @@ class PodGroups(Controller):
         members = self._pods.by_index(BY_GROUP, str(key))
         status = status_of(group, members, self.clock.now())
         await self.write_status(group, status)
+        if status["phase"] not in ("Pending", "Scheduling"):
+            return Result.done()
+        short = lacking((group.get("spec") or {}).get("minResources"), self._nodes.list())
+        if short:
+            await self.recorder.event(group, "Warning", REASON, short)
         return await self._tell_late(group, status)
 
     async def _tell_late(self, group: Obj, status: Obj) -> Result:
         """Members that have waited for longer than the group says."""
         limit = (group.get("spec") or {}).get("scheduleTimeoutSeconds")
-        if not limit or status["phase"] not in ("Pending", "Scheduling"):
+        if not limit:
             return Result.done()
         since = status.get("scheduleStartTime") or meta(group)["creationTimestamp"]
         left = times.parse(since) + limit - self.clock.now()

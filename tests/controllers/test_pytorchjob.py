@@ -1,0 +1,261 @@
+"""PyTorchJobs from their making to their end, in a world whose pods end as they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orlop import errors
+from orlop.api.kinds import EVENT, HORIZONTAL_POD_AUTOSCALER, NODE, POD, SERVICE
+from orlop.api.objects import Obj, key_of, meta, phase_of
+from orlop.controllers.bundled import BundledKinds, WhileOurs
+from orlop.controllers.pytorchjob import DEFINITION, PYTORCH_JOB, PyTorchJobs
+from orlop.controllers.training_metrics import TRAINING_JOBS
+from orlop.manifests import definitions
+from tests.controllers.test_pytorchjob_parts import pytorch_job, replica
+from tests.controllers.world import Kubelet, World, eventually, stays
+
+Fate = Callable[[Obj], int | None]
+
+
+def fates(**codes: int) -> Fate:
+    """By the last two words of a pod's name, as master_0; the others go on."""
+    wanted = {f"sgd-{name.replace('_', '-')}": code for name, code in codes.items()}
+    return lambda pod: wanted.get(meta(pod)["name"])
+
+
+def parts(cluster: World, fate: Fate) -> list[Any]:
+    manifests, api = {DEFINITION: definitions()[DEFINITION]}, cluster.api
+    return [
+        lambda informers: BundledKinds(api, informers, manifests=manifests),
+        lambda informers: WhileOurs(informers, [DEFINITION], lambda: [PyTorchJobs(api, informers)]),
+        lambda informers: Kubelet(api, informers, fate=fate),
+    ]
+
+
+async def made(cluster: World, job: Obj | None = None, **fields: Any) -> None:
+    """Accepted once the kind is served; what the server adds is its own to say."""
+    wanted = job or pytorch_job(**fields)
+    wanted["metadata"] = {"name": "sgd"}
+
+    async def create() -> None:
+        await cluster.create(PYTORCH_JOB, wanted)
+
+    await eventually(create, "the kind is served")
+
+
+async def status(cluster: World) -> Obj:
+    found: Obj = (await cluster.get(PYTORCH_JOB, "sgd")).get("status") or {}
+    return found
+
+
+async def holds(cluster: World, **wanted: str) -> bool:
+    conditions = (await status(cluster)).get("conditions") or []
+    return wanted.items() <= {one["type"]: one["status"] for one in conditions}.items()
+
+
+async def pods(cluster: World) -> dict[str, str]:
+    return {meta(pod)["name"]: phase_of(pod) for pod in await cluster.list(POD)}
+
+
+async def events(cluster: World, reason: str) -> list[str]:
+    return [one["message"] for one in await cluster.list(EVENT) if one["reason"] == reason]
+
+
+async def test_it_is_over_when_its_master_is(cluster: World) -> None:
+    before = TRAINING_JOBS["Succeeded"].value("default", "pytorch")
+    async with cluster.running(*parts(cluster, fates(master_0=0, worker_0=0))):
+        await made(cluster)
+        await eventually(lambda: holds(cluster, Succeeded="True", Created="True"))
+
+        async def is_clean() -> None:
+            left = await pods(cluster)
+            assert left["sgd-master-0"] == "Succeeded"
+            assert "Running" not in left.values()
+            found = await status(cluster)
+            assert found["replicaStatuses"]["Master"]["succeeded"] == 1
+            assert "active" not in found["replicaStatuses"]["Worker"]
+            assert found["conditions"][-1]["type"] == "Succeeded"  # as kubectl shows it
+            assert found["startTime"] <= found["completionTime"]
+
+        await eventually(is_clean)
+    assert TRAINING_JOBS["Succeeded"].value("default", "pytorch") == before + 1
+
+
+async def test_without_a_master_all_workers_must_succeed(cluster: World) -> None:
+    ends = {"sgd-worker-0": 0}
+    async with cluster.running(*parts(cluster, lambda pod: ends.get(meta(pod)["name"]))) as seen:
+        await made(cluster, master=False)
+        await eventually(lambda: holds(cluster, Running="True"))
+        await stays(lambda: holds(cluster, Running="True"))
+        ends["sgd-worker-1"] = 0
+        for pod in await cluster.list(POD):
+            await cluster.patch(POD, meta(pod)["name"], {"metadata": {"labels": {"look": "again"}}})
+        await eventually(lambda: holds(cluster, Succeeded="True", Running="False"))
+        assert seen is not None
+
+
+async def test_what_it_makes_while_it_runs(cluster: World) -> None:
+    metrics = [
+        {
+            "type": "Resource",
+            "resource": {
+                "name": "cpu",
+                "target": {"type": "Utilization", "averageUtilization": 80},
+            },
+        }
+    ]
+    policy = {"minReplicas": 1, "maxReplicas": 3, "metrics": metrics}
+    async with cluster.running(*parts(cluster, fates())):
+        await made(cluster, elasticPolicy=policy)
+        await eventually(lambda: holds(cluster, Running="True"))
+        names = {"sgd-master-0", "sgd-worker-0", "sgd-worker-1"}
+        assert set(await pods(cluster)) == names
+        assert names <= {meta(one)["name"] for one in await cluster.list(SERVICE)}
+        scaler = await cluster.get(HORIZONTAL_POD_AUTOSCALER, "sgd")
+        assert scaler["spec"]["maxReplicas"] == 3
+        change = {"spec": {"replicas": 1}}
+        await cluster.patch(PYTORCH_JOB, "sgd", change, subresource="scale")
+
+        async def is_smaller() -> None:
+            assert set(await pods(cluster)) == names - {"sgd-worker-1"}
+            assert (await status(cluster))["replicaStatuses"]["Worker"]["active"] == 1
+
+        await eventually(is_smaller)
+
+
+FAILURES = [
+    ("Never", 1, "1 Worker replica(s) failed"),
+    ("ExitCode", 1, "1 Worker replica(s) failed"),
+    ("ExitCode", 137, "backoff limit"),
+    ("OnFailure", 1, "backoff limit"),  # of a pod that Slurm has ended
+]
+
+
+@pytest.mark.parametrize(("policy", "code", "words"), FAILURES)
+async def test_what_a_failed_worker_means(
+    cluster: World, policy: str, code: int, words: str
+) -> None:
+    job = pytorch_job(runPolicy={"backoffLimit": 1})
+    job["spec"]["pytorchReplicaSpecs"]["Worker"] = replica(2, restartPolicy=policy)
+    async with cluster.running(*parts(cluster, fates(worker_1=code))):
+        await made(cluster, job)
+        await eventually(lambda: holds(cluster, Failed="True"))
+
+        async def is_over() -> None:
+            found = await status(cluster)
+            assert words in found["conditions"][-1]["message"]
+            assert found["conditions"][-1]["reason"] == "PyTorchJobFailed"
+            assert "Running" not in (await pods(cluster)).values(), "nothing is left running"
+            is_again = "backoff" in words
+            assert found.get("restarts", 0) == int(is_again)
+            assert found["replicaStatuses"]["Worker"]["failed"] == 1 + is_again
+
+        await eventually(is_over)
+
+
+async def test_a_pod_that_is_made_again_makes_the_job_whole(cluster: World) -> None:
+    """All that fails until then is one restart."""
+    uids: set[str] = set()
+
+    def fate(pod: Obj) -> int | None:
+        uids.add(meta(pod)["uid"])
+        return 137 if len(uids) <= 3 else None
+
+    before = TRAINING_JOBS["Restarting"].value("default", "pytorch")
+    async with cluster.running(*parts(cluster, fate)):
+        await made(cluster, runPolicy={"backoffLimit": 1})
+
+        async def is_whole() -> None:
+            assert await holds(cluster, Running="True", Restarting="False")
+            assert list((await pods(cluster)).values()) == ["Running"] * 3
+            found = await status(cluster)
+            assert found["restarts"] == 1
+            assert sum(one.get("failed", 0) for one in found["replicaStatuses"].values()) == 3
+
+        await eventually(is_whole)
+    assert TRAINING_JOBS["Restarting"].value("default", "pytorch") == before + 1
+
+
+async def test_one_that_is_active_for_too_long_has_failed(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, fates())):
+        await made(cluster, runPolicy={"activeDeadlineSeconds": 1, "cleanPodPolicy": "None"})
+        await eventually(lambda: holds(cluster, Failed="True"))
+        words = (await status(cluster))["conditions"][-1]["message"]
+        assert "longer than specified deadline" in words
+        await eventually(lambda: _is_empty(cluster), "nothing is left running")
+
+
+async def _is_empty(cluster: World) -> bool:
+    return not await pods(cluster)
+
+
+async def test_one_that_is_suspended_has_no_pods_and_resumes_anew(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, fates())):
+        await made(cluster, runPolicy={"suspend": True})
+        await eventually(lambda: holds(cluster, Suspended="True"))
+        assert await _is_empty(cluster)
+        await cluster.patch(PYTORCH_JOB, "sgd", {"spec": {"runPolicy": {"suspend": False}}})
+        await eventually(lambda: holds(cluster, Suspended="False", Running="True"))
+        await cluster.patch(PYTORCH_JOB, "sgd", {"spec": {"runPolicy": {"suspend": True}}})
+        await eventually(lambda: _is_empty(cluster))
+        await eventually(lambda: holds(cluster, Suspended="True", Running="False"))
+
+
+async def test_it_goes_with_all_it_made_when_its_time_has_come(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, fates(master_0=0))):
+        await made(cluster, workers=0, runPolicy={"ttlSecondsAfterFinished": 0})
+
+        async def is_gone() -> None:
+            found = await cluster.find(PYTORCH_JOB, "sgd")
+            assert found is None or meta(found).get("deletionTimestamp")
+
+        await eventually(is_gone)
+
+
+async def test_pods_that_wait_for_too_long_are_told_of(cluster: World) -> None:
+    policy = {"scheduleTimeoutSeconds": 1, "minResources": {"cpu": "1000"}}
+    manifests, api = {DEFINITION: definitions()[DEFINITION]}, cluster.api
+    node = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
+    async with cluster.running(
+        lambda informers: BundledKinds(api, informers, manifests=manifests),
+        lambda informers: WhileOurs(informers, [DEFINITION], lambda: [PyTorchJobs(api, informers)]),
+    ):
+        await cluster.create(NODE, node)
+        await made(cluster, runPolicy={"schedulingPolicy": policy})
+
+        async def are_told() -> None:
+            (late,) = await events(cluster, "Timeout")
+            assert "fewer than 3 pods run after 1 s" in late
+            assert await events(cluster, "MinResourcesNotMet")
+
+        await eventually(are_told)
+
+
+async def test_another_manager_s_is_left_alone(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, fates())):
+        await made(cluster, runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"})
+        await stays(lambda: _is_empty(cluster))
+
+
+async def test_a_pod_without_its_container_is_refused(cluster: World) -> None:
+    job = pytorch_job()
+    job["spec"]["pytorchReplicaSpecs"]["Worker"] = replica(1, container={"name": "torch"})
+    async with cluster.running(*parts(cluster, fates())):
+        with pytest.raises(errors.Invalid, match="container named pytorch"):
+            await made(cluster, job)
+
+
+async def test_a_deleted_worker_is_made_again(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, fates())):
+        await made(cluster)
+        await eventually(lambda: holds(cluster, Running="True"))
+        former = await cluster.get(POD, "sgd-worker-1")
+        await cluster.api.delete(POD, key_of(former), grace=0)
+
+        async def is_new() -> None:
+            assert meta(await cluster.get(POD, "sgd-worker-1"))["uid"] != meta(former)["uid"]
+
+        await eventually(is_new)

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from orlop.api.kinds import JOB, POD, SERVICE
+from orlop import errors
+from orlop.api.kinds import EVENT, JOB, PERSISTENT_VOLUME_CLAIM, POD, SERVICE
 from orlop.api.objects import Obj, annotations_of, labels_of, meta
 from orlop.controllers.bundled import BundledKinds, WhileOurs
 from orlop.controllers.garbage_collector import GarbageCollector
 from orlop.controllers.job import Jobs
 from orlop.controllers.jobset import DEFINITION, JOB_SET, JobSets
+from orlop.controllers.jobset_in_place import ATTEMPT, CURRENT, PREVIOUS, judge_in_place
 from orlop.controllers.jobset_parts import coordinator, is_outdated, job_for, service
 from orlop.controllers.jobset_policy import Again, End, after, judge, may_start, progress
 from orlop.manifests import definitions
@@ -302,3 +304,131 @@ async def test_in_order_the_second_waits_for_the_first_to_be_ready(cluster: Worl
         await made(cluster, job_set(startupPolicy=policy))
         await eventually(lambda: holds(cluster, StartupPolicyCompleted="True"))
         assert (await cluster.get(JOB, "js-driver-0"))["status"]["ready"] == 1
+
+
+def claim(name: str, **metadata: Any) -> Obj:
+    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Mi"}}}
+    return {"metadata": {"name": name, **metadata}, "spec": spec}
+
+
+def mounting(name: str, *volumes: str) -> Obj:
+    made = replicated(name)
+    mounts = [{"name": volume, "mountPath": f"/{volume}"} for volume in volumes]
+    made["template"]["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = mounts
+    return made
+
+
+async def test_jobs_share_the_claims_of_their_set(cluster: World) -> None:
+    policies = [
+        {"templates": [claim("model", labels={"a": "b"}), claim("nobodys")]},
+        {"templates": [claim("result")], "retentionPolicy": {"whenDeleted": "Retain"}},
+    ]
+    jobs = [mounting("fetch", "model"), mounting("train", "model", "result")]
+    async with cluster.running(*parts(cluster, lambda pod: 0)):
+        await made(cluster, job_set(*jobs, volumeClaimPolicies=policies))
+        await eventually(lambda: holds(cluster, Completed="True"))
+        claims = {meta(one)["name"]: one for one in await cluster.list(PERSISTENT_VOLUME_CLAIM)}
+        assert set(claims) == {"model-js", "nobodys-js", "result-js"}
+        owned = {name for name, one in claims.items() if meta(one).get("ownerReferences")}
+        assert owned == {"model-js", "nobodys-js"}, "what is retained is nobody's"
+        assert labels_of(claims["model-js"]) == {"a": "b", KEY + "jobset-name": "js"}
+        mounted = {}
+        for pod in await cluster.list(POD):
+            found = [one.get("persistentVolumeClaim") for one in pod["spec"]["volumes"]]
+            names = sorted(one["claimName"] for one in found if one)
+            mounted[labels_of(pod)[KEY + "replicatedjob-name"]] = names
+        assert mounted == {"fetch": ["model-js"], "train": ["model-js", "result-js"]}
+        events = await cluster.list(EVENT)
+        (told,) = [one["message"] for one in events if one["reason"] == "VolumeNotMounted"]
+        assert "nobodys" in told
+
+
+async def test_a_claim_has_the_namespace_of_its_set(cluster: World) -> None:
+    policies = [{"templates": [claim("model", namespace="other")]}]
+    async with cluster.running(*parts(cluster, lambda pod: 0)):
+        with pytest.raises(errors.Invalid, match="namespace"):
+            await made(cluster, job_set(mounting("a", "model"), volumeClaimPolicies=policies))
+
+
+IN_PLACE = [
+    # attempts and restarts of two pods, the status before, what is new
+    ([None, None], [0, 0], {}, {}),
+    (["0", None], [0, 0], {}, {}),
+    (["0", "0"], [0, 0], {}, {CURRENT: 0}),
+    (["1", "0"], [1, 0], {CURRENT: 0}, {PREVIOUS: 0}),
+    (["1", None], [1, 0], {CURRENT: 0, PREVIOUS: 0}, {}),
+    (["1", "1"], [1, 1], {CURRENT: 0, PREVIOUS: 0}, {CURRENT: 1}),
+    (["3", "2"], [0, 0], {}, "ReachedMaxRestarts"),
+    (["0", "0"], [3, 0], {}, "ReachedMaxRestarts"),
+    # A restart of the whole set that did not count is no attempt that does.
+    (["3", "3"], [0, 0], {"restarts": 1}, {CURRENT: 3}),
+]
+
+
+@pytest.mark.parametrize(("attempts", "counts", "status", "wanted"), IN_PLACE)
+def test_restarts_in_place(
+    attempts: list[str | None], counts: list[int], status: Obj, wanted: Any
+) -> None:
+    policy = {"maxRestarts": 2, "restartStrategy": "InPlaceRestart"}
+    jobset = {**job_set(replicated("w", 1, 2), failurePolicy=policy), "status": status}
+    pods = [
+        {
+            "metadata": {"annotations": {ATTEMPT: attempt} if attempt is not None else {}},
+            "status": {"phase": "Running", "containerStatuses": [{"restartCount": count}]},
+        }
+        for attempt, count in zip(attempts, counts, strict=True)
+    ]
+    gone = {"metadata": {"annotations": {ATTEMPT: "9"}}, "status": {"phase": "Failed"}}
+    found = judge_in_place(jobset, [*pods, gone])
+    assert (found.reason if isinstance(found, End) else found) == wanted
+
+
+async def test_pods_that_restart_in_place_wait_for_each_other(cluster: World) -> None:
+    """By what agents in the pods write; nothing is made again."""
+    policy = {"maxRestarts": 1, "restartStrategy": "InPlaceRestart"}
+    workers = replicated("w", 1, 2)
+    del workers["template"]["spec"]["backoffLimit"]
+
+    async def status() -> Obj:
+        found: Obj = (await cluster.get(JOB_SET, "js")).get("status") or {}
+        return found
+
+    async def reach(attempts: dict[str, str], **wanted: int) -> None:
+        for name, attempt in attempts.items():
+            await cluster.patch(POD, name, {"metadata": {"annotations": {ATTEMPT: attempt}}})
+
+        async def is_reached() -> None:
+            assert wanted.items() <= (await status()).items()
+
+        await eventually(is_reached)
+
+    async with cluster.running(*parts(cluster, lambda pod: None)):
+        await made(cluster, job_set(workers, failurePolicy=policy))
+
+        async def pods() -> list[str]:
+            found = sorted(meta(pod)["name"] for pod in await cluster.list(POD))
+            assert len(found) == 2
+            return found
+
+        first, second = await eventually(pods)
+        assert (await cluster.get(JOB, "js-w-0"))["spec"]["backoffLimit"] == 2**31 - 1
+        await reach({first: "0", second: "0"}, currentInPlaceRestartAttempt=0)
+        await reach({first: "1"}, previousInPlaceRestartAttempt=0)
+        await reach({second: "1"}, currentInPlaceRestartAttempt=1)
+        assert sorted([first, second]) == await pods()
+        await reach({first: "2"})
+        await eventually(lambda: holds(cluster, Failed="True"))
+
+
+async def test_what_is_not_honoured_is_told(cluster: World) -> None:
+    asked = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
+    wanted = job_set(replicated("w"))
+    async with cluster.running(*parts(cluster, lambda pod: None)):
+        wanted["spec"]["replicatedJobs"][0]["template"]["metadata"] = {"annotations": asked}
+        await made(cluster, wanted)
+
+        async def is_told() -> None:
+            (told,) = [e for e in await cluster.list(EVENT) if e["reason"] == "NotSupported"]
+            assert "slurm.orlop.dev/exclusive" in told["message"]
+
+        await eventually(is_told)

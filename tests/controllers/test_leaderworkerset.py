@@ -6,11 +6,19 @@ from typing import Any
 
 import pytest
 
-from orlop.api.kinds import POD, SERVICE
+from orlop.api.kinds import EVENT, PERSISTENT_VOLUME_CLAIM, POD, SERVICE
 from orlop.api.objects import Obj, annotations_of, key_of, labels_of, meta
 from orlop.controllers.bundled import BundledKinds, WhileOurs
 from orlop.controllers.leaderworkerset import DEFINITION, LEADER_WORKER_SET, LeaderWorkerSets
-from orlop.controllers.leaderworkerset_parts import gang, pod_for, pod_name, services, subgroup
+from orlop.controllers.leaderworkerset_parts import (
+    gang,
+    pod_for,
+    pod_name,
+    restart_policy,
+    revision,
+    services,
+    subgroup,
+)
 from orlop.controllers.leaderworkerset_plan import Groups, observe, plan
 from orlop.manifests import definitions
 from tests.controllers.world import Kubelet, World, eventually, stays
@@ -202,9 +210,9 @@ def parts(cluster: World) -> list[Any]:
     ]
 
 
-async def made(cluster: World, **fields: Any) -> None:
+async def made(cluster: World, annotations: dict[str, str] | None = None, **fields: Any) -> None:
     wanted = lws(**fields)
-    wanted["metadata"] = {"name": "s"}
+    wanted["metadata"] = {"name": "s", "annotations": annotations or {}}
 
     async def create() -> None:
         await cluster.create(LEADER_WORKER_SET, wanted)
@@ -266,3 +274,80 @@ async def test_a_new_template_is_rolled_out(cluster: World) -> None:
 
 def test_names() -> None:
     assert [pod_name(lws(), 3, worker) for worker in (0, 2)] == ["s-3", "s-3-2"]
+
+
+CLAIM = {
+    "metadata": {"name": "data", "labels": {"mine": "too"}},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
+}
+
+
+def test_each_pod_mounts_a_claim_of_its_own() -> None:
+    """In the place of a volume of the same name."""
+    worker = {"name": "main", "image": "worker", "volumeMounts": [{"name": "data"}]}
+    spec = {"containers": [worker], "volumes": [{"name": "data", "emptyDir": {}}, {"name": "b"}]}
+    made = lws(template={"volumeClaimTemplates": [CLAIM], "workerTemplate": {"spec": spec}})
+    volumes = {one["name"]: one for one in pod_for(made, 1, 1, {})["spec"]["volumes"]}
+    assert volumes["data"]["persistentVolumeClaim"]["claimName"] == "data-s-1-1"
+    assert set(volumes) == {"data", "b"}
+
+
+def test_what_becomes_of_claims_is_no_new_revision() -> None:
+    policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
+    assert revision(lws()) == revision(lws(template=policy))
+    assert revision(lws()) != revision(lws(template={"volumeClaimTemplates": [CLAIM]}))
+
+
+def test_pods_are_told_of_the_parts_of_their_group() -> None:
+    policy = {"subGroupPolicyType": "LeaderWorker", "subGroupSize": 2}
+    found = annotations_of(pod_for(lws(4, template={"subGroupPolicy": policy}), 0, 1, {}))
+    assert found[KEY + "subgroup-size"] == "2"
+    assert found[KEY + "subgroup-policy-type"] == "LeaderWorker"
+
+
+def test_an_earlier_annotation_means_a_restart_policy() -> None:
+    made = lws()
+    assert restart_policy(made) == "RecreateGroupOnPodRestart"
+    made["metadata"]["annotations"] = {KEY + "experimental-recreate-group-after-start": ""}
+    assert restart_policy(made) == "RecreateGroupAfterStart"
+
+
+RETENTIONS = [
+    ({}, {"data-s-0", "data-s-0-1", "data-s-1", "data-s-1-1"}, False),
+    ({"whenScaled": "Delete"}, {"data-s-0", "data-s-0-1"}, False),
+    ({"whenDeleted": "Delete"}, {"data-s-0", "data-s-0-1", "data-s-1", "data-s-1-1"}, True),
+]
+
+
+@pytest.mark.parametrize(("policy", "left", "is_tied"), RETENTIONS)
+async def test_claims_stay_or_go_as_the_set_says(
+    cluster: World, policy: Obj, left: set[str], is_tied: bool
+) -> None:
+    template = {"volumeClaimTemplates": [CLAIM], "persistentVolumeClaimRetentionPolicy": policy}
+    async with cluster.running(*parts(cluster)):
+        await made(cluster, template=template)
+        await eventually(lambda: ready(cluster, 2))
+        scale = {"spec": {"replicas": 1}}
+        await cluster.patch(LEADER_WORKER_SET, "s", scale, subresource="scale")
+        await eventually(lambda: ready(cluster, 1))
+
+        async def is_so() -> None:
+            claims = await cluster.list(PERSISTENT_VOLUME_CLAIM)
+            # One that is protected waits for a controller that is not here.
+            there = [one for one in claims if "deletionTimestamp" not in meta(one)]
+            assert set(names(there)) == left
+            assert {bool(meta(one).get("ownerReferences")) for one in there} == {is_tied}
+            assert {labels_of(one)["mine"] for one in there} == {"too"}
+
+        await eventually(is_so)
+
+
+async def test_what_is_not_honoured_is_told(cluster: World) -> None:
+    async with cluster.running(*parts(cluster)):
+        await made(cluster, {KEY + "exclusive-topology": "rack"})
+
+        async def is_told() -> None:
+            (told,) = [e for e in await cluster.list(EVENT) if e["reason"] == "NotSupported"]
+            assert "slurm.orlop.dev/exclusive" in told["message"]
+
+        await eventually(is_told)

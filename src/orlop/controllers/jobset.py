@@ -11,26 +11,33 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from .. import errors
-from ..api.kinds import JOB, SERVICE
+from ..api.kinds import JOB, POD, SERVICE
 from ..api.objects import Key, Obj, condition_of, is_deleting, key_of, labels_of, meta, uid_of
-from ..client.api import Api
+from ..client.api import Api, WatchEvent
 from ..client.clock import Clock
 from ..client.informer import Informers
 from ._shape import BY_CONTROLLER, Controller, Result
 from .bundled import bundled_kind
+from .claim_templates import ClaimMaker
 from .finished import expire
+from .jobset_in_place import MOST, face_of, is_in_place, judge_in_place
 from .jobset_parts import (
     ATTEMPT,
+    NAME,
+    UID,
+    claims_for,
     has_names,
     is_outdated,
     is_suspended,
     job_for,
     job_name,
+    not_honoured,
     replicas,
     replicated,
     restarts,
     service,
     subdomain,
+    unmounted,
 )
 from .jobset_policy import (
     Again,
@@ -49,6 +56,7 @@ from .status import condition, is_true, with_condition
 JOB_SET = bundled_kind("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")
 DEFINITION = "jobsets.jobset.x-k8s.io"
 MANAGED_BY = "jobset.sigs.k8s.io/jobset-controller"
+BY_JOB_SET = "job set"
 
 
 class JobSets(Controller):
@@ -61,6 +69,21 @@ class JobSets(Controller):
         self.jobs = informers.informer(JOB)
         self._services = Possessions(api, informers, self.recorder, SERVICE)
         self._made = Possessions(api, informers, self.recorder, JOB)
+        self._claims = ClaimMaker(api, informers, self.recorder)
+        self._pods = informers.informer(POD)
+        self._pods.add_index(BY_JOB_SET, _by_job_set)
+        self.watch(self._pods, self._pod_changed)
+
+    def _pod_changed(self, event: WatchEvent, previous: Obj | None) -> Iterable[Key]:
+        """Pods are looked at only where what runs in them is restarted in place."""
+        pod = event.object
+        name = labels_of(pod).get(NAME)
+        if name is None or (previous is not None and face_of(previous) == face_of(pod)):
+            return
+        key = Key(meta(pod)["namespace"], name)
+        jobset = self.objects.get(key)
+        if jobset is not None and is_in_place(jobset):
+            yield key
 
     async def reconcile(self, key: Key) -> Result:
         """One look at a JobSet.
@@ -83,7 +106,7 @@ class JobSets(Controller):
             return await expire(self, jobset, ttl, finished_time(jobset))
         await self._delete(job for job in every if is_outdated(jobset, job))  # 2
         jobs = [job for job in every if not is_outdated(jobset, job) and not is_deleting(job)]
-        verdict = judge(jobset, jobs)  # 3
+        verdict = judge(jobset, jobs) or self._in_place(jobset)  # 3
         if isinstance(verdict, Again):
             await self._again(jobset, jobs, verdict)
             return Result.again(0)
@@ -93,6 +116,13 @@ class JobSets(Controller):
         await self._go_on(jobset, jobs, every)  # 4
         await self._tell(jobset)  # 5
         return Result.done()
+
+    def _in_place(self, jobset: Obj) -> End | None:
+        """Whether pods that are restarted in place have been so too often."""
+        if not is_in_place(jobset):
+            return None
+        found = judge_in_place(jobset, self._pods.by_index(BY_JOB_SET, uid_of(jobset)))
+        return found if isinstance(found, End) else None
 
     async def _again(self, jobset: Obj, jobs: Sequence[Obj], verdict: Again) -> None:
         """The counters first: the Jobs are then of an earlier attempt, whatever dies meanwhile."""
@@ -115,6 +145,7 @@ class JobSets(Controller):
     async def _go_on(self, jobset: Obj, jobs: Sequence[Obj], every: Sequence[Obj]) -> None:
         if has_names(jobset):
             await self._name(jobset)
+        await self._claims.ensure(jobset, claims_for(jobset))
         reached = progress(jobset, jobs)
         policy = jobset["spec"].get("failurePolicy") or {}
         old = any(labels_of(job).get(ATTEMPT) != str(restarts(jobset)) for job in every)
@@ -128,9 +159,16 @@ class JobSets(Controller):
             for index in range(replicas(one)):
                 name = job_name(jobset, one, index)
                 if name not in taken:
-                    await self._made.keep(jobset, job_for(jobset, one, index))
+                    await self._made.keep(jobset, self._job_for(jobset, one, index))
                 elif name in by_name:
                     await self._align(jobset, by_name[name])
+
+    def _job_for(self, jobset: Obj, one: Obj, index: int) -> Obj:
+        job = job_for(jobset, one, index)
+        if is_in_place(jobset):
+            job["spec"].setdefault("backoffLimit", MOST)
+            job["spec"].setdefault("podReplacementPolicy", "Failed")
+        return job
 
     async def _name(self, jobset: Obj) -> None:
         """A subdomain that somebody else has made, another JobSet say, is shared with them."""
@@ -163,11 +201,24 @@ class JobSets(Controller):
         status = {**(jobset.get("status") or {})}
         status["restarts"] = restarts(jobset)
         status["replicatedJobsStatus"] = progress(jobset, jobs)
+        if is_in_place(jobset):
+            changed = judge_in_place(jobset, self._pods.by_index(BY_JOB_SET, uid_of(jobset)))
+            status |= changed if isinstance(changed, dict) else {}
+        if not jobset.get("status"):
+            await self._warn(jobset)
         news = self._suspension(jobset, status)
         self._startup(jobset, status)
         await self.write_status(jobset, status, lock=True)
         if news:
             await self.recorder.event(jobset, "Normal", *news)
+
+    async def _warn(self, jobset: Obj) -> None:
+        """Once, of what it asks for in vain."""
+        for name in unmounted(jobset):
+            words = f"volumeClaimPolicies: no container mounts {name}"
+            await self.recorder.event(jobset, "Warning", "VolumeNotMounted", words)
+        for words in not_honoured(jobset):
+            await self.recorder.event(jobset, "Warning", "NotSupported", words)
 
     def _suspension(self, jobset: Obj, status: Obj) -> tuple[str, str] | None:
         former: list[Obj] = status.get("conditions") or []
@@ -203,3 +254,9 @@ class JobSets(Controller):
 
 def _is_up(one: Obj, status: Obj) -> bool:
     return bool(status["ready"] + status["succeeded"] + status["failed"] >= replicas(one))
+
+
+def _by_job_set(pod: Obj) -> tuple[str, ...]:
+    """Index: the uid of the JobSet that a pod belongs to."""
+    uid = labels_of(pod).get(UID)
+    return (uid,) if uid else ()

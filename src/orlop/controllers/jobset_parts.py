@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 
-from ..api.objects import Obj, annotations_of, labels_of, meta, uid_of
+from ..api.objects import Obj, annotations_of, labels_of, meta, owner_reference, uid_of
 from ..wellknown import DISTRIBUTED, DISTRIBUTED_PORT, GANG, GANG_SIZE, SLURM_PREFIX
+from .claim_templates import claim_from, mounts, with_claims
 from .distributed_env import Place, noted, wish_of
 from .gang_wishes import gang_of
 from .pods import fresh
@@ -20,6 +21,8 @@ NAME, UID, ATTEMPT = _KEY + "jobset-name", _KEY + "jobset-uid", _KEY + "restart-
 REPLICATED_JOB, JOB_INDEX = _KEY + "replicatedjob-name", _KEY + "job-index"
 COORDINATOR = _KEY + "coordinator"
 OWN_ATTEMPT = "orlop.dev/job-attempt"  # of this Job alone
+_ALPHA = "alpha.jobset.sigs.k8s.io/"
+_NOT_HONOURED = tuple(_ALPHA + name for name in ("exclusive-topology", "node-selector"))
 
 
 def replicated(jobset: Obj) -> list[Obj]:
@@ -121,6 +124,9 @@ def job_for(jobset: Obj, one: Obj, index: int) -> Obj:
     pod["spec"].setdefault("restartPolicy", "OnFailure")
     if has_names(jobset):
         pod["spec"].setdefault("subdomain", subdomain(jobset))
+    claims = {n: c for n, c in claim_names(jobset).items() if mounts(pod["spec"], n)}
+    if claims:
+        pod["spec"]["volumes"] = with_claims(pod["spec"].get("volumes") or [], claims)
     if is_suspended(jobset):
         spec["suspend"] = True
     pod_metadata["labels"] = {**(pod_metadata.get("labels") or {}), **marks}
@@ -142,6 +148,42 @@ def job_for(jobset: Obj, one: Obj, index: int) -> Obj:
         },
         "spec": spec,
     }
+
+
+def claim_names(jobset: Obj) -> dict[str, str]:
+    """Volume -> claim, for all Jobs of the set."""
+    policies = jobset["spec"].get("volumeClaimPolicies") or []
+    names = [meta(one)["name"] for policy in policies for one in policy.get("templates") or []]
+    return {name: f"{name}-{meta(jobset)['name']}" for name in names}
+
+
+def claims_for(jobset: Obj) -> list[Obj]:
+    """Claims that its Jobs share; they go with the set, unless their policy says otherwise."""
+    names, made = claim_names(jobset), []
+    for policy in jobset["spec"].get("volumeClaimPolicies") or []:
+        kept = (policy.get("retentionPolicy") or {}).get("whenDeleted") == "Retain"
+        for template in policy.get("templates") or []:
+            name = names[meta(template)["name"]]
+            claim = claim_from(template, jobset, name, {NAME: meta(jobset)["name"]})
+            if not kept:
+                claim["metadata"]["ownerReferences"] = [owner_reference(jobset)]
+            made.append(claim)
+    return made
+
+
+def unmounted(jobset: Obj) -> list[str]:
+    """Claims that no container mounts: they would be made for nobody."""
+    specs = [one["template"]["spec"]["template"]["spec"] for one in replicated(jobset)]
+    return [name for name in claim_names(jobset) if not any(mounts(s, name) for s in specs)]
+
+
+def not_honoured(jobset: Obj) -> list[str]:
+    """What is asked for by annotations that mean nothing where Slurm chooses the hosts."""
+    given = {**annotations_of(jobset)}
+    for one in replicated(jobset):
+        given |= annotations_of(one["template"])
+    remedy = f"{SLURM_PREFIX}exclusive and {SLURM_PREFIX}switches say so to Slurm"
+    return [f"{name} is not honoured; {remedy}" for name in _NOT_HONOURED if name in given]
 
 
 def slurm_wishes(owner: Obj) -> dict[str, str]:

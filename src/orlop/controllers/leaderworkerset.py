@@ -9,14 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..api.kinds import POD, SERVICE
-from ..api.objects import Key, Obj, controller_of, is_deleting, labels_of, meta, uid_of
+from .. import errors
+from ..api.kinds import PERSISTENT_VOLUME_CLAIM, POD, SERVICE
+from ..api.objects import Key, Obj, controller_of, is_deleting, key_of, labels_of, meta, uid_of
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock
 from ..client.informer import Informers
 from ._shape import BY_CONTROLLER, Controller, Result
 from .bundled import bundled_kind
-from .leaderworkerset_parts import GROUP, gang, pod_for, services
+from .claim_templates import ClaimMaker
+from .leaderworkerset_parts import (
+    GROUP,
+    NAME,
+    claim_owners,
+    claims_for,
+    gang,
+    is_condemned,
+    not_honoured,
+    pod_for,
+    services,
+)
 from .leaderworkerset_plan import Groups, observe, plan, wanted_groups
 from .pods import PodControl, face_of
 from .possessions import Possessions
@@ -38,6 +50,7 @@ class LeaderWorkerSets(Controller):
         self.pods = informers.informer(POD)
         self._control = PodControl(api, self.pods, self.recorder)
         self._services = Possessions(api, informers, self.recorder, SERVICE)
+        self._claims = ClaimMaker(api, informers, self.recorder)
         self._broken: dict[str, set[int]] = {}  # uid of a set -> groups that a pod has gone from
         self._going: set[str] = set()  # uids of pods that we delete ourselves
         self.watch(self.pods, self._gone)
@@ -55,7 +68,14 @@ class LeaderWorkerSets(Controller):
         return ()
 
     async def reconcile(self, key: Key) -> Result:
-        """1. The Services. 2. Groups that must go. 3. Pods that are missing. 4. The status."""
+        """One look at a LeaderWorkerSet.
+
+        1. The Services.
+        2. Groups that must go.
+        3. Pods that are missing, each after its claims.
+        4. Whose claims are, and which go: by the set's retention policy.
+        5. The status.
+        """
         lws = self.objects.get(key)
         if lws is None or is_deleting(lws):
             return Result.done()
@@ -66,6 +86,8 @@ class LeaderWorkerSets(Controller):
         if todo.delete:
             self._going |= {uid_of(pod) for pod in todo.delete}
             await self._control.delete(lws, todo.delete)  # 2
+        for group, worker in todo.create:
+            await self._claims.ensure(lws, claims_for(lws, group, worker))
         if todo.create:
             now = self.clock.now()
             names: dict[int, list[Obj]] = {g: list(groups.of(g).values()) for g, _ in todo.create}
@@ -74,8 +96,37 @@ class LeaderWorkerSets(Controller):
                 for group, worker in todo.create
             ]
             await self._control.create(lws, made)  # 3
-        await self.write_status(lws, observe(self._groups(lws), self.clock.now()))  # 4
+        if lws["spec"]["leaderWorkerTemplate"].get("volumeClaimTemplates"):
+            await self._tie(lws, self._groups(lws))  # 4
+        if not lws.get("status"):
+            for words in not_honoured(lws):
+                await self.recorder.event(lws, "Warning", "NotSupported", words)
+        await self.write_status(lws, observe(self._groups(lws), self.clock.now()))  # 5
         return Result.done()
+
+    async def _tie(self, lws: Obj, groups: Groups) -> None:
+        """Claims go with the set, or with their group, where it says so; never under a pod."""
+        wanted = wanted_groups(groups)
+        for claim in self._claims.informer.list(meta(lws)["namespace"]):
+            if labels_of(claim).get(NAME) != meta(lws)["name"] or is_deleting(claim):
+                continue
+            if is_condemned(lws, claim, wanted) and not groups.of(int(labels_of(claim)[GROUP])):
+                await self._delete(claim)
+                continue
+            former = meta(claim).get("ownerReferences") or []
+            owners = claim_owners(lws, former)
+            if owners != former:
+                change = {"ownerReferences": owners or None}
+                change["resourceVersion"] = meta(claim)["resourceVersion"]
+                body = {"metadata": change}
+                written = await self.api.patch(PERSISTENT_VOLUME_CLAIM, key_of(claim), body)
+                await self._claims.informer.seen(written)
+
+    async def _delete(self, claim: Obj) -> None:
+        try:
+            await self.api.delete(PERSISTENT_VOLUME_CLAIM, key_of(claim), uid=uid_of(claim))
+        except (errors.NotFound, errors.Conflict):
+            pass
 
     def _groups(self, lws: Obj) -> Groups:
         pods = self.pods.by_index(BY_CONTROLLER, uid_of(lws))

@@ -11,8 +11,9 @@ import hashlib
 
 import msgspec
 
-from ..api.objects import Obj, annotations_of, meta
-from ..wellknown import GANG, GANG_SIZE
+from ..api.objects import Obj, annotations_of, labels_of, meta, owner_reference
+from ..wellknown import GANG, GANG_SIZE, SLURM_PREFIX
+from .claim_templates import claim_from, with_claims
 from .distributed_env import Place, wish_of, with_variables
 from .gang_wishes import gang_of
 from .jobset_parts import slurm_wishes
@@ -37,8 +38,10 @@ def waits_for_leader(lws: Obj) -> bool:
 
 
 def revision(lws: Obj) -> str:
-    """Changes with what pods are made of."""
-    parts = [lws["spec"]["leaderWorkerTemplate"], lws["spec"].get("networkConfig")]
+    """Changes with what pods are made of; what becomes of their claims is not part of that."""
+    template = {**lws["spec"]["leaderWorkerTemplate"]}
+    template.pop("persistentVolumeClaimRetentionPolicy", None)
+    parts = [template, lws["spec"].get("networkConfig")]
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:10]
 
 
@@ -80,6 +83,21 @@ def subgroup(lws: Obj, worker: int) -> int | None:
     return worker // int(size)
 
 
+def _subgroups(lws: Obj) -> dict[str, str]:
+    """What pods are told of the parts of their group."""
+    policy = lws["spec"]["leaderWorkerTemplate"].get("subGroupPolicy") or {}
+    names = {"subgroup-size": "subGroupSize", "subgroup-policy-type": "subGroupPolicyType"}
+    return {_KEY + name: str(policy[key]) for name, key in names.items() if policy.get(key)}
+
+
+def restart_policy(lws: Obj) -> str:
+    """By its field, or by the annotation that said so before there was one."""
+    asked = lws["spec"]["leaderWorkerTemplate"].get("restartPolicy") or "RecreateGroupOnPodRestart"
+    is_late = _KEY + "experimental-recreate-group-after-start" in annotations_of(lws)
+    late = is_late and asked == "RecreateGroupOnPodRestart"
+    return "RecreateGroupAfterStart" if late else str(asked)
+
+
 def gang(lws: Obj, group: int, worker: int, siblings: list[Obj], now: float) -> dict[str, str]:
     """That of the group's pods that are there, or a new one: the last may still be ending."""
     if waits_for_leader(lws) and worker == 0:
@@ -109,6 +127,7 @@ def pod_for(lws: Obj, group: int, worker: int, together: dict[str, str]) -> Obj:
         **(metadata.get("annotations") or {}),
         SIZE: str(size_of(lws)),
         **({LEADER: leader} if worker else {}),
+        **_subgroups(lws),
     }
     variables = {
         "LWS_LEADER_ADDRESS": f"{leader}.{subdomain(lws, group)}.{meta(lws)['namespace']}",
@@ -119,9 +138,54 @@ def pod_for(lws: Obj, group: int, worker: int, together: dict[str, str]) -> Obj:
         env = [one for one in container.get("env") or [] if one["name"] not in variables]
         # First, so that the user's own may refer to them.
         container["env"] = [*({"name": n, "value": v} for n, v in variables.items()), *env]
+    claims = claim_names(lws, group, worker)
+    if claims:
+        spec["volumes"] = with_claims(spec.get("volumes") or [], claims)
     pod = pod_from_template(template, lws, name)
     hosts = [f"{pod_name(lws, group, w)}.{subdomain(lws, group)}" for w in range(size_of(lws))]
     return with_variables(pod, Place(worker, hosts))
+
+
+def claim_names(lws: Obj, group: int, worker: int) -> dict[str, str]:
+    """Volume -> claim of a pod, as a StatefulSet's pod of that name has them."""
+    templates = lws["spec"]["leaderWorkerTemplate"].get("volumeClaimTemplates") or []
+    names = [meta(template)["name"] for template in templates]
+    return {name: f"{name}-{pod_name(lws, group, worker)}" for name in names}
+
+
+def claims_for(lws: Obj, group: int, worker: int) -> list[Obj]:
+    """The claims that a pod needs before it can be made."""
+    names = claim_names(lws, group, worker)
+    labels = {NAME: meta(lws)["name"], GROUP: str(group), WORKER: str(worker)}
+    templates = lws["spec"]["leaderWorkerTemplate"].get("volumeClaimTemplates") or []
+    return [claim_from(one, lws, names[meta(one)["name"]], labels) for one in templates]
+
+
+def retention(lws: Obj, when: str) -> str:
+    """Delete or Retain, of `whenDeleted` and `whenScaled`."""
+    parts = lws["spec"]["leaderWorkerTemplate"]
+    return str((parts.get("persistentVolumeClaimRetentionPolicy") or {}).get(when) or "Retain")
+
+
+def claim_owners(lws: Obj, former: list[Obj]) -> list[Obj]:
+    """The owners of a claim: the set, where its claims go with it."""
+    others = [one for one in former if one["uid"] != meta(lws)["uid"]]
+    is_tied = retention(lws, "whenDeleted") == "Delete"
+    return [*others, owner_reference(lws)] if is_tied else others
+
+
+def is_condemned(lws: Obj, claim: Obj, groups: int) -> bool:
+    """Whether a claim is of a group that the set does not have any more."""
+    text = labels_of(claim).get(GROUP, "")
+    return retention(lws, "whenScaled") == "Delete" and text.isdigit() and int(text) >= groups
+
+
+def not_honoured(lws: Obj) -> list[str]:
+    """What is asked for by annotations that mean nothing where Slurm chooses the hosts."""
+    names = (_KEY + "exclusive-topology", _KEY + "subgroup-exclusive-topology")
+    remedy = f"{SLURM_PREFIX}exclusive and {SLURM_PREFIX}switches say so to Slurm"
+    given = annotations_of(lws)
+    return [f"{name} is not honoured; {remedy}" for name in names if name in given]
 
 
 def _labels(lws: Obj, group: int, worker: int) -> dict[str, str]:

@@ -17,6 +17,7 @@ from .leaderworkerset_parts import (
     REVISION,
     WORKER,
     replicas_of,
+    restart_policy,
     revision,
     size_of,
     waits_for_leader,
@@ -99,9 +100,7 @@ def _missing(lws: Obj, group: int, pods: dict[int, Obj]) -> list[tuple[int, int]
 def _is_lost(groups: Groups, group: int, is_broken: bool) -> bool:
     """Whether the whole group must go because of one of its pods."""
     pods = groups.of(group).values()
-    policy = groups.lws["spec"]["leaderWorkerTemplate"].get(
-        "restartPolicy", "RecreateGroupOnPodRestart"
-    )
+    policy = restart_policy(groups.lws)
     if not pods or policy in ("None", "Default"):
         return False
     if policy == "RecreateGroupAfterStart" and any(

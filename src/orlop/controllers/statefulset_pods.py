@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 
 from ..api.gangs import keys_of
-from ..api.kinds import PERSISTENT_VOLUME_CLAIM
-from ..api.objects import Obj, is_deleting, labels_of, meta, owner_reference, phase_of
+from ..api.objects import Obj, is_deleting, meta, owner_reference, phase_of
+from .claim_templates import claim_from, with_claims
 from .distributed_env import Place, is_wanted, with_variables
 from .history import REVISION_LABEL
-from .pods import fresh, is_available, pod_from_template
+from .pods import is_available, pod_from_template
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
@@ -67,23 +67,14 @@ def pod_for(stateful_set: Obj, ordinal: int, template: Obj, revision: str) -> Ob
     spec["hostname"] = name
     if stateful_set["spec"].get("serviceName"):
         spec["subdomain"] = stateful_set["spec"]["serviceName"]
-    spec["volumes"] = _volumes(stateful_set, ordinal, spec.get("volumes") or [])
+    claims = claim_names(stateful_set, ordinal)
+    spec["volumes"] = with_claims(spec.get("volumes") or [], claims)
     if is_wanted(pod):
         domain = f".{spec['subdomain']}" if spec.get("subdomain") else ""
         every = ordinals_of(stateful_set)
         hosts = [f"{meta(stateful_set)['name']}-{each}{domain}" for each in every]
         with_variables(pod, Place(ordinal - every.start, hosts))
     return pod
-
-
-def _volumes(stateful_set: Obj, ordinal: int, volumes: list[Obj]) -> list[Obj]:
-    """Claims take the place of the template's volumes of the same name."""
-    claims = claim_names(stateful_set, ordinal)
-    own = [
-        {"name": name, "persistentVolumeClaim": {"claimName": claim, "readOnly": False}}
-        for name, claim in claims.items()
-    ]
-    return own + [volume for volume in volumes if volume["name"] not in claims]
 
 
 def claim_names(stateful_set: Obj, ordinal: int) -> dict[str, str]:
@@ -98,21 +89,10 @@ def claims_for(stateful_set: Obj, ordinal: int) -> list[Obj]:
     spec = stateful_set["spec"]
     names = claim_names(stateful_set, ordinal)
     selected = (spec.get("selector") or {}).get("matchLabels") or {}
-    claims: list[Obj] = []
-    for template in spec.get("volumeClaimTemplates") or []:
-        claim = fresh(template)
-        given = meta(claim)
-        claim["apiVersion"] = PERSISTENT_VOLUME_CLAIM.api_version
-        claim["kind"] = PERSISTENT_VOLUME_CLAIM.kind
-        claim["metadata"] = {
-            "name": names[given["name"]],
-            "namespace": meta(stateful_set)["namespace"],
-            "labels": {**labels_of(claim), **selected},
-            "annotations": given.get("annotations") or {},
-        }
-        claim.pop("status", None)
-        claims.append(claim)
-    return claims
+    return [
+        claim_from(template, stateful_set, names[meta(template)["name"]], selected)
+        for template in spec.get("volumeClaimTemplates") or []
+    ]
 
 
 def claim_owners(stateful_set: Obj, pod: Obj | None, is_scaled_away: bool) -> list[Obj]:

@@ -202,6 +202,19 @@ def test_an_attempt_can_be_ended_from_another_thread(serve):
     assert time.monotonic() - began < 2.5, "it did not wait for the answer"
 
 
+def test_a_hook_stays_until_its_connection_is_taken():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        action = {"tcpSocket": {"port": server.getsockname()[1]}, "hook": True}
+        with futures.ThreadPoolExecutor(1) as others:
+            asked = others.submit(Reach(action, 10.0).attempt)
+            time.sleep(0.2)
+            with server.accept()[0] as connection:
+                connection.setblocking(False)
+                with pytest.raises(BlockingIOError):
+                    connection.recv(1)  # one that has left would have ended
+            assert asked.result() == ("success", "")
+
+
 # gRPC, answered by a real server
 
 

@@ -195,6 +195,30 @@ def test_a_file_is_given_to_whom_the_plan_says(volumes):
     assert found.st_mode & 0o777 == 0o640
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to other groups")
+def test_files_of_a_group_are_in_folders_of_that_group(volumes):
+    spec = files("v", a="1", sub__b="2")
+    spec["files"] = [{**file, "gid": 34, "mode": 0o440} for file in spec["files"]]
+    path = volumes(spec).path("v")
+    for place in (path, f"{path}/..data", f"{path}/sub"):
+        found = os.stat(place)
+        assert (found.st_gid, found.st_mode & 0o2550) == (34, 0o2550), place
+
+
+def test_files_of_another_group_are_other_files(volumes):
+    """Only where they can be given to it: else nothing would ever be the same."""
+    spec = files("v", a="1")
+    made = volumes(spec)
+    path = made.path("v")
+    before = os.readlink(f"{path}/..data")
+    made.update("v", spec["files"])
+    assert os.readlink(f"{path}/..data") == before
+    made.update("v", [{**file, "gid": 2**32 - 1} for file in spec["files"]])
+    assert os.readlink(f"{path}/..data") == before, "no such group can be had"
+    made.update("v", [{**file, "gid": 34} for file in spec["files"]])
+    assert (os.readlink(f"{path}/..data") != before) == (os.geteuid() == 0)
+
+
 def test_a_mount_of_no_volume_is_refused(volumes):
     with pytest.raises(VolumeError, match="no such volume"):
         volumes().binds(with_mounts(("v", "/p", False, "")), "")

@@ -166,6 +166,30 @@ def test_a_token_is_for_the_pods_user_or_group_alone(spec, expected):
     assert token_file(**spec) == {"path": "token", **expected}
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"secret": {"secretName": "vault", "defaultMode": 0o400}},
+        {"configMap": {"name": "settings", "items": [{"key": "a", "path": "a", "mode": 0o200}]}},
+        {
+            "downwardAPI": {
+                "items": [{"path": "n", "fieldRef": {"fieldPath": "metadata.name"}}],
+                "defaultMode": 0,
+            }
+        },
+        {"projected": {"sources": [{"secret": {"name": "vault"}}], "defaultMode": 0o400}},
+    ],
+    ids=lambda source: next(iter(source)),
+)
+def test_a_group_of_the_pod_may_read_every_file(source):
+    """As upstream: given to the group, which may read whatever the modes say."""
+    pod = a_pod(volumes=[{"name": "v", **source}], securityContext={"fsGroup": 9})
+    own = a_pod(volumes=[{"name": "v", **source}])
+    [shared], [alone] = (planned_volumes(one, SOURCES, NODE)[0]["files"] for one in (pod, own))
+    assert shared == {**alone, "gid": 9, "mode": alone["mode"] | 0o440}
+    assert "gid" not in alone
+
+
 def test_a_token_of_containers_with_several_users_can_be_read_by_all():
     mixed = [
         a_container("a", securityContext={"runAsUser": 1}),

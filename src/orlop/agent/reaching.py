@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MAX_BODY = 10 * 1024
 MAX_REDIRECTS = 10
+HEARD = 2.0  # seconds for a program to take a connection
 REDIRECTS = (301, 302, 303, 307, 308)
 USER_AGENT = "kube-probe/1.32"
 PRINTABLE = "/?:@!$&'()*+,;=-._~%#[]"
@@ -51,7 +52,9 @@ class Reach:
                 return self._http(port)
             if self._kind == "grpc":
                 return self._grpc(port)
-            self._connect(str(self._action.get("host") or ""), port).close()
+            with self._connect(str(self._action.get("host") or ""), port) as connection:
+                if self.is_hook:
+                    self._be_heard(connection)
         except _Failed as failure:
             return FAILURE, str(failure)
         except Exception as error:  # a garbled answer, for instance
@@ -104,6 +107,14 @@ class Reach:
             raise _Failed(f"{self._name()}dial tcp {where}: i/o timeout")
         why = (error.strerror or str(error)).lower()
         raise _Failed(f"{self._name()}dial tcp {where}: connect: {why}")
+
+    def _be_heard(self, connection: socket.socket) -> None:
+        """Stay until the other side has taken it: a pod does not hear of one that has left."""
+        connection.settimeout(min(self._left(), HEARD))
+        try:
+            connection.recv(1)
+        except OSError:
+            pass  # it waits for words, and has none from a hook
 
     # HTTP
 

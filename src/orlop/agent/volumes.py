@@ -329,6 +329,7 @@ def write_files(folder: str, files: list[dict[str, Any]]) -> None:
     version = _new_version(folder)
     for file in files:
         _write_file(os.path.join(folder, version, file["path"]), file)
+    _share_folders(folder, version, files)
     data = os.path.join(folder, "..data")
     before = os.readlink(data) if os.path.islink(data) else ""
     os.symlink(version, data + "_tmp")
@@ -360,11 +361,27 @@ def has_files(folder: str, files: list[dict[str, Any]]) -> bool:
 def _is_same(path: str, file: dict[str, Any]) -> bool:
     try:
         with open(path, "rb") as found:
-            mode = stat.S_IMODE(os.fstat(found.fileno()).st_mode)
+            seen = os.fstat(found.fileno())
             same = found.read() == binascii.a2b_base64(file["data"])
-            return same and mode == file.get("mode", 0o644)
+            is_mode = stat.S_IMODE(seen.st_mode) == file.get("mode", 0o644)
+            return same and is_mode and _has_owner(seen, file)
     except OSError:
         return False
+
+
+def _has_owner(seen: os.stat_result, file: dict[str, Any]) -> bool:
+    """Whether a file is whose it should be, as far as it can be given to them."""
+    for kind, number in (("uid", seen.st_uid), ("gid", seen.st_gid)):
+        wanted = file.get(kind)
+        if wanted not in (None, number) and _is_mapped(kind, wanted):
+            return False
+    return True
+
+
+def _is_mapped(kind: str, number: int) -> bool:
+    with open(f"/proc/self/{kind}_map") as file:
+        ranges = [[int(word) for word in line.split()] for line in file]
+    return any(first <= number < first + count for first, _, count in ranges)
 
 
 def _new_version(folder: str) -> str:
@@ -388,11 +405,21 @@ def _write_file(path: str, file: dict[str, Any]) -> None:
         os.close(fd)
 
 
-def _give(fd: int, uid: int, gid: int) -> None:
+def _share_folders(folder: str, version: str, files: list[dict[str, Any]]) -> None:
+    """Give what holds the files to their group, where they have one; as SetVolumeOwnership."""
+    group = next((file["gid"] for file in files if "gid" in file), None)
+    if group is None:
+        return
+    for place in (folder, *(base for base, _, _ in os.walk(os.path.join(folder, version)))):
+        _give(place, -1, group)
+        os.chmod(place, stat.S_IMODE(os.stat(place).st_mode) | 0o2550)
+
+
+def _give(place: int | str, uid: int, gid: int) -> None:
     if (uid, gid) == (-1, -1):
         return
     try:
-        os.fchown(fd, uid, gid)
+        os.chown(place, uid, gid)
     except OSError:
         pass  # only one id is mapped here, and whoever the container's user is, it is that one
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..api.objects import Obj, annotations_of, meta
@@ -24,6 +24,7 @@ from .refusal import Refusal, mount_refusal
 from .sources import Sources, TokenWish
 
 DEFAULT_MODE = 0o644
+GROUP_READS = 0o440
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 # Sources of a PersistentVolume, as far as they can be told from its other fields.
 _FOREIGN = (
@@ -155,9 +156,16 @@ class _Maker:
         )
         raise mount_refusal(name, words)
 
+    def _shared(self, file: File) -> File:
+        """As SetVolumeOwnership of pkg/volume: what is read-only is the group's to read."""
+        group = _context(self._pod).get("fsGroup")
+        if group is None:
+            return file
+        return replace(file, gid=int(group), mode=file.mode | GROUP_READS)
+
     def _group(self) -> Obj:
         """Whose the volume shall be beside its owner's, for those that are the pod's to change."""
-        context = self._pod["spec"].get("securityContext") or {}
+        context = _context(self._pod)
         if context.get("fsGroup") is None:
             return {}
         policy = context.get("fsGroupChangePolicy") or "Always"
@@ -181,7 +189,8 @@ class _Maker:
     def _made(self, name: str, files: Callable[[Obj, int], list[File]], source: Obj) -> list[File]:
         mode = source.get("defaultMode")
         try:
-            return files(source, DEFAULT_MODE if mode is None else int(mode))
+            made = files(source, DEFAULT_MODE if mode is None else int(mode))
+            return [self._shared(file) for file in made]
         except Refusal as refusal:
             raise mount_refusal(name, refusal.message) from refusal
 
@@ -225,13 +234,12 @@ class _Maker:
         token = self._sources.tokens.get(TokenWish.of(source))
         if token is None:
             raise Refusal("no token of the service account was issued")
-        spec = self._pod["spec"]
-        group, user = (spec.get("securityContext") or {}).get("fsGroup"), _one_user(spec)
-        if group is not None:
+        user = _one_user(self._pod["spec"])
+        if _context(self._pod).get("fsGroup") is not None:
             mode = 0o640
         elif user is not None:
             mode = 0o600
-        return [File(source["path"], token.encode(), mode, user, group)]
+        return [File(source["path"], token.encode(), mode, user)]
 
     def _trust(self, source: Obj, mode: int) -> list[File]:
         """As pkg/kubelet/clustertrustbundle: certificates of one bundle, or of a signer's."""
@@ -291,6 +299,10 @@ def _host_path(source: Obj) -> Obj:
 def _nfs(source: Obj) -> Obj:
     where = {"server": source["server"], "path": source["path"]}
     return {"kind": "nfs", **where, "readOnly": bool(source.get("readOnly"))}
+
+
+def _context(pod: Obj) -> Obj:
+    return pod["spec"].get("securityContext") or {}
 
 
 def _one_user(spec: Obj) -> int | None:

@@ -49,6 +49,8 @@ NETWORK = wellknown.DOMAIN + "/Network"
 MEMORY_LIMITED = wellknown.DOMAIN + "/MemoryLimited"
 RUNTIME = wellknown.DOMAIN + "/Runtime"
 NOT_OWN = "the pod is on its node's network, without an address or services of its own: "
+NO_NAMES = "the pod is without names and services of the cluster: "
+ON_NODE = "on its node's network, with names and services of the cluster"
 
 DELIVERY_TIME = 3.0  # for the last records; the kubelet reads the journal otherwise
 USAGE, BROKEN, REFUSED = 64, 70, 75  # as sysexits.h
@@ -144,6 +146,7 @@ def _network(the_plan: Plan, box: Sandbox, diagnostics: int) -> tuple[Keeper | N
 
     lack = problem(box.is_isolated)
     if lack:  # then it has the node's, with the node's names
+        lack = (NO_NAMES if the_plan.network.get("onNode") else NOT_OWN) + lack
         the_plan.network = the_plan.resolver = None
         return None, lack
     from .network.keeper import Keeper
@@ -236,7 +239,7 @@ def _group(course: Course, workshop: Workshop) -> Group | None:
         return None
     from .group import UCX_DEVICES, Group, devices
 
-    if course.network is not None:
+    if course.network is not None and not course.network.is_node:
         addresses = own_addresses(course.plan.kubelet.get("endpointFile", ""))
         for container in course.plan.containers:
             if all(name != UCX_DEVICES for name, _ in container.env):
@@ -257,8 +260,9 @@ def _run_with_uplink(
 
     job = course.job
     if course.network is not None:
+        without = NO_NAMES if course.network.is_node else NOT_OWN
         course.network.on_problem = lambda words: supervisor.record(
-            condition(NETWORK, False, "NotSupported", NOT_OWN + words)
+            condition(NETWORK, False, "NotSupported", without + words)
         )
     supervisor.execs = Execs(supervisor.run_of, supervisor.now, course.network, course.plan.ranks)
     uplink = Uplink(
@@ -274,7 +278,8 @@ def _run_with_uplink(
     )
     supervisor.on_records, supervisor.on_log = uplink.on_records, uplink.on_log
     if course.network is not None:
-        forwarding.use(course.network)
+        if not course.network.is_node:
+            forwarding.use(course.network)
         course.network.carried_by(uplink.carry)
     uplink.start()
     gc.enable()
@@ -314,7 +319,7 @@ def _conditions(course: Course, runtime_lack: str) -> list[dict[str, Any]]:
     if course.sandbox.problem:
         found.append((SANDBOXED, "UserNamespacesDenied", course.sandbox.problem))
     if course.network_lack:
-        found.append((NETWORK, "NotSupported", NOT_OWN + course.network_lack))
+        found.append((NETWORK, "NotSupported", course.network_lack))
     of_containers = any(container.memory_limit for container in course.plan.containers)
     is_limited = of_containers or course.plan.pod.memory_limit
     if is_limited and course.cgroups.problem:
@@ -322,7 +327,9 @@ def _conditions(course: Course, runtime_lack: str) -> list[dict[str, Any]]:
     conditions = [condition(kind, False, reason, words) for kind, reason, words in found]
     if any(record.get("condition") == wellknown.TIME_LIMIT for record in course.journal.records):
         conditions.append(condition(wellknown.TIME_LIMIT, False, "Requeued", ""))
-    if course.network is not None:
+    if course.network is not None and course.network.is_node:
+        conditions.append(condition(NETWORK, True, "NodeAddress", ON_NODE))
+    elif course.network is not None:
         conditions.append(condition(NETWORK, True, "OwnAddress", ""))
     return conditions
 

@@ -60,7 +60,7 @@ class Prepared:
 
 
 class Workshop:
-    """Prepares container runs; `network` is the pod's own, None where it has its node's."""
+    """Prepares container runs; `network` is None where a pod has its node's and nothing else."""
 
     def __init__(
         self,
@@ -71,6 +71,7 @@ class Workshop:
         network: Keeper | None = None,
     ) -> None:
         self.network = network
+        self._has_own = network is not None and not network.is_node
         self._cores = dealt(plan.containers, bound_cores())
         self._gpus = _gpus(plan)
         self._driver = ""  # where the GPUs' libraries are gathered, once a container needs them
@@ -241,7 +242,7 @@ class Workshop:
 
             env.update(variables(container.env_files, self.volumes))
         is_ranks = self._is_ranks(container)
-        if self.network is None or is_ranks:
+        if not self._has_own or is_ranks:
             for name, (inside, outside) in (self.plan.host_env or {}).items():
                 if env.get(name) == inside:
                     env[name] = outside
@@ -267,7 +268,7 @@ class Workshop:
 
     def _write_etc(self) -> dict[str, str]:
         """The files every image finds in /etc: name -> where they are."""
-        if self.network is None:
+        if not self._has_own:
             hosts = NODE_HOSTS_HEAD + _read("/etc/hosts") + self._own_hosts()
         else:
             hosts = HOSTS_HEAD + self._own_hosts()
@@ -289,7 +290,9 @@ class Workshop:
             # The node's network does not lead to the cluster's name server.
             is_clusters = resolver is None or resolver["policy"] == "ClusterFirst"
             return of_node if is_clusters else resolv_conf(resolver, of_node)
-        return resolv_conf(resolver, of_node, network["dns"]["nameserver"])
+        # With a loopback of its own it cannot reach a server on the node's.
+        own = network["dns"]["nameserver"] if self._has_own else ""
+        return resolv_conf(resolver, of_node, own)
 
     def _write(self, name: str, text: str) -> str:
         path = os.path.join(self.places.memory, name)
@@ -299,7 +302,7 @@ class Workshop:
 
     def _own_hosts(self) -> str:
         pod, network = self.plan.pod, self.plan.network
-        has_own = self.network is not None and network is not None
+        has_own = self._has_own and network is not None
         address = network["podIP"] if has_own and network is not None else "127.0.1.1"
         return own_hosts(address, pod.hostname, pod.fqdn, pod.host_aliases)
 

@@ -1,7 +1,8 @@
 """What a pod's plan says of its network: its address, the cluster's ranges, how it finds names.
 
-Used by `plan` alone; pure. A pod on its node's network has none of this but its resolver. What the
-node's own resolv.conf adds is merged there, by the agent.
+Used by `plan` alone; pure. A pod on its node's network has none of this but its resolver, unless it
+wants the cluster's names (ClusterFirstWithHostNet). What the node's own resolv.conf adds is merged
+there, by the agent.
 """
 
 from __future__ import annotations
@@ -34,22 +35,39 @@ def network_key(token_key: bytes) -> str:
     return hmac.new(token_key, b"network", hashlib.sha256).hexdigest()
 
 
+WITH_HOST_NET = "ClusterFirstWithHostNet"
+
+
 def has_own_network(pod: Obj) -> bool:
     return not pod["spec"].get("hostNetwork")
+
+
+def knows_cluster(pod: Obj) -> bool:
+    """Whether names and services of the cluster lead anywhere for its programs."""
+    return has_own_network(pod) or pod["spec"].get("dnsPolicy") == WITH_HOST_NET
 
 
 def planned_network(
     pod: Obj, network: ClusterNetwork | None, pod_ip: str, policy: Obj | None = None
 ) -> Obj | None:
-    """`network` of the plan; None for a pod that has its node's.
+    """`network` of the plan; None for a pod that has its node's, and nothing of the cluster.
 
     `policy` is that of now, for a job that starts while the control plane is away.
     """
-    if network is None or not pod_ip or not has_own_network(pod):
+    if network is None or not knows_cluster(pod):
         return None
+    if not has_own_network(pod):
+        return {**_shared(pod, network), "podIP": "", "onNode": True}
+    if not pod_ip:
+        return None
+    own = {"podIP": pod_ip, "helper": network.helper, "policy": policy}
+    return {**_shared(pod, network), **own, "host": {"allowOutside": network.allow_outside}}
+
+
+def _shared(pod: Obj, network: ClusterNetwork) -> Obj:
+    """What a pod knows of the cluster's network, wherever it is itself."""
     ranges = network.ranges
     return {
-        "podIP": pod_ip,
         "podCIDR": str(ranges.pods),
         "serviceCIDR": str(ranges.services),
         "key": network.key,
@@ -61,9 +79,6 @@ def planned_network(
             "upstream": list(network.upstream),
             "stubs": dict(network.stub_domains),
         },
-        "helper": network.helper,
-        "host": {"allowOutside": network.allow_outside},
-        "policy": policy,
     }
 
 
@@ -71,8 +86,8 @@ def planned_resolver(pod: Obj, network: ClusterNetwork | None) -> Obj:
     """What goes into the pod's resolv.conf, by its dnsPolicy. As pkg/kubelet/network/dns."""
     spec = pod["spec"]
     policy, config = spec.get("dnsPolicy") or "ClusterFirst", spec.get("dnsConfig") or {}
-    # Its node's network does not lead to addresses of services, such as that of the DNS.
-    is_cluster = policy.startswith("ClusterFirst") and has_own_network(pod)
+    # As upstream: ClusterFirst is Default for a pod on its node's network.
+    is_cluster = policy.startswith("ClusterFirst") and knows_cluster(pod)
     if is_cluster and network is not None:
         domain = network.ranges.domain
         found: Obj = {"policy": "ClusterFirst", "nameservers": [network.ranges.dns]}

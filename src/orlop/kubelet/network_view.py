@@ -170,7 +170,9 @@ class NetworkView:
         return self.policy_of(pods[0]) if pods else None
 
     def policy_of(self, pod: Obj) -> Obj | None:
-        """The rules of a pod as of now; None: nobody restricts it."""
+        """The rules of a pod as of now; None: nobody restricts it, or its traffic is its node's."""
+        if pod["spec"].get("hostNetwork"):
+            return None
         return policy_value(pod, self._policies.list(meta(pod)["namespace"]))
 
     def services_for(self, pod: Obj) -> list[Obj]:

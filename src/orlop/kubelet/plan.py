@@ -35,7 +35,7 @@ from .environment import (
 from .expansion import expand
 from .handlers import planned_handlers
 from .limits import planned_pod_limits, planned_storage
-from .network_plan import ClusterNetwork, planned_network, planned_resolver
+from .network_plan import ClusterNetwork, has_own_network, planned_network, planned_resolver
 from .refusal import Refusal
 from .seccomp import Profiles, planned_profile
 from .sources import Sources
@@ -370,14 +370,18 @@ def _services(pod: Obj, site: Site, inputs: Inputs) -> dict[str, str]:
     own = meta(pod)["namespace"]
     chosen = [s for s in inputs.services if is_api(s) or (wants_links and namespace_of(s) == own)]
     found = service_variables(sorted(chosen, key=lambda one: str(meta(one)["name"])))
-    if planned_network(pod, site.network, inputs.pod_ip) is None:
+    if not _has_own_network(pod, site, inputs):
         found |= api_variables(site.api_server)
     return found
 
 
+def _has_own_network(pod: Obj, site: Site, inputs: Inputs) -> bool:
+    return site.network is not None and bool(inputs.pod_ip) and has_own_network(pod)
+
+
 def _host_env(pod: Obj, site: Site, inputs: Inputs) -> Obj:
     """Variable -> its value, and that on a node which cannot give the pod its network."""
-    if planned_network(pod, site.network, inputs.pod_ip) is None:
+    if not _has_own_network(pod, site, inputs):
         return {}
     inside = service_variables([service for service in inputs.services if is_api(service)])
     outside = api_variables(site.api_server)

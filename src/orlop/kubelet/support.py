@@ -205,11 +205,7 @@ _SPEC: Table = {
     "ephemeralContainers": Nested({**_CONTAINER, "targetContainerName": MET}),
     "volumes": Nested(_VOLUME),
     "securityContext": Nested(_POD_SECURITY),
-    "dnsPolicy": _warn(
-        "a pod on its node's network resolves names as the node does",
-        lambda policy: policy == "ClusterFirstWithHostNet",
-    ),
-    **_all_met("dnsConfig", "subdomain"),
+    **_all_met("dnsPolicy", "dnsConfig", "subdomain"),
     **_all_met("hostPID", "hostIPC", "shareProcessNamespace"),
     "os": _refuse("nodes are Linux", lambda os: os.get("name") != "linux"),
     "resourceClaims": _RESOURCES["claims"],

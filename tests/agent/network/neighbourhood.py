@@ -79,6 +79,8 @@ class Neighbourhood:
             "helper": self.helper,
             "host": {"allowOutside": options.pop("allow_outside", False)},
         }
+        if options.pop("on_node", False):
+            network |= {"podIP": "", "onNode": True}
         plan = {"kubelet": self.kubelet.plan, "network": network, **options.pop("plan", {})}
         given = list(containers) or [container(script="exec sleep 1000")]
         pod = self._make_pod(*given, plan=plan, **options)

@@ -46,6 +46,26 @@ def test_only_what_names_an_address_is_asked_about(machine, name, args, wanted):
     assert run(build(machine), calls(machine)[name], args, AUDIT[machine]) == wanted
 
 
+TOWARDS = ("connect", "getpeername", "sendto", "recvfrom", "sendmsg", "recvmmsg", "socket")
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("name", "args", "wanted"), CASES.values(), ids=CASES)
+def test_on_the_nodes_network_only_what_goes_to_somebody_is_asked_about(
+    machine, name, args, wanted
+):
+    is_nodes = name not in TOWARDS or (name == "socket" and args[0] in (1, 16))
+    expected = ALLOW if is_nodes else wanted
+    assert run(build(machine, True), calls(machine)[name], args, AUDIT[machine]) == expected
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("number", [425, 426, 427, X32 | 42])
+def test_on_the_nodes_network_nothing_is_refused(machine, number):
+    for audit in (AUDIT[machine], 0x40000003):
+        assert run(build(machine, True), number, (3, POINTER, 16), audit) == ALLOW
+
+
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("number", [0, 1, 3, 56, 59, 202, 231, 232, 281, 435, 449])
 def test_everything_else_passes(machine, number):

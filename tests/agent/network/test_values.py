@@ -13,8 +13,9 @@ from orlop.agent.network import messages, sockaddr
 from orlop.agent.network.abstract import Abstract
 from orlop.agent.network.flows import MAX_FLOWS, Flow, Flows
 from orlop.agent.network.interfaces import Interfaces
+from orlop.agent.network.lent import Lent
 from orlop.agent.network.pending import Pending
-from orlop.agent.network.register import ENTRIES, SIZE, Register
+from orlop.agent.network.register import ENTRIES, LENT_SIZE, SIZE, Register
 from orlop.agent.network.sockaddr import ANY4, LOOPBACK6, Address, number, parse
 from orlop.agent.network.world import World
 
@@ -26,7 +27,8 @@ NETWORK = {
 }
 WORLD = World(NETWORK, "192.0.2.5")
 OTHER = World({**NETWORK, "podIP": "10.244.3.8"}, "192.0.2.5")
-ABSTRACT = Abstract(WORLD, Pending())
+LENT = Lent(bytearray(LENT_SIZE), 0)
+ABSTRACT = Abstract(WORLD, Pending(), LENT)
 ports = st.integers(0, 65535)
 
 
@@ -93,7 +95,7 @@ def test_names_of_connections_are_found_by_their_cookie_alone():
 
 
 def test_abstract_names_are_the_pods_and_come_back_as_they_were():
-    ours, others = ABSTRACT, Abstract(OTHER, Pending())
+    ours, others = ABSTRACT, Abstract(OTHER, Pending(), LENT)
     name = b"\1\0\0bus"
     assert ours.real(name) != others.real(name)
     assert ours.shown(ours.real(name)) == name

@@ -12,6 +12,7 @@ import struct
 from errno import EBADF
 
 from . import sockets
+from .lent import Lent
 from .messages import MAX_DATA, Message, unpack_control
 from .notify import Call
 from .pending import Pending
@@ -37,13 +38,13 @@ MAX_NAME = 107
 
 
 class Abstract:
-    def __init__(self, world: World, pending: Pending) -> None:
-        self._world, self._pending = world, pending
+    def __init__(self, world: World, pending: Pending, lent: Lent) -> None:
+        self._world, self._pending, self._lent = world, pending, lent
         self._tag = b"@" + world.pod.hex().encode() + b"/"
 
     def real(self, raw: bytes) -> Optional[bytes]:
-        """The name to use instead; None where it is no abstract one."""
-        if len(raw) <= len(_HEAD) or not raw.startswith(_HEAD):
+        """The name to use instead; None where it is no abstract one, or the node's own."""
+        if self._world.is_node or len(raw) <= len(_HEAD) or not raw.startswith(_HEAD):
             return None
         name = raw[len(_HEAD) :]
         if name.startswith(self._tag) or (len(name) == 5 and not name.strip(_DIGITS)):
@@ -75,7 +76,7 @@ class Abstract:
             return None
         fd = target.grab(call, call.args[0])
         try:
-            return -sockets.connect_without_waiting(fd, real, sockets.is_blocking(fd))
+            return -self._lent.connect(call, fd, real, sockets.is_blocking(fd))
         finally:
             os.close(fd)
 

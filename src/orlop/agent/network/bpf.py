@@ -31,6 +31,9 @@ SOCK_DGRAM, NETLINK_ROUTE = 2, 0
 UNIX_PATH = 110
 # What lists interfaces and their addresses: SIOCGIFCONF, ADDR, BRDADDR, NETMASK.
 INTERFACE_REQUESTS = (0x8912, 0x8915, 0x8919, 0x891B)
+# What names the other end, or makes a socket that may have several.
+TOWARDS = {"connect", "getpeername", "socket", "sendto", "sendmsg", "sendmmsg"}
+TOWARDS |= {"recvfrom", "recvmsg", "recvmmsg"}
 
 _LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 _NUMBER, _ARCH = 0, 4  # offsets in struct seccomp_data
@@ -76,16 +79,20 @@ class _Assembler:
         )
 
 
-def build(machine: str) -> bytes:
-    """The filter for one architecture, as the kernel takes it."""
+def build(machine: str, is_node: bool = False) -> bytes:
+    """The filter for one architecture, as the kernel takes it.
+
+    `is_node`: of a pod on its node's network; then only what goes to somebody is asked about, and
+    nothing is refused, as whoever goes past the filter has the node's network, as wanted.
+    """
     made = _Assembler()
     made.load(_ARCH)
-    made.if_equal(AUDIT[machine], 0, "compat")
+    made.if_equal(AUDIT[machine], 0, "allow" if is_node else "compat")
     made.load(_NUMBER)
     if machine == "x86_64":
-        made.if_at_least(X32, "refuse")
-    _by_number(made, calls(machine))
-    _by_arguments(made)
+        made.if_at_least(X32, "allow" if is_node else "refuse")
+    _by_number(made, calls(machine), is_node)
+    _by_arguments(made, is_node)
     made.label("compat")
     made.load(_NUMBER)
     for first, last in COMPAT[machine]:
@@ -97,7 +104,7 @@ def build(machine: str) -> bytes:
     return made.bytes()
 
 
-def _by_number(made: _Assembler, number: dict[str, int]) -> None:
+def _by_number(made: _Assembler, number: dict[str, int], is_node: bool) -> None:
     wanted = {
         "connect": "address",
         "bind": "address",
@@ -116,13 +123,16 @@ def _by_number(made: _Assembler, number: dict[str, int]) -> None:
         "ioctl": "ioctl",
     }
     for name, label in wanted.items():
-        made.if_equal(number[name], label)
-    for found in IO_URING:  # it would make these calls past the filter; programs do without
+        if not is_node or name in TOWARDS:
+            made.if_equal(number[name], label)
+    for found in (
+        () if is_node else IO_URING
+    ):  # it would make these calls past the filter; programs do without
         made.if_equal(found, "refuse")
     made.add(_RETURN, ALLOW)
 
 
-def _by_arguments(made: _Assembler) -> None:
+def _by_arguments(made: _Assembler, is_node: bool) -> None:
     made.label("address")  # every family has names of more than its own two bytes
     made.load(_argument(2))
     made.if_equal(UNIX_PATH, "allow")
@@ -143,8 +153,9 @@ def _by_arguments(made: _Assembler) -> None:
     made.add(_RETURN, ALLOW)
     made.label("socket")
     made.load(_argument(0))
-    made.if_equal(AF_NETLINK, "netlink")
-    made.if_equal(AF_UNIX, 2)
+    made.if_equal(AF_NETLINK, "allow" if is_node else "netlink")
+    if not is_node:
+        made.if_equal(AF_UNIX, 2)
     made.if_equal(AF_INET, 1)
     made.if_equal(AF_INET6, 0, "allow")
     made.load(_argument(1))

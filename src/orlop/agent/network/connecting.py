@@ -16,6 +16,7 @@ from errno import ECONNREFUSED, EHOSTUNREACH, EINPROGRESS, ENETUNREACH, ETIMEDOU
 from . import sockets
 from .datagrams import Datagrams
 from .identities import Identities
+from .lent import Lent
 from .notices import Notices
 from .notify import Call
 from .pending import Pending
@@ -57,7 +58,9 @@ class Connecting:
         identities: Identities,
         pending: Pending,
         datagrams: Datagrams,
+        lent: Lent,
     ) -> None:
+        self.lent = lent
         self._world, self._routes, self._notices = world, routes, notices
         self._identities, self._pending, self._datagrams = identities, pending, datagrams
         self._unheard: list[int] = []  # cookies
@@ -141,7 +144,7 @@ class Connecting:
         cookie = sockets.cookie(fd)
         # Before it is on its way: whoever follows us must know, should we end just after.
         self._identities.connected(cookie, to)
-        code = sockets.connect_without_waiting(fd, place.real.pack(), blocking)
+        code = self.lent.connect(call, fd, place.real.pack(), blocking)
         if code in sockets.CONNECTING:
             call.cookie = cookie
             self._announce(fd, to, place)
@@ -152,7 +155,7 @@ class Connecting:
     def _choose_source(self, fd: int, family: int, place: Place) -> None:
         """By its source address a server on this node knows the pod, unless it has one already."""
         own, world = sockets.own_address(fd), self._world
-        if own is None or own.port:
+        if own is None or own.port or world.is_node:
             return
         if place.real.ip in (world.node, world.loopback):
             self._come_from(fd, Address(family, world.loopback, 0))
@@ -231,7 +234,7 @@ class _Attempt:
         if is_ready and self._place is not None:
             # Asked again, the kernel gives the error and makes the socket fresh.
             packed = self._place.real.pack()
-            code = sockets.connect_without_waiting(self._fd, packed, self._is_blocking)
+            code = self._connecting.lent.connect(self._call, self._fd, packed, self._is_blocking)
             if code in UNREACHED:
                 self._error = code
                 result = self.next()

@@ -188,11 +188,12 @@ class Datagrams:
         back = self.way_back(fd, to)
         if back is not None:
             return back
-        flow = self._flows.of(sockets.cookie(fd))
         places = self._places(to)
         if places is None:
-            flow.goes_outside(to)
+            if not self._world.is_node:  # there, what comes need not have been awaited
+                self._flows.of(sockets.cookie(fd)).goes_outside(to)
             return None
+        flow = self._flows.of(sockets.cookie(fd))
         place = next(places, None)
         if place is None:
             self._absent[(to.ip, to.port)] = time.monotonic() + ABSENT
@@ -325,7 +326,7 @@ class Datagrams:
 
     def _is_ours(self, fd: int, family: int) -> bool:
         if family == AF_NETLINK:
-            return True
+            return not self._world.is_node
         if family not in (AF_INET, AF_INET6) or sockets.protocol(fd) != "udp":
             return False
         if self._flows.find(sockets.cookie(fd)) is not None:

@@ -61,10 +61,12 @@ class Heirloom:
 
 class Keeper:
     def __init__(self, plan: Plan, sandbox: Sandbox, diagnostics: int) -> None:
-        assert plan.network is not None, "a pod on the node's network needs no keeper"
+        assert plan.network is not None, "a pod that wants nothing of the cluster needs no keeper"
         self._plan, self._network, self._sandbox = plan, plan.network, sandbox
         self._diagnostics = diagnostics
-        self._filter = bpf.build(os.uname().machine)
+        # Whether the pod has its node's network, with names and services of the cluster beside.
+        self.is_node = bool(self._network.get("onNode"))
+        self._filter = bpf.build(os.uname().machine, self.is_node)
         # Now, before there are threads: the loader's lock may be held for ever in a fork.
         self._quick = _load(self._network.get("helper") or "")
         # Each listener is sent twice: to netd, which shall not wait for us, and to us to keep.
@@ -73,7 +75,8 @@ class Keeper:
         for end in (self._door, self._porch):
             end.setblocking(False)
         self._control: Optional[socket.socket] = None
-        self._names = mmap.mmap(-1, register.SIZE + heard.SIZE)  # shared with every netd
+        # Shared with every netd.
+        self._names = mmap.mmap(-1, register.SIZE + heard.SIZE + register.LENT_SIZE)
         self._listeners: dict[bytes, int] = {}  # by a number that each is given
         self._bindings: dict[tuple[str, str, int], tuple[dict[str, Any], int]] = {}
         self._watch: Watch = lambda fd, read, events: None
@@ -224,6 +227,9 @@ class Keeper:
         self._let_go(control.fileno(), line.fileno(), self._porch.fileno())
         is_first = self._forks == 1
         listeners = self._first_call(control) if is_first else dict(self._listeners)
+        if is_first and self._quick is None:
+            # It may have been compiled meanwhile; this process has had no threads yet.
+            self._quick = _load(self._network.get("helper") or "")
         from .netd import Netd
 
         address = own_addresses(self._plan.kubelet.get("endpointFile", ""))[0]

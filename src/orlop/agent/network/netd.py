@@ -18,7 +18,7 @@ from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from ..frames import Broken
 from ..lean import dumps, loads
 from ..relay import Line
-from . import sockaddr
+from . import heard, register, sockaddr
 from .abstract import Abstract
 from .accepting import Accepting
 from .arrivals import Arrivals
@@ -26,9 +26,9 @@ from .bindings import Bindings
 from .connecting import Connecting
 from .datagrams import Datagrams
 from .directory import Directory
-from .heard import Heard
 from .identities import Identities
 from .keeper import receive, send
+from .lent import Lent
 from .naming import Naming
 from .notices import Notices
 from .notify import Call, Listener
@@ -36,12 +36,12 @@ from .numbers import calls
 from .owners import Owners
 from .pending import Pending
 from .quick import CALL_SIZE, Quick, QuickArrivals, QuickNotices, QuickOwners
-from .register import SIZE, Register
+from .register import Register
 from .routes import Routes
 from .sockaddr import Address
 from .sockets import LATER
 from .target import Target
-from .world import World
+from .world import NodeWorld, World
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,14 +64,16 @@ class Netd:
         self._porch, self._control = heirloom.porch, heirloom.control
         self._line = Line(heirloom.line)
         self._pending = Pending()
-        world = World(network, heirloom.address)
+        world = (NodeWorld if network.get("onNode") else World)(network, heirloom.address)
         self._directory = Directory(network, self._line.send, node)
         self._directory.before_waiting = self._step_aside
         self._bindings = Bindings(world, self._tell)
         self._quick, self._notices, owners, arrivals = _parts(world, heirloom)
         identities = Identities(world, self._bindings, Register(heirloom.names))
         routes = Routes(world, self._bindings, self._directory)
-        self._abstract = Abstract(world, self._pending)
+        lent = Lent(heirloom.names, register.SIZE + heard.SIZE)
+        lent.mend()
+        self._abstract = Abstract(world, self._pending, lent)
         self._naming = Naming(identities, self._abstract)
         self._datagrams = Datagrams(
             world,
@@ -84,7 +86,7 @@ class Netd:
             self._abstract,
         )
         self._connecting = Connecting(
-            world, routes, self._notices, identities, self._pending, self._datagrams
+            world, routes, self._notices, identities, self._pending, self._datagrams, lent
         )
         self._accepting = Accepting(
             world, self._directory, self._notices, owners, identities, self._pending, arrivals
@@ -274,13 +276,13 @@ class Netd:
 def _parts(world: World, heirloom: Heirloom) -> tuple[Optional[Quick], Notices, Owners, Arrivals]:
     """What is kept by the compiled part, where that can be used, and else here."""
     quick, diagnostics, uids = heirloom.quick, heirloom.diagnostics, heirloom.uids
-    heard = Heard(heirloom.names, SIZE)
-    if quick is not None:
-        notices = QuickNotices(world, quick, heard)
+    known = heard.Heard(heirloom.names, register.SIZE)
+    if quick is not None and not world.is_node:
+        notices = QuickNotices(world, quick, known)
         if quick.start(world, notices.socket.fileno(), diagnostics, uids, heirloom.names):
             return quick, notices, QuickOwners(quick), QuickArrivals(quick)
         notices.socket.close()
-    return None, Notices(world, heard), Owners(diagnostics, uids), Arrivals()
+    return None, Notices(world, known), Owners(diagnostics, uids), Arrivals()
 
 
 def _drop(quick: Quick, key: str) -> None:

@@ -12,7 +12,7 @@ import os
 import struct
 from errno import EAGAIN
 
-from . import register
+from . import heard, register
 from .arrivals import Arrivals
 from .notices import PROTOCOLS, Notice, Notices
 from .owners import Owners
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from .sockaddr import Range
     from .world import World
 
-ABI = 3  # as quick.h has it
+ABI = 4  # as quick.h has it
 CALL_SIZE = 80
 MAX_UIDS = 16
 _ADDRESS = struct.Struct("<HHI16s")
 _PLACE = struct.Struct("<4s4sHHI")
 _NOTICE = struct.Struct(f"<{_ADDRESS.size}s{_ADDRESS.size}sHxx")
-_WORLD = struct.Struct(f"<4s4s4sIIIIiiii{2 * MAX_UIDS}I64sIQQ")
+_WORLD = struct.Struct(f"<4s4s4sIIIIiiii{2 * MAX_UIDS}I64sIQQQ")
 _NOTHING = bytes(_ADDRESS.size)
 _int, _long, _bytes, _pointer = ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_void_p
 _SHORT: dict[str, tuple[Any, list[Any]]] = {  # they never wait, and keep the interpreter's lock
@@ -114,7 +114,8 @@ class Quick:
             *(number for one in ranges for number in (one.first, one.mask)),
             *(int(world.allows_outside), notices, diagnostics, len(uids)),
             *numbers,
-            *(world.key, len(world.key), memory, memory + register.SIZE),
+            *(world.key, len(world.key)),
+            *(memory, memory + register.SIZE, memory + register.SIZE + heard.SIZE),
         )
         return bool(self._call("start")(packed) == 0)
 

@@ -21,6 +21,7 @@ _ENTRY = struct.Struct("<QBxH16sBxH16s")
 _COOKIE = struct.Struct("<Q")
 ENTRIES = 1 << 16
 SIZE = ENTRIES * _ENTRY.size
+LENT_SIZE = 4096  # of `lent`, which the agent itself does not load
 
 
 class Register:

@@ -140,7 +140,7 @@ class Routes:
             endpoint = Address(family, sockaddr.number(ip), port)
             try:
                 self._check(protocol, endpoint)
-                if endpoint.ip == self._world.pod:
+                if self._world.is_own(endpoint):
                     yield self._own(protocol, endpoint)
                 elif endpoint.ip in self._world.pods:
                     yield self._pod(protocol, endpoint)

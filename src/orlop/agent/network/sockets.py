@@ -115,20 +115,6 @@ def connect(fd: int, packed: bytes) -> int:
     return ctypes.get_errno() if libc.connect(fd, packed, len(packed)) else 0
 
 
-def connect_without_waiting(fd: int, packed: bytes, blocking: bool) -> int:
-    """As `connect` on a socket that does not block, whatever it is otherwise.
-
-    The flag is the caller's own for the length of the call; other threads of it may see it.
-    """
-    if not blocking:
-        return connect(fd, packed)
-    os.set_blocking(fd, False)
-    try:
-        return connect(fd, packed)
-    finally:
-        os.set_blocking(fd, True)
-
-
 is_blocking = os.get_blocking
 
 

@@ -126,8 +126,11 @@ class Descriptors:
     def peek(self, call: Call, number: int) -> int:
         """As `grab`, but -1 where there is none."""
         # Numbers of descriptors are ints in the kernel, whatever else is in the register.
-        number &= 0xFFFFFFFF
-        return int(libc.syscall(self._get, self._pidfd(call.pid), number, 0))
+        return self.copy(call.pid, number & 0xFFFFFFFF)
+
+    def copy(self, pid: int, number: int) -> int:
+        """As `peek`, for whoever has no call; raises OSError where there is no such thread."""
+        return int(libc.syscall(self._get, self._pidfd(pid), number, 0))
 
     def _pidfd(self, pid: int) -> int:
         fd = self._pidfds.get(pid)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 class World:
+    is_node = False  # whether the pod is on its node's network
+
     def __init__(self, network: dict[str, Any], node: str) -> None:
         """`network` as the plan has it; `node` is the node's address."""
         self.pod = sockaddr.number(network["podIP"])
@@ -43,6 +45,28 @@ class World:
         """A real address of our own as the pod's programs should see it."""
         if address.ip in (self.node, self.loopback):
             return Address(address.family, self.pod, address.port)
+        return address
+
+
+class NodeWorld(World):
+    """Of a pod on its node's network that knows names and services of the cluster.
+
+    What it binds, and all it is known by, is the node's; nothing means the pod alone.
+    """
+
+    is_node = True
+
+    def __init__(self, network: dict[str, Any], node: str) -> None:
+        super().__init__({**network, "podIP": node}, node)
+        self.allows_outside = True
+
+    def pod_of(self, loopback: bytes) -> bytes:
+        return b""
+
+    def is_own(self, address: Address) -> bool:
+        return False
+
+    def shown(self, address: Address) -> Address:
         return address
 
 

@@ -4,7 +4,6 @@
  * waits in the caller. Where there are more endpoints than one, the outcome is waited for. */
 #include "quick.h"
 
-#include <fcntl.h>
 #include <netinet/tcp.h>
 
 enum { BIND_NO_PORT = 24, UNHEARD = 64 };
@@ -44,18 +43,15 @@ static int tcp_state(int fd)
     return state;
 }
 
-/* 0 or the errno; the flag is the caller's own for the length of the call. */
-static int connect_now(int fd, const struct address *to, int is_blocking)
+/* 0 or the errno. */
+static int connect_now(const struct call *call, int fd, const struct attempt *attempt,
+                       const struct address *to)
 {
     uint8_t raw[NAME_MAX_LENGTH];
     unsigned length = pack(to, raw);
-    int flags = is_blocking ? fcntl(fd, F_GETFL) : 0;
-    if (is_blocking)
-        fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-    int code = connect(fd, (struct sockaddr *)raw, length) ? errno : 0;
-    if (is_blocking)
-        fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
-    return code;
+    if (attempt->is_blocking)
+        return connect_lent(call, fd, raw, length, attempt->cookie);
+    return connect(fd, (struct sockaddr *)raw, length) ? errno : 0;
 }
 
 static void come_from(int fd, int family, uint32_t ip)
@@ -99,7 +95,8 @@ static void tell(int fd, const struct attempt *attempt, const struct place *plac
     }
 }
 
-static int start(int fd, struct attempt *attempt, const struct place *place)
+static int start(const struct call *call, int fd, struct attempt *attempt,
+                 const struct place *place)
 {
     int off = 0;
     if (attempt->to.family == AF_INET6 && attempt->to.length == 16 && place->real.length == 4)
@@ -108,7 +105,7 @@ static int start(int fd, struct attempt *attempt, const struct place *place)
     /* Before it is on its way: whoever follows us must know, should we end just after. */
     attempt->cookie = cookie_of(fd);
     remember(attempt->cookie, &attempt->to, NULL);
-    int code = connect_now(fd, &place->real, attempt->is_blocking);
+    int code = connect_now(call, fd, attempt, &place->real);
     if (!code || code == EINPROGRESS)
         tell(fd, attempt, place);
     else
@@ -137,9 +134,9 @@ static int try_next(const struct call *call, int fd, struct attempt *attempt)
     while (attempt->next < attempt->count) {
         const struct place *place = &attempt->places[attempt->next++];
         int is_last = attempt->next == attempt->count && !attempt->has_more;
-        code = start(fd, attempt, place);
+        code = start(call, fd, attempt, place);
         if (code == EINPROGRESS && !is_last && tcp_state(fd) == TCP_CLOSE) /* on this very node */
-            code = connect_now(fd, &place->real, attempt->is_blocking);
+            code = connect_now(call, fd, attempt, &place->real);
         if (!code) {
             answer(call, 0);
             return DONE;
@@ -162,7 +159,7 @@ int resume_connect(const struct call *call, int fd, struct attempt *attempt, int
         return on_its_way(call, attempt);
     /* Asked again, the kernel gives the error and makes the socket fresh. */
     const struct place *place = &attempt->places[attempt->next - 1];
-    int code = connect_now(fd, &place->real, attempt->is_blocking);
+    int code = connect_now(call, fd, attempt, &place->real);
     if (is_unreached(code)) {
         if (attempt->next < attempt->count)
             return try_next(call, fd, attempt);

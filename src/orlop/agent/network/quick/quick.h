@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ABI 3 /* as quick.py has it */
+#define ABI 4 /* as quick.py has it */
 #define API __attribute__((visibility("default")))
 #define TRIES 5 /* endpoints tried for one connection, as in directory.py */
 #define NAME_MAX_LENGTH 128
@@ -48,6 +48,7 @@ struct world { /* as world.py */
     uint32_t key_length;
     void *names; /* the register */
     void *heard; /* as heard.py: who speaks UDP, for the next netd */
+    void *lent;  /* as lent.py */
 };
 
 struct notification { /* struct seccomp_notif: headers of older systems lack parts of it */
@@ -146,6 +147,9 @@ int do_getpeername(struct desk *desk, const struct call *call);
 
 /* owners.c: 1, 0, or -1 when nobody can tell */
 int is_ours(int protocol, const struct address *peer, const struct address *own);
+
+/* lent.c */
+int connect_lent(const struct call *call, int fd, const void *raw, unsigned length, uint64_t cookie);
 
 /* connecting.c, accepting.c */
 enum { WAIT = 2 }; /* beside DONE and TO_PYTHON: for the socket, as long as `seconds` says */

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -126,7 +127,7 @@ OWN = {"network": NETWORK, "resolver": RESOLVER, "hostEnv": {"API": ["10.96.0.1"
 
 
 def test_a_pod_with_a_network_of_its_own_finds_names_there(compose):
-    box = compose(plan=OWN, env=[["API", "10.96.0.1"]], network=object())
+    box = compose(plan=OWN, env=[["API", "10.96.0.1"]], network=SimpleNamespace(is_node=False))
     assert "10.244.0.7\thost-1" in text(box, "/etc/hosts").splitlines()
     assert "nameserver 10.96.0.10" in text(box, "/etc/resolv.conf").splitlines()
     assert dict(box.env)["API"] == "10.96.0.1"

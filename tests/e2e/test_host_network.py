@@ -1,8 +1,8 @@
-"""Pods on their node's network know the cluster if they want to, and are reached by services."""
+"""Pods on their node's network know the cluster; ports of nodes lead to pods that ask for them."""
 
 from __future__ import annotations
 
-from tests.e2e.site import Site, eventually
+from tests.e2e.site import Site, eventually, pod
 from tests.e2e.test_services import ask, client, get, server, service, until_ready, workload
 
 PORT = 18931
@@ -39,3 +39,21 @@ def test_a_pod_on_its_nodes_network_knows_the_cluster_and_is_known(site: Site) -
     eventually(lambda: get(site, "http://node:8080") == "here", "a pod reaches it by its service")
     assert get(site, f"http://{status['podIP']}:{PORT}") == "here"
     assert get(site, f"http://localhost:{PORT}", name) == "here"
+
+
+def test_a_port_of_the_node_leads_to_the_pod(site: Site) -> None:
+    ports = [{"containerPort": 80, "hostPort": PORT}, {"containerPort": 81, "hostPort": 81}]
+    one = pod("server", "python", "", terminationGracePeriodSeconds=0)
+    one["spec"]["containers"] = [server(ports=ports)]
+    site.apply(one)
+    status = site.wait_phase("server", "Running")["status"]
+    url = f"http://{status['hostIP']}:{PORT}"
+    # From the login node, which is no pod.
+    words = eventually(
+        lambda: site.run("curl", "-s", "-m", "5", url, check=False).stdout.split(), "it answers"
+    )
+    assert words[0] == "server"
+    assert words[1] not in (status["podIP"], status["hostIP"])
+    told = {c["type"]: c for c in site.pod("server")["status"]["conditions"]}
+    assert "hostPort 81 (TCP): an ordinary user cannot" in told["orlop.dev/HostPorts"]["message"]
+    assert "HostPortNotOpened" in site.kubectl("get", "events")

@@ -37,6 +37,7 @@ def test_the_whole_of_a_planned_network():
         "helper": "",
         "host": {"allowOutside": False},
         "policy": None,
+        "hostPorts": [],
     }
 
 
@@ -76,7 +77,7 @@ OF_NODE = {"policy": "Default", "nameservers": [], "searches": [], "options": []
         ({"dnsPolicy": "Default"}, OF_NODE),
         ({"dnsPolicy": "None"}, {**OF_NODE, "policy": "None"}),
         ({"hostNetwork": True}, OF_NODE),
-        ({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}, OF_NODE),
+        ({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}, CLUSTER),
     ],
 )
 def test_the_resolver_follows_the_policy(spec, expected):
@@ -95,3 +96,27 @@ def test_what_a_pod_configures_itself_is_kept_apart_to_be_added_last():
         "searches": ["my.example"],
         "options": [["ndots", "2"], ["edns0", ""]],
     }
+
+
+def test_ports_of_the_node_are_those_that_containers_ask_for():
+    ports = [
+        {"containerPort": 80, "hostPort": 8080},
+        {"containerPort": 53, "hostPort": 5353, "protocol": "UDP", "hostIP": "127.0.0.1"},
+        {"containerPort": 81},
+        {"containerPort": 82, "hostPort": 82, "protocol": "SCTP"},
+    ]
+    pod = a_pod()
+    pod["spec"]["containers"] = [{"name": "a", "ports": ports}]
+    assert planned_network(pod, NETWORK, "10.244.3.7")["hostPorts"] == [
+        {"protocol": "tcp", "port": 80, "hostPort": 8080, "hostIP": ""},
+        {"protocol": "udp", "port": 53, "hostPort": 5353, "hostIP": "127.0.0.1"},
+    ]
+
+
+def test_on_its_nodes_network_a_pod_knows_the_cluster_if_it_wants_to():
+    assert planned_network(a_pod(hostNetwork=True), NETWORK, "") is None
+    wanting = a_pod(hostNetwork=True, dnsPolicy="ClusterFirstWithHostNet")
+    found = planned_network(wanting, NETWORK, "")
+    assert (found["onNode"], found["podIP"]) == (True, "")
+    assert found["dns"]["nameserver"] == "10.96.0.10"
+    assert "hostPorts" not in found

@@ -93,7 +93,6 @@ def test_an_ordinary_pod_has_no_unmet_wishes():
 @pytest.mark.parametrize(
     ("spec", "path"),
     [
-        ({"dnsPolicy": "ClusterFirstWithHostNet"}, "spec.dnsPolicy"),
         ({"runtimeClassName": "gvisor"}, "spec.runtimeClassName"),
         (
             {"securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}},

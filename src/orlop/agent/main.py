@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 # Conditions of the pod: what this node could not give it.
 SANDBOXED = wellknown.DOMAIN + "/Sandboxed"
 NETWORK = wellknown.DOMAIN + "/Network"
+HOST_PORTS = wellknown.DOMAIN + "/HostPorts"
 MEMORY_LIMITED = wellknown.DOMAIN + "/MemoryLimited"
 RUNTIME = wellknown.DOMAIN + "/Runtime"
 NOT_OWN = "the pod is on its node's network, without an address or services of its own: "
@@ -228,7 +229,7 @@ def _supervise(course: Course) -> int:
     supervisor.watch_signals(course.job.kill_wait)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     supervisor.begin(lambda: _started(course, workshop.version()))
-    for found in _conditions(course, workshop.runtime_lack()):
+    for found in [*_conditions(course, workshop.runtime_lack()), *_host_ports(course)]:
         supervisor.record(found)
     return _run_with_uplink(course, supervisor, workshop, group)
 
@@ -260,6 +261,12 @@ def _run_with_uplink(
 
     job = course.job
     if course.network is not None:
+
+        def lose(words: str) -> None:
+            for record in lost_ports(words):
+                supervisor.record(record)
+
+        course.network.on_lost_port = lose
         without = NO_NAMES if course.network.is_node else NOT_OWN
         course.network.on_problem = lambda words: supervisor.record(
             condition(NETWORK, False, "NotSupported", without + words)
@@ -332,6 +339,22 @@ def _conditions(course: Course, runtime_lack: str) -> list[dict[str, Any]]:
     elif course.network is not None:
         conditions.append(condition(NETWORK, True, "OwnAddress", ""))
     return conditions
+
+
+def _host_ports(course: Course) -> list[dict[str, Any]]:
+    """Which ports of the node the pod has, and which it does not get."""
+    ports = course.network.host_ports if course.network is not None else None
+    if ports is None:
+        return []
+    if not ports.problems:
+        return [condition(HOST_PORTS, True, "Open", ports.words())]
+    return lost_ports("; ".join(ports.problems))
+
+
+def lost_ports(words: str) -> list[dict[str, Any]]:
+    """Records that say so, on the pod and in an event."""
+    event = {"type": "event", "kind": "Warning", "reason": "HostPortNotOpened", "message": words}
+    return [condition(HOST_PORTS, False, "NotOpened", words), event]
 
 
 def condition(kind: str, status: bool, reason: str, message: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..api.objects import Obj, meta
@@ -60,8 +60,29 @@ def planned_network(
         return {**_shared(pod, network), "podIP": "", "onNode": True}
     if not pod_ip:
         return None
-    own = {"podIP": pod_ip, "helper": network.helper, "policy": policy}
-    return {**_shared(pod, network), **own, "host": {"allowOutside": network.allow_outside}}
+    return {
+        **_shared(pod, network),
+        "podIP": pod_ip,
+        "helper": network.helper,
+        "policy": policy,
+        "host": {"allowOutside": network.allow_outside},
+        "hostPorts": list(host_ports(pod)),
+    }
+
+
+def host_ports(pod: Obj) -> Iterator[Obj]:
+    """The ports of the node that its containers ask for."""
+    spec = pod["spec"]
+    for container in [*(spec.get("initContainers") or []), *spec["containers"]]:
+        for port in container.get("ports") or []:
+            protocol = str(port.get("protocol", "TCP")).lower()
+            if port.get("hostPort") and protocol in ("tcp", "udp"):
+                yield {
+                    "protocol": protocol,
+                    "port": port["containerPort"],
+                    "hostPort": port["hostPort"],
+                    "hostIP": port.get("hostIP") or "",
+                }
 
 
 def _shared(pod: Obj, network: ClusterNetwork) -> Obj:

@@ -143,9 +143,11 @@ _CONTAINER: Table = {
     "env": _ENV,
     "ports": Nested(
         {
-            **_all_met("name", "containerPort", "protocol"),
-            "hostPort": _warn("not opened at the node; use a Service, or hostNetwork"),
-            "hostIP": _warn("not applied"),
+            **_all_met("name", "containerPort", "protocol", "hostIP"),
+            "hostPort": _warn(
+                "ports below 1024 are open only on nodes that let ordinary users have them",
+                lambda port: port < 1024,
+            ),
         }
     ),
     **_all_met("livenessProbe", "readinessProbe", "startupProbe"),

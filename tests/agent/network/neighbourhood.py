@@ -79,6 +79,7 @@ class Neighbourhood:
             "helper": self.helper,
             "host": {"allowOutside": options.pop("allow_outside", False)},
         }
+        network["hostPorts"] = options.pop("host_ports", [])
         if options.pop("on_node", False):
             network |= {"podIP": "", "onNode": True}
         plan = {"kubelet": self.kubelet.plan, "network": network, **options.pop("plan", {})}

@@ -23,10 +23,9 @@ while True:
 """
 # Binds and listens as on any host, and says where.
 OWN = """
-import socket, sys, time
+import socket
 server = socket.create_server(("127.0.0.1", 0))
-with open(sys.argv[1], "w") as file:
-    file.write(str(server.getsockname()[1]))
+print(server.getsockname()[1], flush=True)
 one, _ = server.accept()
 one.sendall(b"from the node")
 one.close()
@@ -82,14 +81,11 @@ def test_names_are_answered_as_from_the_clusters_server(neighbourhood, client):
     assert client.sh(f"/usr/bin/python3 -c '{NAME}'").splitlines() == [f"{NAMESERVER} 53 {VIP}"] * 2
 
 
-def test_what_it_binds_is_the_nodes_and_so_is_its_localhost(neighbourhood, client, tmp_path):
-    tmp_path.chmod(0o777)
-    for folder in tmp_path.parents[:2]:
-        folder.chmod(0o755)
-    said = tmp_path / "port"
-    client.remote.exec("/usr/bin/python3", "-c", OWN, str(said))
-    client.pod.wait_for(lambda: said.exists() and said.read_text(), 40)
-    with socket.create_connection(("127.0.0.1", int(said.read_text())), 10) as one:
+def test_what_it_binds_is_the_nodes_and_so_is_its_localhost(client):
+    remote = client.remote
+    number = remote.exec("/usr/bin/python3", "-c", OWN)
+    client.pod.wait_for(lambda: remote.text(number).endswith("\n"), 40)
+    with socket.create_connection(("127.0.0.1", int(remote.text(number))), 10) as one:
         assert one.recv(99) == b"from the node"
     with socket.create_server(("127.0.0.1", 0)) as ours:
         port = ours.getsockname()[1]

@@ -409,3 +409,15 @@ def test_containers_of_a_stateful_set_may_mount_what_only_its_claims_name() -> N
     claims = {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}
     assert on_create(kinds.STATEFUL_SET, merged(without, change(**claims))) == []
     assert "Not found" in str(on_create(kinds.STATEFUL_SET, without))
+
+
+@pytest.mark.parametrize(("host_port", "is_good"), [(None, True), (80, True), (81, False)])
+def test_ports_on_the_hosts_network_may_be_left_for_the_pods_to_say(
+    host_port: int | None, is_good: bool
+) -> None:
+    port = {"containerPort": 80} | ({"hostPort": host_port} if host_port else {})
+    container = {"name": "a", "image": "b", "ports": [port]}
+    spec = {"hostNetwork": True, "containers": [container]}
+    found = on_create(kinds.DEPLOYMENT, merged(SELECTED, {"spec": {"template": {"spec": spec}}}))
+    assert [one for one in found if "hostPort" in one] == ([] if is_good else found)
+    assert bool(found) is not is_good

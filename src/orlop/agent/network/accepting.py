@@ -103,7 +103,7 @@ class Accepting:
             if neighbour is not None:
                 return neighbour
             if is_ours is False:
-                return peer if world.allows_outside else _NOBODY
+                return peer if world.is_open("tcp", own) else _NOBODY
         announced = self._named(peer, self._notices.find("tcp", peer, port))
         if announced is not None:
             return announced
@@ -119,6 +119,12 @@ class Accepting:
         own = sockets.own_address(connection)
         is_here = peer.ip == self._world.node or peer.is_loopback
         return is_here and own is not None and bool(self._owners.is_ours(TCP, peer, own))
+
+    def is_guest(self, connection: int, peer: Address, port: int) -> bool:
+        """Somebody of no pod who comes by a hostPort, and whom no NetworkPolicy holds back."""
+        own = sockets.own_address(connection)
+        is_open = own is not None and self._world.is_open("tcp", own)
+        return is_open and self._is_allowed(peer, port)
 
 
 class _Taking:
@@ -179,7 +185,11 @@ class _Taking:
         if found is not _NOT_YET:
             return found
         left = self._doubt_until - time.monotonic()
-        if left < PATIENCE - PATIENCE_HERE and self._accepting.is_neighbour(self._connection, peer):
+        if left >= PATIENCE - PATIENCE_HERE:
+            return found
+        if self._accepting.is_neighbour(self._connection, peer):
+            return peer
+        if self._accepting.is_guest(self._connection, peer, self._port):
             return peer
         return _NOBODY if left < 0 else found
 

@@ -66,6 +66,8 @@ class Bindings:
         self._by_port: dict[Key, Binding] = {}
         self._by_real: dict[tuple[str, bytes, int], Binding] = {}
         self.before_conflict: Callable[[], None] = lambda: None
+        # A hostPort that was the pod's when it started, and is somebody else's now.
+        self.on_lost: Callable[[str, int], None] = lambda *words: None
         # A real address and what it stands for, or None when it is forgotten.
         self.on_bound: Callable[[str, Address, Optional[Address]], None] = lambda *words: None
 
@@ -82,13 +84,20 @@ class Bindings:
         for place in places:
             found = self._by_port.get((protocol, place, port))
             if found is not None:
-                return found.real
+                real = found.real
+                is_any = real.ip == ANY4  # a hostPort
+                return Address(real.family, self._world.node, real.port) if is_any else real
         return None
 
     def given(self, protocol: str, real: Address) -> Optional[Address]:
         """What a program asked for whose socket is at a real address."""
-        found = self._by_real.get((protocol, real.ip, real.port))
+        found = self._found(protocol, real)
         return found.given if found is not None else None
+
+    def _found(self, protocol: str, real: Address) -> Optional[Binding]:
+        """By its address, or as one at all addresses of the node."""
+        found = self._by_real.get((protocol, real.ip, real.port))
+        return found or self._by_real.get((protocol, ANY4, real.port))
 
     def remember(self, message: dict[str, Any], holder: int) -> None:
         """Take over a binding of an earlier netd's, as it was told to the agent."""
@@ -144,12 +153,15 @@ class Bindings:
                 self._join(fd, protocol, wanted, known)
                 known.user = (pid, os.fstat(fd).st_ino)
                 return
-            self._bind_new(fd, protocol, real)
+            has_place = self._bind_new(fd, protocol, real)
+            if not has_place and (protocol, wanted.port) in self._world.host_ports:
+                self.on_lost(protocol, real.port)
             bound = sockets.own_address(fd)
             assert bound is not None, "an internet socket has such a name"
             port = wanted.port or bound.port
             binding = Binding(
-                Address(wanted.family, wanted.ip, port), Address(wanted.family, real.ip, bound.port)
+                Address(wanted.family, wanted.ip, port),
+                Address(wanted.family, bound.ip, bound.port),
             )
             binding.user = (pid, os.fstat(fd).st_ino)
             if wanted.port and protocol == "tcp" and self._held < MAX_HELD:
@@ -167,9 +179,13 @@ class Bindings:
             return (protocol, place, port), Address(AF_INET6, LOOPBACK6, 0)
         if wanted.is_loopback:
             return (protocol, wanted.ip, port), Address(wanted.family, world.loopback, high)
+        host = world.host_ports.get((protocol, port))
+        if host is not None:
+            return (protocol, world.pod, port), Address(wanted.family, host.ip, host.port)
         return (protocol, world.pod, port), Address(wanted.family, world.node, 0)
 
-    def _bind_new(self, fd: int, protocol: str, real: Address) -> None:
+    def _bind_new(self, fd: int, protocol: str, real: Address) -> bool:
+        """Bind to a place, or to another port beside it; whether it is that place."""
         if protocol == "tcp":
             # Else our own socket, which keeps the port, and connections that wait for their
             # last packets would be in the way.
@@ -179,7 +195,10 @@ class Bindings:
         except OSError as error:
             if error.errno != EADDRINUSE or not real.port:
                 raise
-            sockets.bind(fd, Address(real.family, real.ip, 0).pack())
+            ip = self._world.node if real.ip == ANY4 else real.ip
+            sockets.bind(fd, Address(real.family, ip, 0).pack())
+            return False
+        return True
 
     def _join(self, fd: int, protocol: str, wanted: Address, known: Binding) -> None:
         """The port was used before, or is: the kernel knows, by the real one."""
@@ -235,7 +254,8 @@ class Bindings:
 
     def _publish(self, protocol: str, real: Address) -> None:
         binding = self._by_real.get((protocol, real.ip, real.port))
-        if binding is None or binding.is_published or real.ip != self._world.node:
+        is_reached = real.ip in (self._world.node, ANY4)
+        if binding is None or binding.is_published or not is_reached:
             return
         binding.is_published = True
         self._tell_agent((protocol, self._world.pod, binding.given.port), binding)

@@ -370,16 +370,17 @@ class Datagrams:
         port = self._identities.shown("udp", own).port
         notice = self._notices.find("udp", real, port)
         if notice is None:
-            return real if self._world.allows_outside else None
+            is_open = self._world.is_open("udp", own)
+            return real if is_open and self._is_allowed(real, port) else None
         found = Address(real.family, notice.peer.ip, notice.peer.port)
-        is_own = notice.own is not None
-        if not is_own and not self._directory.allows(
-            "ingress", "udp", sockaddr.text(found.ip), port
-        ):
+        if notice.own is None and not self._is_allowed(found, port):
             return None
         # What is sent back there goes where it came from, published or not.
         self._flows.of(sockets.cookie(fd)).answers(found, real)
         return found
+
+    def _is_allowed(self, peer: Address, port: int) -> bool:
+        return self._directory.allows("ingress", "udp", sockaddr.text(peer.ip), port)
 
 
 class _Receiving:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..plan import Plan
     from ..relay import Relay
     from ..sandbox import Sandbox
+    from .host_ports import HostPorts
     from .quick import Quick
 
     Watch = Callable[[int, Callable[[], object], int], None]
@@ -86,8 +87,21 @@ class Keeper:
         self._now: Callable[[], float] = time.monotonic
         self._ready_by: Optional[float] = None
         self.on_problem: Callable[[str], None] = lambda words: None  # a container is without
+        self.on_lost_port: Callable[[str], None] = lambda words: None
+        self.host_ports = self._take_ports()
         self._relay: Optional[Relay] = None
         self._carry: Optional[Callable[[Relay], None]] = None
+
+    def _take_ports(self) -> Optional[HostPorts]:
+        """Those of the node that the pod asks for; None where it asks for none."""
+        wanted = self._network.get("hostPorts")
+        if not wanted:
+            return None
+        from .host_ports import HostPorts
+
+        found = HostPorts(wanted, own_addresses(self._plan.kubelet.get("endpointFile", ""))[0])
+        self._network["hostPorts"] = found.had
+        return found
 
     # In the processes of containers
 
@@ -143,6 +157,9 @@ class Keeper:
             message = loads(words)
             if message["type"] == "ready":
                 self._ready_by = None
+                continue
+            if message["type"] == "lost":
+                self.on_lost_port(message["words"])
                 continue
             key = (message["protocol"], message["key"], message["port"])
             _, holder = self._bindings.get(key, ({}, -1))

@@ -93,6 +93,7 @@ class Netd:
         )
         self._connecting.step_aside = self._step_aside
         self._bindings.before_conflict = self._sweep
+        self._bindings.on_lost = self._tell_lost
         self._listeners: dict[int, Listener] = {}
         if self._quick is not None:
             self._teach(self._quick, routes)
@@ -247,6 +248,10 @@ class Netd:
         """The agent keeps it for whoever comes after us."""
         send(self._control, dumps(message).encode(), fds)
         self._publish(message)
+
+    def _tell_lost(self, protocol: str, port: int) -> None:
+        words = f"hostPort {port} ({protocol.upper()}): another program on this node has it by now"
+        send(self._control, dumps({"type": "lost", "words": words}).encode(), [])
 
     def _publish(self, message: dict[str, Any]) -> None:
         if message["published"]:

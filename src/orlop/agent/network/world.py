@@ -8,7 +8,7 @@ without any table.
 from __future__ import annotations
 
 from . import sockaddr
-from .sockaddr import ANY4, Address, Range
+from .sockaddr import AF_INET, ANY4, Address, Range
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,21 @@ class World:
         self.services: Range = sockaddr.parse_range(network["serviceCIDR"])
         self.key = bytes.fromhex(network["key"])
         self.allows_outside = bool((network.get("host") or {}).get("allowOutside"))
+        # Ports of the pod that are at ports of the node, and where these are open to everybody.
+        self.host_ports: dict[tuple[str, int], Address] = {}
+        self._open: dict[tuple[str, int], bytes] = {}
+        for one in network.get("hostPorts") or ():
+            ip = ANY4 if one["hostIP"] in ("", "::") else sockaddr.number(one["hostIP"])
+            place = Address(AF_INET, ip if ip == self.node else ANY4, one["hostPort"])
+            self.host_ports[(one["protocol"], one["port"])] = place
+            self._open[(one["protocol"], one["hostPort"])] = ip
+
+    def is_open(self, protocol: str, own: Address) -> bool:
+        """Whether anybody may come to a real address of ours: a hostPort, where it is asked for."""
+        if self.allows_outside:
+            return True
+        ip = self._open.get((protocol, own.port))
+        return ip is not None and ip in (ANY4, own.ip)
 
     def pod_of(self, loopback: bytes) -> bytes:
         """The pod whose private loopback it is; empty if it is none's."""

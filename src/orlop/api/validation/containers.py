@@ -68,6 +68,7 @@ class Surroundings:
     volumes: dict[str, Obj]
     names: set[str]
     host_network: bool
+    is_template: bool
     host_ports: set[tuple[str, str, int]]
     grace: int | None = None
 
@@ -230,7 +231,9 @@ def _host_ports(at: str, container: Obj, pod: Surroundings) -> Errors:
     for index, port in enumerate(container.get("ports") or ()):
         number = port.get("hostPort", 0)
         field = f"{at}.ports[{index}]"
-        if pod.host_network and number != port.get("containerPort", 0):
+        # As validateHostNetwork: in a template it is filled in when a pod is made of it.
+        is_said = bool(number) or not pod.is_template
+        if pod.host_network and is_said and number != port.get("containerPort", 0):
             detail = "must match `hostPort` when `hostNetwork` is true"
             errors.append(bad_value(f"{field}.containerPort", port.get("containerPort", 0), detail))
         if number:

@@ -74,7 +74,7 @@ def template(field: str, obj: Obj) -> Errors:
 
 def pod_spec(field: str, spec: Obj) -> Errors:
     errors = volumes(f"{field}.volumes", spec["volumes"]) if spec.get("volumes") else []
-    surroundings = _surroundings(spec)
+    surroundings = _surroundings(spec, is_template=field != "spec")
     errors += containers.containers(
         f"{field}.containers", spec.get("containers") or [], surroundings
     )
@@ -94,11 +94,12 @@ def pod_spec(field: str, spec: Obj) -> Errors:
     return errors
 
 
-def _surroundings(spec: Obj) -> containers.Surroundings:
+def _surroundings(spec: Obj, *, is_template: bool) -> containers.Surroundings:
     return containers.Surroundings(
         volumes={volume.get("name", ""): volume for volume in spec.get("volumes") or ()},
         names=set(),
         host_network=bool(spec.get("hostNetwork")),
+        is_template=is_template,
         host_ports=set(),
     )
 
@@ -236,7 +237,7 @@ def validate_ephemeral_update(new: Obj, old: Obj) -> Errors:
             what = "removed" if kept is None else "changed"
             words = f'existing ephemeral containers "{container["name"]}" may not be {what}'
             errors.append(forbidden(field, words))
-    surroundings = _surroundings(spec)
+    surroundings = _surroundings(spec, is_template=False)
     for group in ("containers", "initContainers"):
         surroundings.names |= {container["name"] for container in spec.get(group) or ()}
     return errors + containers.ephemeral_containers(field, wanted, surroundings)

@@ -223,6 +223,10 @@ int do_accept(struct desk *desk, const struct call *call, int flags)
         close(fd);
         return DONE;
     }
+    if (is_any(&taking.own)) { /* a hostPort, where others come, too */
+        close(fd);
+        return TO_PYTHON;
+    }
     shown(TCP, &taking.own, 1, &name);
     taking.port = name.port;
     taking.is_blocking = is_blocking(fd);

@@ -138,7 +138,9 @@ int given_to(int protocol, const struct address *real, struct address *given)
 {
     pthread_mutex_lock(&lock);
     struct bound *found = bindings[real->port % BUCKETS];
-    while (found && !(found->protocol == protocol && is_same(&found->real, real)))
+    /* By its address, or as one at all addresses of the node. */
+    while (found && !(found->protocol == protocol && found->real.port == real->port &&
+                      (is_any(&found->real) || is_same(&found->real, real))))
         found = found->next;
     if (found)
         *given = found->given;

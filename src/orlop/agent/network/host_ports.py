@@ -1,0 +1,105 @@
+"""Ports of the node that containers ask for by hostPort: taken when the pod starts, for its life.
+
+Used by the keeper, before anything of the pod runs. A port is held by a socket that is bound and
+never listens, beside which a program of the pod may listen; among pods a name that only one can
+have decides, as sockets that do not listen yet are no hindrance to each other. What cannot be had
+is told, and the pod runs without it.
+"""
+
+from __future__ import annotations
+
+import os
+from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from typing import Any
+else:
+    import _socket as socket  # without the enums of `socket`, which are slow to import
+
+KINDS = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
+ANYWHERE = ("", "0.0.0.0", "::")
+
+
+class HostPorts:
+    """`wanted` as the plan has it; `node` is the address that others know the node by."""
+
+    def __init__(self, wanted: list[dict[str, Any]], node: str) -> None:
+        self.had: list[dict[str, Any]] = []
+        self.problems: list[str] = []
+        self._held: list[socket.socket] = []
+        for one in wanted:
+            problem = self._take(one, node)
+            if problem:
+                self.problems.append(problem)
+            else:
+                self.had.append(one)
+
+    def _take(self, one: dict[str, Any], node: str) -> str:
+        """Hold one port; what is in the way, or nothing."""
+        protocol, number, ip = one["protocol"], one["hostPort"], one["hostIP"]
+        words = f"hostPort {number} ({protocol.upper()})"
+        if ip not in ANYWHERE and ip != node:
+            problem = _is_not_here(ip) or (
+                f"a UDP port can be at {node} or at all addresses" if protocol == "udp" else ""
+            )
+            if problem:
+                return f"{words}: {problem}"
+        lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        try:
+            lock.bind(f"\0orlop/host-port/{protocol}/{number}")
+        except OSError:
+            lock.close()
+            return f"{words}: another pod on this node has it"
+        holder = socket.socket(socket.AF_INET, KINDS[protocol] | socket.SOCK_CLOEXEC)
+        try:
+            if protocol == "tcp":
+                holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            holder.bind(("0.0.0.0", number))
+        except OSError as error:
+            holder.close()
+            lock.close()
+            return f"{words}: {_why(error)}"
+        if protocol == "udp":  # what it held would come here, and not to the pod
+            holder.close()
+        else:
+            self._held.append(holder)
+        self._held.append(lock)
+        return ""
+
+    def close(self) -> None:
+        for one in self._held:
+            one.close()
+
+    def words(self) -> str:
+        """What leads where."""
+        ports = (f"{one['hostPort']} to {one['port']} ({one['protocol'].upper()})"
+                 for one in self.had)  # fmt: skip
+        return "ports of the node lead to ports of the pod: " + ", ".join(ports)
+
+
+def _is_not_here(ip: str) -> str:
+    if ":" in ip:
+        return "hostIP must be an address of IPv4"
+    probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        probe.bind((ip, 0))
+        return ""
+    except OSError as error:
+        if error.errno == EADDRNOTAVAIL:
+            return f"hostIP {ip} is no address of this node"
+        return f"hostIP {ip}: {os.strerror(error.errno or 0)}"
+    finally:
+        probe.close()
+
+
+def _why(error: OSError) -> str:
+    if error.errno == EADDRINUSE:
+        return "another program on this node has it"
+    if error.errno == EACCES:
+        return (
+            "an ordinary user cannot have ports below net.ipv4.ip_unprivileged_port_start of the "
+            "node, mostly 1024"
+        )
+    return os.strerror(error.errno or 0)

@@ -1,0 +1,177 @@
+"""hostPort: a port of the node that leads to a port of the pod, for everybody; and what if not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+
+import pytest
+
+from orlop.agent.addresses import own_addresses
+from orlop.agent.network.host_ports import HostPorts
+
+from ..pods import container
+from .test_harm import netd_of
+
+NODE = own_addresses("")[0]
+# Says who comes, and by which name it is known itself.
+SERVER = """
+import socket
+server = socket.create_server(("", 80))
+while True:
+    one, peer = server.accept()
+    one.sendall(f"{peer[0]} {one.getsockname()[1]} {one.getpeername()[0]}".encode())
+    one.close()
+"""
+ECHO = """
+import socket
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("", 53))
+while True:
+    data, peer = server.recvfrom(9999)
+    server.sendto(peer[0].encode() + b" " + data, peer)
+"""
+GET = """
+import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), 10) as one:
+    print(one.recv(100).decode())
+"""
+
+
+def free_port(kind=socket.SOCK_STREAM) -> int:
+    with socket.socket(socket.AF_INET, kind) as one:
+        one.bind(("", 0))
+        return int(one.getsockname()[1])
+
+
+def wanted(number, port=80, protocol="tcp", ip=""):
+    return {"protocol": protocol, "port": port, "hostPort": number, "hostIP": ip}
+
+
+def said_at(ip, number) -> str:
+    with socket.create_connection((ip, number), 10) as one:
+        return one.recv(100).decode()
+
+
+def a_server(neighbourhood, *ports, script=SERVER):
+    found = neighbourhood.add(
+        container("c", "/usr/bin/python3", "-c", script), runtime="host", host_ports=list(ports)
+    )
+    found.pod.wait_for(lambda: found.state["tcp"] or found.state["udp"], 40)
+    return found
+
+
+def condition_of(neighbour):
+    records = neighbour.pod.records("condition")
+    return [one for one in records if one["condition"] == "orlop.dev/HostPorts"][-1]
+
+
+def test_everybody_reaches_the_pod_at_every_address_of_the_node(neighbourhood):
+    number = free_port()
+    server = a_server(neighbourhood, wanted(number))
+    for ip in (NODE, "127.0.0.1"):
+        peer, port, name = said_at(ip, number).split()
+        assert (peer, port, name) == (ip, "80", ip)
+    assert (condition_of(server)["status"], condition_of(server)["reason"]) == ("True", "Open")
+    # Pods come by the pod's own address, and are known.
+    client = neighbourhood.add(runtime="host")
+    said = client.sh(f"/usr/bin/python3 -c '{GET}' {server.ip} 80").split()
+    assert said == [client.ip, "80", client.ip]
+    assert server.sh(f"/usr/bin/python3 -c '{GET}' 127.0.0.1 80").split()[0] == "127.0.0.1"
+    assert server.sh(f"/usr/bin/python3 -c '{GET}' {server.ip} 80").split()[0] == server.ip
+
+
+def test_it_is_there_after_netd_was_killed(neighbourhood):
+    number = free_port()
+    server = a_server(neighbourhood, wanted(number))
+    said_at(NODE, number)
+    os.kill(netd_of(server), signal.SIGKILL)
+    assert said_at(NODE, number).split()[1] == "80"
+
+
+def test_datagrams_come_and_go_by_it(neighbourhood):
+    number = free_port(socket.SOCK_DGRAM)
+    a_server(neighbourhood, wanted(number, 53, "udp"), script=ECHO)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.settimeout(10)
+        one.connect((NODE, number))
+        one.send(b"hello")
+        assert one.recv(99) == f"{NODE} hello".encode()
+
+
+def test_a_host_ip_keeps_others_out(neighbourhood):
+    number = free_port()
+    server = a_server(neighbourhood, wanted(number, ip="127.0.0.1"))
+    assert said_at("127.0.0.1", number).split()[1] == "80"
+    client = neighbourhood.add(runtime="host")
+    assert client.sh(f"/usr/bin/python3 -c '{GET}' {server.ip} 80").split()[0] == client.ip
+
+
+def test_of_two_pods_one_has_it_and_the_other_runs_without(neighbourhood):
+    number = free_port()
+    first = a_server(neighbourhood, wanted(number))
+    second = a_server(neighbourhood, wanted(number))
+    assert condition_of(first)["status"] == "True"
+    told = condition_of(second)
+    assert (told["status"], told["reason"]) == ("False", "NotOpened")
+    assert f"hostPort {number} (TCP): another pod on this node has it" in told["message"]
+    events = second.pod.events()
+    assert "HostPortNotOpened" in events
+    client = neighbourhood.add(runtime="host")
+    assert client.sh(f"/usr/bin/python3 -c '{GET}' {second.ip} 80").split()[0] == client.ip
+
+
+def test_a_network_policy_holds_for_it(neighbourhood):
+    number = free_port()
+    server = a_server(neighbourhood, wanted(number))
+    assert said_at(NODE, number)
+    neighbourhood.restrict(server, ingress=[])
+
+    def is_shut():
+        try:
+            return said_at(NODE, number) == ""
+        except OSError:
+            return True
+
+    server.pod.wait_for(is_shut, 40)
+
+
+# What cannot be had
+
+
+def test_a_port_of_another_program_is_told_and_others_are_had():
+    with socket.create_server(("", 0)) as other:
+        taken, free = other.getsockname()[1], free_port()
+        found = HostPorts([wanted(taken), wanted(free)], NODE)
+    found.close()
+    assert found.had == [wanted(free)]
+    assert found.problems == [f"hostPort {taken} (TCP): another program on this node has it"]
+    assert f"{free} to 80 (TCP)" in found.words()
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [(wanted(8080, ip="192.0.2.1"), "hostIP 192.0.2.1 is no address of this node"),
+     (wanted(8080, ip="2001:db8::1"), "hostIP must be an address of IPv4"),
+     (wanted(8080, 53, "udp", "127.0.0.1"), f"a UDP port can be at {NODE} or at all addresses")],
+    ids=["elsewhere", "of IPv6", "of UDP"],
+)  # fmt: skip
+def test_an_address_that_cannot_be_is_told(one, words):
+    assert HostPorts([one], NODE).problems == [
+        f"hostPort 8080 ({one['protocol'].upper()}): {words}"
+    ]
+
+
+def test_a_port_for_the_privileged_is_told():
+    """As an ordinary user, who the tests are not; a child is one for as long as it takes."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setuid(65534)
+        os.write(write, HostPorts([wanted(80)], NODE).problems[0].encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    os.close(write)
+    with open(read) as said:
+        assert "an ordinary user cannot have ports below" in said.read()

@@ -40,8 +40,8 @@ class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     namespaces: dict[str, NamespaceSettings] = {}
     mirror_quota: bool = False  # a ResourceQuota of Slurm's limits in every namespace
     command_timeout: float = 30.0
-    busy_tick: float = 2.0  # seconds between two squeue calls after a change
-    idle_tick: float = 30.0  # and when nothing has changed for a while
+    busy_tick: float = 1.5  # seconds between two squeue calls while a pod has a job
+    idle_tick: float = 30.0  # and at the most, where slurmctld is slow or nothing is waited for
     show_queue: bool = True  # whether all jobs of the user, partitions, accounts… are objects
 
 

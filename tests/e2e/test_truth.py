@@ -44,6 +44,43 @@ def test_a_held_pod_says_so_and_runs_when_it_is_released(site: Site) -> None:
     assert terminated(site.wait_phase("held", "Succeeded"))["exitCode"] == 0
 
 
+def test_another_reason_to_wait_is_seen(site: Site) -> None:
+    hold = {"slurm.orlop.dev/hold": "", "slurm.orlop.dev/begin": "now+1hour"}
+    site.apply(pod("waits", "busybox", "true", metadata={"annotations": hold}))
+    says(site, "waits", "False", "JobHeldUser")
+    job = site.pod("waits")["metadata"]["annotations"][JOB]
+    site.run("scontrol", "release", job)
+    assert "earliest start time" in says(site, "waits", "False", "BeginTime")
+    scontrol(site, "hold", job)
+    says(site, "waits", "False", "JobHeldAdmin")
+    site.run("scancel", job)
+    ended = site.wait_phase("waits", "Failed")
+    assert ended["status"]["reason"] == "Cancelled", site.story("waits")
+
+
+def test_a_slurm_job_follows_what_is_done_to_its_job(site: Site) -> None:
+    script = "until [ -e end ]; do sleep 0.1; done"
+    spec = {"script": f"#!/bin/sh\n{script}\n", "options": {"hold": ""}}
+    about = {"apiVersion": "slurm.orlop.dev/v1", "kind": "SlurmJob"}
+    site.apply({**about, "metadata": {"name": "batch"}, "spec": spec})
+
+    def status(state: str, reason: str = "") -> Obj:
+        def probe() -> Obj:
+            found: Obj = site.get("slurmjobs.slurm.orlop.dev", "batch").get("status", {})
+            is_so = found.get("state") == state and found.get("reason", "") in (reason, "None")
+            return found if is_so else {}
+
+        return eventually(probe, f"the job is {state}, {reason}")
+
+    job = str(status("PENDING", "JobHeldUser")["jobId"])
+    site.run("scontrol", "release", job)
+    status("RUNNING")
+    for verb, state in (("suspend", "SUSPENDED"), ("resume", "RUNNING")):
+        scontrol(site, verb, job)
+        status(state)
+    site.kubectl("delete", "slurmjob.slurm.orlop.dev", "batch")
+
+
 def test_a_suspended_pod_says_so_and_goes_on_when_it_is_resumed(site: Site) -> None:
     site.apply(pod("stopped", "busybox", "until [ -e /tmp/end ]; do sleep 0.1; done"))
     site.wait_phase("stopped", "Running")

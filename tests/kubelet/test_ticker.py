@@ -1,4 +1,4 @@
-"""One question for all pods, often while things change, seldom while they do not, else none."""
+"""One question for all pods, at a pace that is kind to the engine, and none while nobody waits."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from orlop.api.objects import Key
 from orlop.client.clock import ManualClock
 from orlop.engine import JobId, JobState
+from orlop.engine.pace import KINDNESS, RECENT
 from orlop.kubelet import ticker as module
 from orlop.kubelet.health import EngineHealth
 from orlop.kubelet.pods import Pods
@@ -23,13 +24,25 @@ from .fakes import FakeEngine
 from .objects import a_job
 
 
+class SlowEngine(FakeEngine):
+    """Takes its time to answer."""
+
+    def __init__(self, clock):
+        super().__init__()
+        self.clock, self.takes = clock, 0.0
+
+    async def jobs(self):
+        self.clock.advance(self.takes)
+        return await super().jobs()
+
+
 class Scene:
     """A ticker over pods that a test makes up."""
 
     def __init__(self, tmp_path):
-        self.engine = FakeEngine()
-        self.pods = Pods(Paths(tmp_path), PodAddresses(IPv4Network("10.244.0.0/16")))
         self.clock = ManualClock()
+        self.engine = SlowEngine(self.clock)
+        self.pods = Pods(Paths(tmp_path), PodAddresses(IPv4Network("10.244.0.0/16")))
         self.health = EngineHealth(self.clock)
         self.changed = []
         self.ticker = Ticker(
@@ -72,24 +85,42 @@ async def test_all_pods_are_asked_for_in_one_call(scene):
     assert await scene.tick() == []
 
 
-async def test_the_interval_grows_while_nothing_changes_and_shrinks_when_something_does(scene):
+@pytest.mark.parametrize("state", [JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED])
+async def test_while_a_pod_has_a_job_the_engine_is_asked_however_quiet_it_is(scene, state):
+    """What only the engine knows, a job held or suspended, no agent can tell."""
+    scene.pod(state=state).connection = object()
+    for _ in range(100):
+        await scene.tick()
+    assert scene.ticker._pace.interval == 2.0
+
+
+async def test_a_slow_engine_is_asked_less_and_never_less_than_is_set(scene):
+    scene.pod()
+    for seconds, interval in ((0.25, 0.25 * KINDNESS), (60.0, 30.0)):
+        scene.engine.takes = seconds
+        for _ in range(RECENT):
+            await scene.tick()
+        assert scene.ticker._pace.interval == interval
+
+
+async def test_once_no_pod_has_a_job_the_engine_is_asked_less_and_less(scene):
     state = scene.pod()
     await scene.tick()
-    assert scene.ticker._interval == 2.0
+    scene.pods.forget(state.uid)
     for _ in range(12):
         await scene.tick()
-    assert scene.ticker._interval == 30.0
-    scene.engine.set("17", JobState.RUNNING)
-    state.connection = object()
-    await scene.tick()
-    assert scene.ticker._interval == 2.0
+    assert scene.ticker._pace.interval == 30.0
 
 
-async def test_a_pod_whose_agent_cannot_reach_us_is_looked_at_often(scene):
+async def test_a_pod_whose_agent_cannot_reach_us_is_looked_at_however_slow_the_engine(scene):
+    scene.engine.takes = 10.0
     scene.pod(state=JobState.RUNNING)
-    for _ in range(12):
-        assert set(await scene.tick()) == {"a"}, "its journal is read each time"
-    assert scene.ticker._interval == module.BY_FILE
+    assert set(await scene.tick()) == {"a"}
+    assert scene.ticker._pace.interval == 30.0
+    assert set(await scene.tick()) == {"a"}, "its journal is read each time"
+    scene.changed.clear()
+    scene.ticker._read_files()
+    assert scene.changed == ["a"]
 
 
 async def test_an_answer_from_before_the_submission_is_no_news(scene):
@@ -163,9 +194,11 @@ async def test_sentences_that_change_are_passed_on_a_few_at_a_time_and_in_turn(s
     heard = set()
     for round_number in range(3):
         reword(round_number)
-        changed = await scene.tick()
-        assert len(changed) == module.MESSAGES_PER_TICK
-        heard.update(changed)
+        scene.clock.advance(module.MESSAGES_EVERY)
+        changed = set(await scene.tick())
+        assert len(changed) == module.MESSAGES
+        assert await scene.tick() == []
+        heard |= changed
     assert heard == {state.uid for state in states}
 
 

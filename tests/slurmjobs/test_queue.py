@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 
+import pytest
+
 from orlop.client.clock import ManualClock
 from orlop.engine import JobState
 from orlop.slurm.userjobs import UserJob
 from orlop.slurm.userslurm import Listing
 from orlop.slurmjobs.queue import Queue
+
+OURS = "of a SlurmJob"
 
 
 class Slurm:
@@ -27,9 +31,12 @@ class Slurm:
         self.asked += 1
         self.hear(dict(self.jobs))
 
+    def is_ours(self, job: UserJob) -> bool:
+        return job.comment == OURS
 
-def job(number: str, state: JobState = JobState.RUNNING) -> tuple[UserJob, ...]:
-    return (UserJob(number, state, state.value),)
+
+def job(number: str, state: JobState = JobState.RUNNING, comment: str = "") -> tuple[UserJob, ...]:
+    return (UserJob(number, state, state.value, comment=comment),)
 
 
 def test_who_subscribed_hears_what_changed_came_and_went() -> None:
@@ -46,12 +53,26 @@ def test_who_subscribed_hears_what_changed_came_and_went() -> None:
     assert queue.get("1") == ()
 
 
-async def test_a_quiet_queue_is_asked_for_less_and_less() -> None:
+@pytest.mark.parametrize(
+    ("jobs", "interval"),
+    [
+        ({"1": job("1", comment=OURS)}, 1.0),
+        ({"1": job("1", JobState.PENDING, OURS) + job("1", JobState.COMPLETED, OURS)}, 1.0),
+        ({"1": job("1", JobState.COMPLETED, OURS)}, 8.0),
+        ({"1": job("1")}, 8.0),
+        ({}, 8.0),
+    ],
+    ids=["a SlurmJob's", "an array's", "over", "somebody else's", "none"],
+)
+async def test_slurm_is_asked_often_only_while_a_slurm_job_has_a_job(
+    jobs: Listing, interval: float
+) -> None:
     slurm, clock = Slurm(), ManualClock()
+    slurm.jobs = jobs
     queue = Queue(slurm, busy=1.0, idle=8.0, clock=clock)
     for _ in range(10):
         await queue._list()
-    assert queue._due - clock.now() == 12.0  # beyond the kubelet's own longest interval
+    assert queue._due - clock.now() == interval
     queue.ask()
     assert queue._due - clock.now() < 1.0
 

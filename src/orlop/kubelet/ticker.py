@@ -1,8 +1,8 @@
 """Asks the engine about all pods at once: the safety net behind what agents report.
 
-One task of the kubelet. One `jobs()` a tick for all pods together, often while things change and
-seldom while they do not, and none at all while nobody waits for an answer. Jobs that the engine
-lists no more are looked up in one further call. An engine that does not answer is told as such and
+One task of the kubelet. One `jobs()` a tick for all pods together, at the engine's own pace while
+any of them has a job, and none at all while nobody waits for an answer. Jobs that the engine lists
+no more are looked up in one further call. An engine that does not answer is told as such and
 changes nothing else. What a job's state means for its pod is not decided here.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from .. import errors
 from ..client.clock import Clock
 from ..engine import Engine, Job, JobId, JobState
+from ..engine.pace import Pace
 from ..log import logger
 from .health import EngineHealth
 from .pods import Pods, PodState
@@ -22,9 +23,9 @@ SOON = 0.3  # seconds from somebody's asking to the answer, at the least
 SPACING = 0.5  # between two ticks, however many ask
 LINGER = 60.0  # seconds of looking on after the last pod: a submission may still be under way
 VANISHED_AFTER = 2  # answers in a row in which nobody knows a job
-MESSAGES_PER_TICK = 20  # pods whose sentence, and nothing else, changes are told a few at a time
-GROWTH = 1.5
-BY_FILE = 2.0  # the longest interval while an agent cannot reach us and we read its journal
+# Pods whose sentence, and nothing else, changes are told a few at a time: each is a write.
+MESSAGES, MESSAGES_EVERY = 20, 10.0
+BY_FILE = 2.0  # seconds between two looks into the journals of agents that cannot reach us
 
 log = logger(__name__)
 
@@ -45,27 +46,26 @@ class Ticker:
         self._engine = engine
         self._pods = pods
         self._health = health
-        self._busy = busy
-        self._idle = max(busy, idle)
+        self._pace = Pace(busy, idle)
         self._on_change = on_change
         self._on_listing = on_listing
         self._clock = clock
-        self._interval = busy
         self._last = float("-inf")
         self._due = clock.now()
         self._is_moved = asyncio.Event()
         self._last_needed = clock.now()
-        self.ticks = 0
+        self._messages_left = 0
+        self._refilled = float("-inf")
 
     def ask(self) -> None:
         """Have the engine asked soon: somebody waits for its answer."""
-        self._interval = self._busy
-        self._advance(max(self._clock.now() + SOON, self._last + SPACING))
+        spacing = max(SPACING, self._pace.spacing)
+        self._advance(max(self._clock.now() + SOON, self._last + spacing))
 
     def expect(self) -> None:
-        """Have the engine asked at the next busy tick: there will be something to hear."""
-        self._interval = self._busy
-        self._advance(max(self._clock.now(), self._last) + self._busy)
+        """Have the engine asked in its own time: there will be something to hear."""
+        self._pace.watch()
+        self._advance(max(self._clock.now(), self._last) + self._pace.interval)
 
     def _advance(self, due: float) -> None:
         self._due = min(self._due, due)
@@ -77,14 +77,14 @@ class Ticker:
             left = self._due - self._clock.now()
             if is_needed and left <= 0:
                 await self.tick()
-                self._due = self._clock.now() + self._interval
+                self._due = self._clock.now() + self._pace.interval
                 continue
             self._is_moved.clear()
             try:
-                async with asyncio.timeout(left if is_needed else None):
+                async with asyncio.timeout(min(left, BY_FILE) if is_needed else None):
                     await self._is_moved.wait()
             except TimeoutError:
-                pass
+                self._read_files()
 
     def _is_needed(self) -> bool:
         """Whether any pod has a job that has not ended, or waits for the engine to answer."""
@@ -94,92 +94,95 @@ class Ticker:
         return now - self._last_needed < LINGER
 
     async def tick(self) -> None:
-        """One look at everything; slower next time if nothing is new."""
+        """One look at everything."""
         began = self._last = self._clock.now()
-        self.ticks += 1
         try:
             listed = await self._engine.jobs()
-            is_news = await self._compare(listed, began)
+            self._pace.took(self._clock.now() - began)
+            await self._compare(listed, began)
         except errors.EngineError as error:
             self._health.silent(error)
-            self._interval = self._busy
+            self._pace.watch()
             return
         except Exception:
             # An answer that nobody thought of: the next one may be better, and pods run on.
             log.error("the engine's answer was not understood", exc_info=True)
-            self._interval = self._idle
+            self._pace.rest()
             return
         self._health.answered()
-        longest = BY_FILE if any(_speaks_by_file(state) for state in self._pods) else self._idle
-        calmer = max(self._busy, min(self._interval * GROWTH, longest))
-        self._interval = self._busy if is_news else calmer
+        if any(_awaits(state) for state in self._pods):
+            self._pace.watch()
+        else:
+            self._pace.relax()
 
-    async def _compare(self, listed: Mapping[JobId, Job], began: float) -> bool:
-        """Take the engine's answer in; whether anything of it was new."""
+    async def _compare(self, listed: Mapping[JobId, Job], began: float) -> None:
+        """Take the engine's answer in."""
         by_uid = {job.pod_uid: job for job in listed.values() if job.pod_uid}
         lost: dict[JobId, PodState] = {}
         sentences: list[tuple[PodState, Job]] = []
-        is_news = False
         for state in self._pods:
             job = listed.get(state.job_id) if state.job_id is not None else by_uid.get(state.uid)
             if job is not None:
-                is_news |= self._take(state, job, sentences)
+                self._take(state, job, sentences)
             elif _awaits(state) and state.job_id is not None and state.submitted < began:
                 lost[state.job_id] = state
-            if _speaks_by_file(state):
-                self._on_change(state.uid)
+        self._read_files()
         if lost:
-            is_news |= await self._look_up(lost)
+            await self._look_up(lost)
         self._pass_on(sentences)
         self._on_listing(listed)
-        return is_news
+
+    def _read_files(self) -> None:
+        """Have the journals read of agents that cannot reach us."""
+        for state in self._pods:
+            if _speaks_by_file(state):
+                self._on_change(state.uid)
 
     def _pass_on(self, sentences: list[tuple[PodState, Job]]) -> None:
         """Those who have heard nothing for longest first."""
+        now = self._clock.now()
+        if now - self._refilled >= MESSAGES_EVERY:
+            self._messages_left, self._refilled = MESSAGES, now
         sentences.sort(key=lambda pair: pair[0].sentence_at)
-        for state, job in sentences[:MESSAGES_PER_TICK]:
-            state.job, state.sentence_at = job, self._clock.now()
+        passed = sentences[: self._messages_left]
+        self._messages_left -= len(passed)
+        for state, job in passed:
+            state.job, state.sentence_at = job, now
             self._on_change(state.uid)
 
-    def _take(self, state: PodState, job: Job, sentences: list[tuple[PodState, Job]]) -> bool:
-        """Keep the answer; whether the pod must hear of it at once."""
+    def _take(self, state: PodState, job: Job, sentences: list[tuple[PodState, Job]]) -> None:
+        """Keep the answer, and have the pod hear of what it must hear at once."""
         state.missing = 0
         if state.job_id is None:
             state.job_id = job.id
         if state.is_settled and not job.state.has_ended:
             state.is_settled = False  # the pod is over and its job is not
         old = state.job
-        if old == job:
-            return False
+        if old == job or (job.state is JobState.UNKNOWN and old is not None):
+            return
         if old is not None and _essence(old) == _essence(job):
             sentences.append((state, job))
-            return False
-        if job.state is JobState.UNKNOWN and old is not None:
-            return False
+            return
         state.job = job
         if job.state.has_ended and not state.ended_seen:
             state.ended_seen = self._clock.now()
         elif not job.state.has_ended:
             state.ended_seen = 0.0  # it may have been requeued
         self._on_change(state.uid)
-        return True
 
-    async def _look_up(self, lost: dict[JobId, PodState]) -> bool:
+    async def _look_up(self, lost: dict[JobId, PodState]) -> None:
         """The last word on jobs that are not listed; twice unknown means gone."""
         found = await self._engine.ended(list(lost))
-        is_news = False
         for job_id, state in lost.items():
             job = found.get(job_id)
             if job is not None:
-                is_news |= self._take(state, job, [])
+                self._take(state, job, [])
                 continue
             state.missing += 1
             if state.missing >= VANISHED_AFTER:
                 log.warning("nobody knows a job any more", pod=str(state.key), job=job_id)
                 state.has_vanished = True
                 self._on_change(state.uid)
-            is_news = True
-        return is_news
 
 
 def _awaits(state: PodState) -> bool:

@@ -56,7 +56,8 @@ def no_arrays(comment: str, task: str) -> Member | None:
 class Listing:
     """Reads squeue's answers of one cluster, tick after tick.
 
-    Of thousands of jobs few change between two ticks; a line seen before is not read again.
+    Mostly nothing changes between two ticks, and of thousands of jobs few do: an answer that is
+    the last one's copy is not read at all, a line seen before not again.
     """
 
     def __init__(self, cluster_uid: str, lead: Lead = no_lead, find: Find = no_arrays) -> None:
@@ -64,14 +65,20 @@ class Listing:
         self._lead = lead
         self._find = find
         self._known: dict[str, Job | None] = {}
+        self._text = ""
+        self._listed: dict[JobId, Job] = {}
 
     def read(self, text: str) -> dict[JobId, Job]:
         """Jobs of this cluster; what sbatch was refused, which Slurm lists too, is none."""
-        known = self._known
-        self._known = {
-            line: known[line] if line in known else self._job(line) for line in text.splitlines()
-        }
-        return {found.id: found for found in self._known.values() if found is not None}
+        if text != self._text:
+            known = self._known
+            self._known = {
+                line: known[line] if line in known else self._job(line)
+                for line in text.splitlines()
+            }
+            self._listed = {job.id: job for job in self._known.values() if job is not None}
+            self._text = text
+        return dict(self._listed)
 
     def _job(self, line: str) -> Job | None:
         fields = line.split(SEPARATOR)

@@ -38,6 +38,7 @@ class UserSlurm:
         self._engine = engine
         self._threads = ThreadPoolExecutor(_SUBMITTERS, thread_name_prefix="sbatch user")
         self._reader = UserJobs()
+        self._text, self._listing = "", dict[str, tuple[UserJob, ...]]()
         self._hear: Callable[[Listing], None] = lambda listing: None
         engine.on_squeue = self._on_squeue
 
@@ -46,7 +47,13 @@ class UserSlurm:
         self._hear = hear
 
     def _on_squeue(self, text: str) -> None:
-        self._hear(self._reader.read(text))
+        if text != self._text:
+            self._text, self._listing = text, self._reader.read(text)
+        self._hear(self._listing)
+
+    def is_ours(self, job: UserJob) -> bool:
+        """Whether a SlurmJob of this cluster has asked for it."""
+        return bool(uid_of_comment(job.comment, self.cluster_uid))
 
     async def list(self) -> None:
         """Have squeue asked; the answer comes to whoever subscribed."""

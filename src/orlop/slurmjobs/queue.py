@@ -1,8 +1,8 @@
 """The user's queue as Slurm has it now, kept up to date with as few squeue calls as possible.
 
 One task of the control plane. What the kubelet's own questions bring is heard too, and puts off
-ours; when something changes Slurm is asked often, and seldom when nothing does. It never decides
-what a change means.
+ours; Slurm is asked at its own pace while a SlurmJob has a job there, and seldom while none has. It
+never decides what a change means.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from typing import ClassVar, Protocol
 
 from ..client.clock import Clock, SystemClock
+from ..engine.pace import Pace
 from ..errors import EngineError
 from ..log import logger
 from ..slurm.userjobs import UserJob
@@ -20,9 +21,7 @@ from ..slurm.userslurm import Listing
 log = logger(__name__)
 
 SOON = 0.3  # seconds from somebody's asking to the answer, at the least
-GROWTH = 1.5
-# Beyond the kubelet's longest interval: while it asks, nobody else need to.
-SLACK = 1.5
+SLACK = 0.5  # beyond the interval of who asked last: while the kubelet does, nobody else need to
 
 Hear = Callable[[Collection[str]], None]
 
@@ -34,6 +33,10 @@ class Source(Protocol):
 
     async def list(self) -> None: ...
 
+    def is_ours(self, job: UserJob) -> bool:
+        """Whether a SlurmJob of this cluster has asked for it."""
+        ...
+
 
 class Queue:
     name: ClassVar[str] = "slurm-queue"
@@ -42,10 +45,8 @@ class Queue:
         self, slurm: Source, *, busy: float, idle: float, clock: Clock | None = None
     ) -> None:
         self._slurm = slurm
-        self._busy = busy
-        self._idle = max(busy, idle) * SLACK
+        self._pace = Pace(busy, idle)
         self._clock = clock or SystemClock()
-        self._interval = busy
         self._due = self._clock.now()
         self._is_moved = asyncio.Event()
         self._hearers: list[Hear] = []
@@ -69,13 +70,12 @@ class Queue:
 
     def ask(self) -> None:
         """Have Slurm asked soon: somebody waits for its answer."""
-        self._interval = self._busy
-        self._move(self._clock.now() + SOON)
+        self._move(self._clock.now() + max(SOON, self._pace.spacing))
 
     def expect(self) -> None:
-        """Have Slurm asked at the next busy tick: there will be something to hear."""
-        self._interval = self._busy
-        self._move(self._clock.now() + self._busy)
+        """Have Slurm asked in its own time: there will be something to hear."""
+        self._pace.watch()
+        self._move(self._clock.now() + self._pace.interval)
 
     def _move(self, due: float) -> None:
         self._due = min(self._due, due)
@@ -96,30 +96,39 @@ class Queue:
 
     async def _list(self) -> None:
         self._asked_at = self._clock.now()
-        before = self.count
         try:
             await self._slurm.list()
+            self._pace.took(self._clock.now() - self._asked_at)
         except EngineError as error:
             log.debug("Slurm does not answer", error=error)
         except Exception:
             log.error("the queue was not understood", exc_info=True)
+            self._pace.rest()
         finally:
             self._asked_at = 0.0
-        if self.count == before:
-            self._calm(is_news=False)
+        self._due = self._clock.now() + self._pace.interval
 
     def _on_listing(self, jobs: Listing) -> None:
         former, self.jobs = self.jobs, jobs
         self.count += 1
         # Of an answer to somebody else's question all that is known is that it is here now.
         self.listed_at = self._asked_at or self._clock.now() - SOON
+        if jobs is not former:
+            self._tell(former, jobs)
+        if any(self._is_followed(tasks) for tasks in jobs.values()):
+            self._pace.watch()
+        else:
+            self._pace.relax()
+        self._due = self._clock.now() + self._pace.interval + SLACK
+
+    def _tell(self, former: Listing, jobs: Listing) -> None:
         changed = {number for number, job in jobs.items() if former.get(number) != job}
         changed |= former.keys() - jobs.keys()
-        self._calm(is_news=bool(changed))
         if changed:
             for hear in list(self._hearers):
                 hear(changed)
 
-    def _calm(self, *, is_news: bool) -> None:
-        self._interval = self._busy if is_news else min(self._interval * GROWTH, self._idle)
-        self._due = self._clock.now() + self._interval
+    def _is_followed(self, tasks: tuple[UserJob, ...]) -> bool:
+        """Whether a SlurmJob waits for what becomes of it."""
+        is_over = all(task.state.has_ended for task in tasks)
+        return not is_over and self._slurm.is_ours(tasks[0])

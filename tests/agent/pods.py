@@ -185,11 +185,7 @@ class Pod:
         return self.process.returncode
 
     def records(self, kind: str = "") -> list[dict[str, Any]]:
-        try:
-            lines = (self.folder / "journal").read_text().splitlines()
-        except FileNotFoundError:
-            return []
-        records = [json.loads(line) for line in lines]
+        records = [json.loads(line) for line in _whole_lines(self.folder / "journal")]
         return [record for record in records if kind in ("", record["type"])]
 
     def status(self, name: str = "c") -> dict[str, Any]:
@@ -207,10 +203,7 @@ class Pod:
     def lines(self, name: str = "c", restart: int = 0) -> list[str]:
         """What the container printed, without the heads of the log's lines."""
         path = self.folder / "logs" / name / f"{restart}.log"
-        try:
-            return [line.split(" ", 3)[3] for line in path.read_text().splitlines()]
-        except FileNotFoundError:
-            return []
+        return [line.split(" ", 3)[3] for line in _whole_lines(path)]
 
     def wait_for(self, what: Any, timeout: float = 15.0) -> Any:
         """Until `what()` is true; its value."""
@@ -222,3 +215,12 @@ class Pod:
 
     def wait_for_line(self, text: str, name: str = "c", restart: int = 0) -> None:
         self.wait_for(lambda: text in self.lines(name, restart))
+
+
+def _whole_lines(path: Path) -> list[str]:
+    """Of a file that somebody may be writing: the last line may not be whole yet."""
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return []
+    return text[: text.rfind("\n") + 1].splitlines()

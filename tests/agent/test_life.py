@@ -335,6 +335,13 @@ def test_a_container_that_is_being_started_is_signalled_as_soon_as_it_runs():
     assert story.tell(Tick(), at=20.0) == [Signal("a", KILL)]
 
 
+def test_a_container_that_starts_although_it_was_killed_is_killed_at_once():
+    story = Story("a")
+    story.tell(Begin())
+    assert story.tell(Terminate("signal", 0), at=1) == [Signal("a", KILL)]
+    assert story.tell(Started("a"), at=1.1) == [Signal("a", KILL)]
+
+
 def test_a_start_that_outlasts_the_grace_is_killed():
     story = Story("a")
     story.tell(Begin())

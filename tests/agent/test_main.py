@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from orlop.agent.main import Job, active_since, end_of
@@ -71,3 +75,25 @@ def test_a_requeue_gives_the_deadline_no_second_beginning():
     records = [first, {"type": "container", "time": 101.0}, {"type": "started", "time": 500.0}]
     assert active_since(records) == 100.0
     assert active_since([]) is None
+
+
+ATTENDING = """
+import os, signal
+from orlop.agent.main import attend
+held = {signal.SIGTERM, signal.SIGUSR1}
+signal.pthread_sigmask(signal.SIG_BLOCK, {*held, signal.SIGCHLD})
+pid = os.fork()
+if pid == 0:
+    first = signal.sigwait(held)
+    os.kill(os.getppid(), signal.SIGUSR1)
+    os._exit(first + signal.sigwait(held))
+os.kill(os.getpid(), signal.SIGTERM)
+print(os.WEXITSTATUS(attend(pid, held)))
+"""
+
+
+def test_what_is_signalled_before_and_while_a_child_is_waited_for_reaches_it():
+    done = subprocess.run(
+        [sys.executable, "-c", ATTENDING], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == f"{signal.SIGTERM + signal.SIGUSR1}\n", done.stderr

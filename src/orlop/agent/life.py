@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 BACK_OFF_START = 10.0
 BACK_OFF_MAX = 300.0
 BACK_OFF_RESET = 2 * BACK_OFF_MAX
-KILL_AGAIN = 5.0  # a KILL that met a container just being started is repeated
+KILL_AGAIN = 5.0  # a KILL that may have met nobody is repeated
 # From the stop signal to KILL where a hook, or the containers that go first, took all of the
 # grace. As pkg/kubelet/kuberuntime: minimumGracePeriodInSeconds.
 LAST_GRACE = 2.0
@@ -167,6 +167,9 @@ class Life:
         self._record(member, "running", startedAt=member.started_at, **member.health)
         if probes and not member.is_stopping:
             self._actions.append(Watch(member.spec.name, member.restart, member.started_at))
+        if member.is_signalled:  # the KILL met its launcher, which had done its work
+            member.kill_at = now
+            self._kill_overdue(now)
         self._signal_if_due(member, now)  # it was asked to before there was anything to signal
 
     def _not_started(self, event: happenings.NotStarted, now: float) -> None:
@@ -354,6 +357,7 @@ class Life:
         for member in self.members.values():
             if member.is_alive and member.kill_at is not None and now >= member.kill_at:
                 if member.is_signalled or member.state == STARTING:
+                    member.is_signalled = True
                     self._actions.append(Signal(member.spec.name, int(signal.SIGKILL)))
                     member.kill_at = now + KILL_AGAIN
                 else:

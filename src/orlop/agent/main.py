@@ -175,7 +175,8 @@ def active_since(records: list[dict[str, Any]]) -> float | None:
 def _keep(course: Course) -> int:
     """Fork the supervisor, pass signals on to it, wait for it, clean up after it."""
     held = {signal.SIGTERM, signal.SIGINT, *([course.job.warning] if course.job.warning else [])}
-    signal.pthread_sigmask(signal.SIG_BLOCK, held)  # until somebody can handle them
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it, and its children, hears nothing
+    signal.pthread_sigmask(signal.SIG_BLOCK, {*held, signal.SIGCHLD})  # until somebody can handle
     if course.sandbox.is_isolated and not course.sandbox.has_own_pids:
         from . import guard
 
@@ -194,10 +195,27 @@ def _keep(course: Course) -> int:
         signal.signal(number, lambda got, _: os.kill(pid, got))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
     sweep(course.places.base, course.sandbox.uid)
-    _, status = os.waitpid(pid, 0)
+    signal.pthread_sigmask(signal.SIG_BLOCK, held)
+    status = attend(pid, held)
     remove_places(course.places, course.sandbox)
     course.cgroups.remove_pod()
     return exit_of(status)[0]
+
+
+def attend(pid: int, held: set[int]) -> int:
+    """Pass signals on to a child until it ends; its status.
+
+    `held` are blocked, and SIGCHLD has been since before the child was there. A handler would not
+    do: Python runs it between two of its own instructions, and what comes right before waitpid()
+    would wait there as long as the child lives.
+    """
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return status
+        got = signal.sigwait({*held, signal.SIGCHLD})
+        if got != signal.SIGCHLD:
+            os.kill(pid, got)
 
 
 def _supervise(course: Course) -> int:

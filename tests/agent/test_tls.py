@@ -10,6 +10,8 @@ import ssl
 import pytest
 
 from orlop import pki, wellknown
+from orlop.agent.frames import Broken
+from orlop.agent.link import dial as dial_home
 from orlop.agent.tls import Plain, Tls, WantMore
 
 from .kubelet_double import KubeletDouble
@@ -73,3 +75,13 @@ def test_another_authority_is_refused_either_way(kubelet, shape, tmp_path):
     others = pki.ensure(tmp_path / "others", ["127.0.0.1"])
     with pytest.raises(ssl.SSLCertVerificationError, match="certificate verify failed"):
         dial(kubelet, ca=others.ca)
+
+
+def test_a_refused_upgrade_leaves_no_socket_behind(shape, tmp_path):
+    kubelet = KubeletDouble(tmp_path / "kubelet", answer="403 Forbidden")
+    try:
+        endpoint = f"127.0.0.1:{kubelet.port}"
+        with pytest.raises(Broken, match="403 Forbidden"):
+            dial_home(endpoint, kubelet.plan["ca"], wellknown.AGENT_SERVER_NAME, "/", "t")
+    finally:
+        kubelet.stop()

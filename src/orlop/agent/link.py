@@ -78,13 +78,14 @@ def dial(endpoint: str, ca: str, server_name: str, path: str, token: str) -> Lin
         raw = _connected(host.strip("[]"), int(port))
     except (OSError, ValueError) as error:
         raise Broken(f"{endpoint}: {error}") from error
+    sock: Plain | Tls = raw
     try:
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         sock = Tls(raw, ca, server_name)
         return Link(sock, _upgrade(sock, path, token))
     except (OSError, Broken) as error:
-        raw.close()
+        sock.close()
         raise Broken(f"{endpoint}: {error}") from error
 
 

@@ -32,7 +32,11 @@ class Tls:
 
     def __init__(self, raw: socket.socket, ca: str, server_name: str) -> None:
         self._raw, self._tls = _wrapped(raw, ca, server_name)
-        self._tls.do_handshake()
+        try:
+            self._tls.do_handshake()
+        except OSError:
+            self.close()  # `raw` may have been taken apart by now
+            raise
 
     def fileno(self) -> int:
         return int(self._raw.fileno())

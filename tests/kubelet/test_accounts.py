@@ -98,6 +98,28 @@ async def test_another_pod_of_the_same_name_is_left_alone(scene):
     assert notes(await scene.pod()) == {}
 
 
+@pytest.mark.parametrize(
+    ("annotations", "is_asked_for"),
+    [
+        ({"slurm.orlop.dev/job-id": "17", "usage.orlop.dev/source": "agent"}, True),
+        ({"slurm.orlop.dev/job-id": "17"}, True),
+        ({"slurm.orlop.dev/job-id": "17", "usage.orlop.dev/source": "slurm"}, False),
+        ({}, False),
+    ],
+    ids=["the agent's", "none", "the engine's", "never submitted"],
+)
+async def test_what_an_earlier_kubelet_did_not_live_to_write_is_asked_for(
+    scene, annotations, is_asked_for
+):
+    pod = await scene.pod()
+    pod["metadata"]["annotations"] = annotations
+    scene.accounts.recall([pod])
+    scene.ledger.accounts[JOB] = JobUsage(elapsed=1.0)
+    await scene.accounts.look()
+    assert scene.ledger.asked == [[JOB] if is_asked_for else []]
+    assert notes(await scene.pod()).get("source") == ("slurm" if is_asked_for else None)
+
+
 async def test_an_engine_without_accounts_is_not_asked(scene):
     plain = PodAccounts(scene.api, FakeEngine(), SystemClock())
     plain.add(KEY, scene.uid, JOB)

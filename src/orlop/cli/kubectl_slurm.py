@@ -195,7 +195,7 @@ def script(pod: str, namespace: str, kubeconfig: str, context: str) -> None:
 def usage(
     pods: tuple[str, ...], namespace: str, everywhere: bool, kubeconfig: str, context: str
 ) -> None:
-    """Show what pods have used: time, CPUs, memory, as Slurm counted."""
+    """Show what pods have used: time, CPUs, memory, energy, as Slurm counted."""
     api = connect(kubeconfig, context)
     found = [pod_named(api, namespace, name) for name in pods]
     found = found or pods_in(api, namespace, everywhere)
@@ -208,9 +208,13 @@ def usage(
         used = asyncio.run(usage_of(names, load(home_from_env()).slurm.command_timeout))
     except EngineError as error:
         raise ConfigError(f"Slurm cannot be asked from here: {error}") from error
-    header = ("POD", "JOB", "STATE", "ELAPSED", "CPUS", "REQUESTED", "CPU-TIME", "MAX-RSS")
     rows = [usage_row(pod, job, used.get(job), everywhere) for job, pod in with_job.items()]
-    click.echo(table(header, rows))
+    is_measured = any(row[-1] != "-" for row in rows)  # few sites measure energy
+    width = len(USAGE) if is_measured else len(USAGE) - 1
+    click.echo(table(USAGE[:width], [row[:width] for row in rows]))
+
+
+USAGE = ("POD", "JOB", "STATE", "ELAPSED", "CPUS", "REQUESTED", "CPU-TIME", "MAX-RSS", "ENERGY")
 
 
 def usage_row(pod: Obj, job: str, used: Usage | None, everywhere: bool) -> tuple[str, ...]:
@@ -218,5 +222,6 @@ def usage_row(pod: Obj, job: str, used: Usage | None, everywhere: bool) -> tuple
     on_pod = noted(pod)
     used = used or replace(on_pod, state="forgotten")
     cpu, memory = used.cpu_time or on_pod.cpu_time, used.max_rss or on_pod.max_rss
-    cells = (used.state, used.elapsed, used.cpus, used.requested, cpu, memory)
+    energy = used.energy or on_pod.energy
+    cells = (used.state, used.elapsed, used.cpus, used.requested, cpu, memory, energy)
     return (name, job, *(cell or "-" for cell in cells))

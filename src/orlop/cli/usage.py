@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from ..api.objects import Obj, annotations_of
 from ..slurm import detect
+from ..slurm.accounting import joules
 from ..slurm.commands import CommandFailed, Commands
-from ..wellknown import USED_CPU, USED_ELAPSED, USED_MEMORY
+from ..wellknown import USED_CPU, USED_ELAPSED, USED_ENERGY, USED_MEMORY
 
-SACCT = "JobID,State,Elapsed,AllocCPUS,ReqMem,TotalCPU,MaxRSS"
+SACCT = "JobID,State,Elapsed,AllocCPUS,ReqMem,TotalCPU,MaxRSS,ConsumedEnergyRaw"
 SQUEUE = "%i|%T|%M|%C|%m"
 
 
@@ -28,6 +29,7 @@ class Usage:
     requested: str  # memory
     cpu_time: str = ""
     max_rss: str = ""
+    energy: str = ""  # `1200J`
 
 
 async def usage_of(jobs: Mapping[str, str], timeout: float) -> dict[str, Usage]:
@@ -60,6 +62,7 @@ def _of_array(number: str, found: dict[str, Usage]) -> Usage | None:
         requested=tasks[0].requested,
         cpu_time=_clock(cpu_time) if any(used.cpu_time for used in tasks) else "",
         max_rss=max((used.max_rss for used in tasks), key=_kib),
+        energy=_energy(sum(int(used.energy.rstrip("J") or 0) for used in tasks)),
     )
 
 
@@ -90,7 +93,8 @@ async def _squeue(commands: Commands, jobs: Sequence[str]) -> str:
 def noted(pod: Obj) -> Usage:
     """What is written on a pod that is over, in Slurm's notation; for what Slurm has forgotten."""
     found = annotations_of(pod)
-    elapsed, cpu, memory = (_number(found.get(n)) for n in (USED_ELAPSED, USED_CPU, USED_MEMORY))
+    names = (USED_ELAPSED, USED_CPU, USED_MEMORY, USED_ENERGY)
+    elapsed, cpu, memory, energy = (_number(found.get(name)) for name in names)
     return Usage(
         state="",
         elapsed="" if elapsed is None else _to_the_millisecond(elapsed).partition(".")[0],
@@ -98,7 +102,12 @@ def noted(pod: Obj) -> Usage:
         requested="",
         cpu_time="" if cpu is None else _to_the_millisecond(cpu),
         max_rss="" if memory is None else f"{int(memory) // 1024}K",
+        energy=_energy(energy),
     )
+
+
+def _energy(number: float | None) -> str:
+    return f"{number:.0f}J" if number else ""
 
 
 def _number(text: str | None) -> float | None:
@@ -121,7 +130,7 @@ def parse_squeue(text: str) -> dict[str, Usage]:
 
 
 def parse_sacct(text: str) -> dict[str, Usage]:
-    """A line for the job, then one a step; memory is counted for steps only."""
+    """A line for the job, then one a step; memory, and often energy, is counted for steps only."""
     found: dict[str, Usage] = {}
     for line in text.splitlines():
         fields = _fields(line)
@@ -130,8 +139,10 @@ def parse_sacct(text: str) -> dict[str, Usage]:
         job, _, step = fields[0].partition(".")
         if not step:
             found[job] = _usage(fields)
-        elif job in found and _kib(fields[6]) > _kib(found[job].max_rss):
-            found[job] = replace(found[job], max_rss=fields[6])
+        elif job in found:
+            known = found[job]
+            most = max(known.max_rss, fields[6], key=_kib)
+            found[job] = replace(known, max_rss=most, energy=known.energy or _usage(fields).energy)
     return found
 
 
@@ -155,7 +166,7 @@ def _fields(line: str) -> list[str]:
 
 def _usage(fields: Sequence[str]) -> Usage:
     state = fields[1].split()[0] if fields[1] else ""  # `CANCELLED by 1000`
-    return Usage(state, *fields[2:])
+    return replace(Usage(state, *fields[2:-1]), energy=_energy(joules(fields[-1])))
 
 
 def _kib(size: str) -> float:

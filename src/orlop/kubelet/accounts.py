@@ -2,7 +2,8 @@
 
 The agent's go out with the last status. The engine's accounts know more, memory of all steps and
 energy for instance, but only some seconds after a job has ended: pods that ended are gathered and
-asked for together, a few times, and what is found replaces the agent's. A pod never waits for it.
+asked for together, a few times, and what is found replaces the agent's. A pod never waits for it;
+those that were waiting when a control plane ended are found again by what is written on them.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from dataclasses import dataclass
 
 from .. import errors
 from ..api.kinds import POD
-from ..api.objects import Key
+from ..api.objects import Key, Obj, annotations_of, key_of, uid_of
 from ..client.api import Api
 from ..client.clock import Clock, sleep
 from ..engine import Accounts, Engine, JobId, JobUsage
 from ..log import logger
-from ..wellknown import USED_CPU, USED_ELAPSED, USED_ENERGY, USED_MEMORY, USED_SOURCE
+from ..wellknown import JOB_ID, USED_CPU, USED_ELAPSED, USED_ENERGY, USED_MEMORY, USED_SOURCE
 from .journal import Used
 
 GATHER = 3.0  # seconds in which pods that end are gathered
@@ -28,6 +29,7 @@ MOST = 200  # jobs in one question
 log = logger(__name__)
 
 
+_ENGINE = "slurm"  # whose figures are the last word
 ANNOTATIONS = (USED_ELAPSED, USED_CPU, USED_MEMORY, USED_ENERGY, USED_SOURCE)
 
 
@@ -37,7 +39,7 @@ def from_agent(used: Used) -> dict[str, str]:
 
 
 def from_engine(used: JobUsage) -> dict[str, str]:
-    return _annotations(used, "slurm")
+    return _annotations(used, _ENGINE)
 
 
 def _annotations(used: JobUsage, source: str) -> dict[str, str]:
@@ -71,6 +73,13 @@ class PodAccounts:
         if job is not None and self._accounts is not None:
             self._waiting[job] = _Entry(key, uid)
             self._some.set()
+
+    def recall(self, pods: Iterable[Obj]) -> None:
+        """Ask for pods that are over, as an earlier kubelet may not have lived to do."""
+        for pod in pods:
+            found = annotations_of(pod)
+            if JOB_ID in found and found.get(USED_SOURCE) != _ENGINE:
+                self.add(key_of(pod), uid_of(pod), JobId(found[JOB_ID]))
 
     async def run(self) -> None:
         while True:

@@ -280,11 +280,13 @@ class Kubelet:
 
     async def _recover(self) -> None:
         """Find the pods that have jobs, and what the engine says of them, before doing anything."""
-        mine = [pod for pod in self._cached.list() if self._is_mine(pod) and not is_terminal(pod)]
+        found = [pod for pod in self._cached.list() if self._is_mine(pod)]
+        mine = [pod for pod in found if not is_terminal(pod)]
         for pod in mine:
             self._pods.of(pod)
         for pod in filter(is_mirror, self._cached.list()):  # before its address is another's
             self._pods.addresses.reserve(uid_of(pod), (pod.get("status") or {}).get("podIP") or "")
+        self._accounts.recall(pod for pod in found if is_terminal(pod))
         if mine or any(self._paths.pods.glob("*")):
             await self._ticker.tick()
 

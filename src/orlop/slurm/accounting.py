@@ -1,7 +1,8 @@
 """What jobs have used, from sacct's lines: time, CPU, memory, energy.
 
-Used by `jobs` for pods that have ended; pure. A line for the job comes first, then one for each of
-its steps, and memory is counted for steps alone. What sacct leaves empty is not known.
+Used by `jobs` for pods that have ended, and by `kubectl slurm usage`; pure. A line for the job
+comes first, then one for each of its steps, and memory is counted for steps alone. What sacct
+leaves empty is not known.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def parse(text: str) -> dict[JobId, JobUsage]:
                     elapsed=float(elapsed) if elapsed.isdigit() else None,
                     cpu=cpu_seconds(cpu),
                     memory=size(memory),
-                    energy=_energy(energy),
+                    energy=joules(energy),
                 )
         elif JobId(job) in found:
             found[JobId(job)] = _with_step(found[JobId(job)], memory, energy)
@@ -44,8 +45,8 @@ def parse(text: str) -> dict[JobId, JobUsage]:
 
 def _with_step(known: JobUsage, memory: str, energy: str) -> JobUsage:
     most = max(known.memory or 0, size(memory) or 0) or None
-    joules = known.energy if known.energy is not None else _energy(energy)
-    return replace(known, memory=most, energy=joules)
+    spent = known.energy if known.energy is not None else joules(energy)
+    return replace(known, memory=most, energy=spent)
 
 
 def cpu_seconds(text: str) -> float | None:
@@ -63,5 +64,6 @@ def size(text: str) -> int | None:
     return None if match is None else int(float(match.group(1)) * _UNITS[match.group(2)])
 
 
-def _energy(text: str) -> int | None:
+def joules(text: str) -> int | None:
+    """Of ConsumedEnergyRaw; None where nothing is measured."""
     return int(text) if text.isdigit() and text not in _NOTHING else None

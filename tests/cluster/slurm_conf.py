@@ -66,6 +66,9 @@ def settings(root: Path, spec: Spec) -> dict[str, str]:
             "AccountingStoragePass": str(socket),
             # As most sites: an unknown account or QOS is refused when the job is submitted.
             "AccountingStorageEnforce": "associations,limits,qos",
+            # By QOS, once sacctmgr is told which preempts which.
+            "PreemptType": "preempt/qos",
+            "PreemptMode": "CANCEL",
         }
     if spec.rest:
         lines |= {

@@ -209,8 +209,19 @@ def test_a_job_over_its_memory_is_oom_killed(limited_site: Site) -> None:
 
 
 @pytest.mark.timeout(240)
-def test_a_bad_account_is_refused_with_the_accounts_one_has(accounted_site: Site) -> None:
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("account", "your accounts: research, teaching"),
+        ("qos", "your QOS: high, low, normal"),
+        ("reservation", "reservation is invalid"),
+    ],
+)
+def test_what_slurm_does_not_know_is_refused_with_what_one_has(
+    accounted_site: Site, option: str, words: str
+) -> None:
     site = accounted_site
-    site.apply(annotated("account", "true", {"slurm.orlop.dev/account": "nosuch"}))
-    seen = wait_reason(site, "account", "SubmitRejected")
-    assert "account" in waiting(seen)["message"].lower()
+    site.apply(annotated(option, "true", {f"slurm.orlop.dev/{option}": "nosuch"}))
+    seen = wait_reason(site, option, "SubmitRejected")
+    assert words in waiting(seen)["message"], waiting(seen)
+    assert seen["status"]["phase"] == "Pending"

@@ -47,7 +47,7 @@ def shape(ranks: int) -> dict[str, str]:
     return {"nodes": "2", "ntasks": str(ranks), **more}
 
 
-def by_srun(ranks: int, command: str) -> float:
+def by_srun(ranks: int, command: str) -> dict[str, float]:
     options = [f"--{name}={value}" for name, value in shape(ranks).items() if value != "true"]
     options += ["--overcommit"] if ranks > OF_CLUSTER else []
     options += [f"--ntasks-per-node={ranks // 2}"] if ranks <= OF_CLUSTER else []
@@ -60,10 +60,10 @@ def by_srun(ranks: int, command: str) -> float:
     log = output.read_text()
     started = re.search(r"started ([\d.]+)", log)
     assert started is not None, "the script says when it starts"
-    return met(log, ranks) - float(started.group(1))
+    return {"": met(log, ranks) - float(started.group(1))}
 
 
-def by_pod(ranks: int, image: str, runtime: str, program: str) -> float:
+def by_pod(ranks: int, image: str, runtime: str, program: str) -> dict[str, float]:
     name = f"ranks-{runtime}-{time.monotonic_ns()}"
     notes = {f"slurm.orlop.dev/{key}": value for key, value in shape(ranks).items()}
     notes |= {"orlop.dev/runtime": runtime, "slurm.orlop.dev/mpi": "pmi2"}
@@ -79,7 +79,9 @@ def by_pod(ranks: int, image: str, runtime: str, program: str) -> float:
     waited = "--for=jsonpath={.status.phase}=Succeeded"
     kubectl("wait", waited, f"pod/{name}", f"--timeout={PATIENCE:.0f}s")
     folder = next((HOME / "pods").glob(f"default_{name}_*"))
-    took = met(kubectl("logs", name), ranks) - float((folder / "started-at").read_text())
+    end = met(kubectl("logs", name), ranks)
+    began = {"": "started-at", ", from its srun": "srun-at"}
+    took = {since: end - float((folder / file).read_text()) for since, file in began.items()}
     kubectl("delete", "pod", name)
     return took
 
@@ -88,18 +90,19 @@ def main(ranks: int, rounds: int) -> None:
     by_pod(2, "mpich", "crun", "pi")  # the image is pulled
     roots = (path.parents[1] for path in (HOME / "images").glob("*/rootfs/bin/pi"))
     root = next(path for path in roots if list(path.glob("**/libmpich.so*")))
-    ways: dict[str, Callable[[], float]] = {
+    ways: dict[str, Callable[[], dict[str, float]]] = {
         "srun": lambda: by_srun(ranks, f"{root}/bin/pi"),
         "srun, apptainer": lambda: by_srun(ranks, f"apptainer --silent exec {root} pi"),
         "pod, image: host": lambda: by_pod(ranks, "host", "host", f"{root}/bin/pi"),
         "pod, crun": lambda: by_pod(ranks, "mpich", "crun", "pi"),
         "pod, apptainer": lambda: by_pod(ranks, "mpich", "apptainer", "pi"),
     }
-    took: dict[str, list[float]] = {name: [] for name in ways}
+    took: dict[str, list[float]] = {}
     for number in range(rounds):
         print(f"{ranks} ranks, round {number + 1} of {rounds}", file=sys.stderr, flush=True)
         for name, way in ways.items():
-            took[name].append(way())
+            for since, seconds in way().items():
+                took.setdefault(name + since, []).append(seconds)
     print(json.dumps(took))
 
 

@@ -1,29 +1,33 @@
-"""Compiling the quick part of the pod network, and doing without a compiler."""
+"""Compiling what is quicker in C, and doing without a compiler."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from orlop.agent import compiling
-from orlop.agent.compiling import compile_helper, helper_file
+from orlop.agent.compiling import COMPILERS, NETWORK, STARTER, Part, compile_helper, helper_file
+
+PARTS = pytest.mark.parametrize("part", [NETWORK, STARTER], ids=lambda part: part.name)
 
 
-async def test_it_is_made_once(tmp_path: Path) -> None:
-    target = helper_file(tmp_path / "run")
-    assert await compile_helper(target) == ""
+@PARTS
+async def test_it_is_made_once(tmp_path: Path, part: Part) -> None:
+    target = helper_file(tmp_path / "run", part)
+    assert await compile_helper(target, part=part) == ""
     made = target.stat().st_mtime_ns
-    assert await compile_helper(target) == ""
+    assert await compile_helper(target, part=part) == ""
     assert target.stat().st_mtime_ns == made
     assert list(target.parent.iterdir()) == [target]
 
 
+@PARTS
 async def test_its_sources_say_nothing_that_a_strict_compiler_would_warn_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, part: Part
 ) -> None:
-    monkeypatch.setattr(compiling, "FLAGS", (*compiling.FLAGS, "-Wall", "-Wextra", "-Werror"))
-    assert await compile_helper(helper_file(tmp_path)) == ""
+    strict = replace(part, flags=(*part.flags, "-Wall", "-Wextra", "-Werror"))
+    assert await compile_helper(helper_file(tmp_path, strict), COMPILERS, strict) == ""
 
 
 async def test_where_there_is_no_compiler_that_is_said(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ class Bundle:
 sys.meta_path.insert(0, Bundle)
 if sys.argv[1:2] == ["rank"]:
     from orlop.agent.ranks.starter import main
+elif sys.argv[1:2] == ["ranks"]:
+    from orlop.agent.ranks.builder import main
 else:
     from orlop.agent.main import main
 

@@ -1,6 +1,7 @@
-"""Compiles the quick part of the pod network (network/quick), where there is a C compiler.
+"""Compiles what is quicker in C, where there is a compiler: a part of the pod network
+(network/quick), and what srun starts for every rank (ranks/quick).
 
-Called by the control plane when it starts, beside everything else; agents load the file if it is
+Called by the control plane when it starts, beside everything else; agents use a file if it is
 there and fits their node, and do without it otherwise. It is named by its sources, so that it is
 made once for a home and a machine. It is not part of the agent.
 """
@@ -12,23 +13,53 @@ import hashlib
 import os
 import shutil
 from asyncio.subprocess import DEVNULL, PIPE
+from dataclasses import dataclass
 from pathlib import Path
 
-_SOURCES = Path(__file__).resolve().parent / "network" / "quick"
+_AGENT = Path(__file__).resolve().parent
 COMPILERS = ("gcc", "cc", "clang")
-FLAGS = ("-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread")
 PATIENCE = 120.0  # seconds, on the slowest of file systems
 
 
-def helper_file(folder: Path) -> Path:
+@dataclass(frozen=True)
+class Part:
+    """One file that is made, and of what."""
+
+    name: str
+    suffix: str
+    sources: Path
+    flags: tuple[str, ...]
+    libraries: tuple[str, ...] = ()
+
+
+NETWORK = Part(
+    "netd",
+    ".so",
+    _AGENT / "network" / "quick",
+    ("-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread"),
+    ("-lm",),
+)
+# Without a C library, which a node may have in another version, or as a static one not at all.
+STARTER = Part(
+    "rank",
+    "",
+    _AGENT / "ranks" / "quick",
+    ("-std=gnu11", "-O2", "-static", "-nostdlib", "-ffreestanding", "-fno-pic", "-no-pie",
+     "-fno-stack-protector", "-fno-tree-loop-distribute-patterns"),
+)  # fmt: skip
+
+
+def helper_file(folder: Path, part: Part = NETWORK) -> Path:
     """Where it is, once it is made."""
-    digest = hashlib.sha256(" ".join(FLAGS).encode())
-    for path in sorted(_SOURCES.iterdir()):
+    digest = hashlib.sha256(" ".join(part.flags).encode())
+    for path in sorted(part.sources.iterdir()):
         digest.update(path.read_bytes())
-    return folder / f"netd-{digest.hexdigest()[:12]}-{os.uname().machine}.so"
+    return folder / f"{part.name}-{digest.hexdigest()[:12]}-{os.uname().machine}{part.suffix}"
 
 
-async def compile_helper(target: Path, compilers: tuple[str, ...] = COMPILERS) -> str:
+async def compile_helper(
+    target: Path, compilers: tuple[str, ...] = COMPILERS, part: Part = NETWORK
+) -> str:
     """Make it, whole or not at all, unless it is there; what was in the way, or nothing."""
     if target.exists():
         return ""
@@ -36,10 +67,10 @@ async def compile_helper(target: Path, compilers: tuple[str, ...] = COMPILERS) -
     if not found:
         return f"there is no C compiler here ({', '.join(compilers)})"
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    names = sorted(str(path) for path in _SOURCES.glob("*.c"))
+    names = sorted(str(path) for path in part.sources.glob("*.c"))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        said = await _run([found[0], *FLAGS, "-o", str(temporary), *names, "-lm"])
+        said = await _run([found[0], *part.flags, "-o", str(temporary), *names, *part.libraries])
         if said is not None:
             return f"{found[0]} failed: {said}"
         temporary.replace(target)

@@ -20,7 +20,7 @@ import click
 
 from .. import __version__, errors, log, pki
 from ..agent.build import build as build_agent
-from ..agent.compiling import compile_helper, helper_file
+from ..agent.compiling import NETWORK, STARTER, compile_helper, helper_file
 from ..apiserver import ApiServer
 from ..apiserver.aggregation import FrontProxy
 from ..apiserver.audit import AuditLog, Auditor, load_policy
@@ -142,6 +142,7 @@ class ControlPlane:
                 token_key=self.pki.token_key,
                 agent_file=agent_file(self.paths.run),
                 helper=self._helper,
+                starter=helper_file(self.paths.run, STARTER),
                 addresses=addresses.addresses(),
                 api_server=self._url(port),
             )
@@ -356,10 +357,10 @@ class ControlPlane:
 
     async def _compile(self) -> None:
         """Once; pods that start before it is done, or where it cannot be, do without it."""
-        if self._helper is not None:
-            problem = await compile_helper(self._helper)
+        for part in (STARTER, *([NETWORK] if self.settings.network.compile else [])):
+            problem = await compile_helper(helper_file(self.paths.run, part), part=part)
             if problem:
-                logger.info("the pod network is not compiled", reason=problem)
+                logger.info("a part of the agent is not compiled", part=part.name, reason=problem)
         await asyncio.Event().wait()
 
     async def _renew(self, contexts: dict[pki.Pair, ssl.SSLContext], url: str) -> None:

@@ -93,6 +93,7 @@ class Kubelet:
         token_key: bytes,
         agent_file: Path,
         helper: Path | None = None,
+        starter: Path | None = None,
         addresses: Sequence[str] = (),
         api_server: str = "",
         election: LeaderElection | None = None,
@@ -103,7 +104,7 @@ class Kubelet:
         self._settings = settings
         self._paths = paths
         self._tls = tls
-        self._addresses, self._helper = addresses, helper
+        self._addresses, self._helper, self._starter = addresses, helper, starter
         self._api_server = api_server
         self._cached = informers.informer(POD)
         self._cached.add_index(_BY_NODE, _node_names)
@@ -227,6 +228,7 @@ class Kubelet:
             runtime=agent.runtime,
             scratch=agent.scratch,
             seccomp=self._paths.seccomp,
+            starter=str(self._starter or ""),
             api_server=self._api_server,
             network=ClusterNetwork(
                 self._ranges,

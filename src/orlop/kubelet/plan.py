@@ -92,6 +92,7 @@ class Site:
     runtime: str = ""  # the one that the settings name
     scratch: str = ""
     seccomp: Path = Path("/nonexistent")  # the folder of profiles
+    starter: str = ""  # the compiled starter of ranks, used by agents where it is there
     api_server: str = ""  # https://host:port where pods reach it; empty: they are not told
     network: ClusterNetwork | None = None  # None: pods have their node's
 

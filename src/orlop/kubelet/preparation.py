@@ -124,7 +124,7 @@ class Preparation:
             return None
         [container] = [one for one in pod["spec"]["containers"] if one["name"] == found.container]
         mpi = "" if found.mpi else await self.pmi.of_image(images[container["image"]].rootfs)
-        return found.planned(mpi)
+        return {**found.planned(mpi), "starter": self.site.starter}
 
     def _address(self, pod: Obj, state: PodState) -> str:
         if self.site.network is None or not has_own_network(pod):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import platform
@@ -14,6 +15,7 @@ import pytest
 
 from orlop.agent import plan as plans
 from orlop.agent.cgroups import Cgroups
+from orlop.agent.compiling import STARTER, compile_helper, helper_file
 from orlop.agent.places import make_places
 from orlop.agent.ranks import door as doors
 from orlop.agent.ranks.door import Door, tasks_on
@@ -78,24 +80,40 @@ def opened(tmp_path, monkeypatch):
         door.close()
 
 
-def start(tmp_path, rank, *command):
-    """A starter as srun starts it, told what Slurm tells a task."""
-    env = {
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "SLURMD_NODENAME": "n1",
-        "SLURM_PROCID": str(rank),
-        "SLURM_LOCALID": str(rank),
-        "SLURM_STEP_ID": "0",
-        "SLURM_JOB_ID": "5",
-        "SLURM_TASKS_PER_NODE": "2",
-        "PMI_FD": "7",
-        "SECRET_OF_THE_JOB": "x",
-    }
-    words = ["agent.pyz", "rank", str(tmp_path / "m"), str(tmp_path), *command]
-    code = f"import sys; from orlop.agent.ranks.starter import main; sys.exit(main({words!r}))"
-    return subprocess.Popen(
-        [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    target = helper_file(tmp_path_factory.mktemp("compiled"), STARTER)
+    assert asyncio.run(compile_helper(target, part=STARTER)) == ""
+    return str(target)
+
+
+@pytest.fixture(params=["python", "compiled"])
+def start(request, tmp_path):
+    """Starters as srun starts them, told what Slurm tells a task."""
+
+    def start(rank, *command, **more):
+        env = {**TOLD, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), **more}
+        if request.param == "python" or command:  # commands beside ranks are always Python's
+            words = ["agent.pyz", "rank", str(tmp_path / "m"), str(tmp_path), *command]
+            imported = "from orlop.agent.ranks.starter import main"
+            argv = [sys.executable, "-c", f"import sys; {imported}; sys.exit(main({words!r}))"]
+        else:
+            argv = [request.getfixturevalue("compiled"), str(tmp_path / "m"), "0"]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(argv, env=env, **pipes)
+
+    return start
+
+
+TOLD = {
+    "PYTHONPATH": os.pathsep.join(sys.path),
+    "SLURMD_NODENAME": "n1",
+    "SLURM_STEP_ID": "0",
+    "SLURM_JOB_ID": "5",
+    "SLURM_TASKS_PER_NODE": "2",
+    "PMI_FD": "7",
+    "SECRET_OF_THE_JOB": "x",
+}
 
 
 def serve(door, until):
@@ -107,21 +125,21 @@ def serve(door, until):
             door.on_knock() if fd == door.fileno() else door.on_line(fd)
 
 
-def test_ranks_become_the_command_with_what_slurm_tells_them(tmp_path, opened):
+def test_ranks_become_the_command_with_what_slurm_tells_them(start, opened):
     script = 'echo $SLURM_PROCID $PMI_FD $A $HOSTNAME "$SECRET_OF_THE_JOB" $(pwd)'
     door = opened(["sh", "-c", script], env=[["A", "1"]], cwd="/usr")
-    ranks = [start(tmp_path, rank) for rank in (0, 1)]
+    ranks = [start(rank) for rank in (0, 1)]
     serve(door, lambda: door.is_full and not door.lines())
     assert [one.communicate()[0] for one in ranks] == [b"0 7 1 n1  /usr\n", b"1 7 1 n1  /usr\n"]
     assert (door.step, door.expected, door.error) == ("5.0", 2, "")
 
 
-def test_a_command_beside_a_rank_has_its_variables(tmp_path, opened):
+def test_a_command_beside_a_rank_has_its_variables(start, opened):
     door = opened(["sh", "-c", "exec sleep 60"])
-    rank = start(tmp_path, 1)
+    rank = start(1)
     try:
         serve(door, lambda: door.runs(1))
-        beside = start(tmp_path, 0, "1", "sh", "-c", "echo beside $SLURM_PROCID; exit 4")
+        beside = start(0, "1", "sh", "-c", "echo beside $SLURM_PROCID; exit 4")
         serve(door, lambda: _said(beside))
         assert beside.communicate()[0] == b"beside 1\n"
         assert beside.returncode == 4
@@ -142,9 +160,9 @@ def _said(child):
         (["true"], "/no/folder", 'chdir to cwd ("/no/folder")'),
     ],
 )
-def test_a_rank_that_cannot_be_says_why(tmp_path, opened, argv, cwd, words):
+def test_a_rank_that_cannot_be_says_why(start, opened, argv, cwd, words):
     door = opened(argv, cwd=cwd)
-    rank = start(tmp_path, 0)
+    rank = start(0)
     serve(door, lambda: bool(door.error))
     assert words in rank.communicate()[1].decode()
     assert rank.returncode == 127
@@ -152,12 +170,37 @@ def test_a_rank_that_cannot_be_says_why(tmp_path, opened, argv, cwd, words):
     assert not door.runs(0)
 
 
-def test_an_image_needs_user_namespaces(tmp_path, opened):
+def test_an_image_needs_user_namespaces(tmp_path, start, opened):
     (tmp_path / "root").mkdir()
     door = opened(["true"], rootfs=str(tmp_path / "root"))
-    rank = start(tmp_path, 0)
+    rank = start(0)
     serve(door, lambda: bool(door.error) and not door.lines())
     assert b"cannot be had without user namespaces: denied" in rank.communicate()[1]
+
+
+def test_a_rank_is_behind_the_filter_of_its_container(start, opened):
+    calls = [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 95}]
+    profile = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": calls}
+    script = "grep Seccomp: /proc/self/status; mkdir /tmp/x"
+    door = opened(["sh", "-c", script], seccomp={"profile": profile})
+    rank = start(0)
+    serve(door, lambda: door.runs(0))
+    said, complained = rank.communicate()
+    assert said.split() == [b"Seccomp:", b"2"]
+    assert b"not supported" in complained
+
+
+def test_the_folders_of_its_pmi_are_told_by_either_starter(tmp_path, start, opened):
+    door = opened(["true"])
+    heard = []
+    make = door._make
+    door._make = lambda hello: (heard.append(hello), make(hello))
+    folders = {"PMIX_SERVER_TMPDIR": "/a", "PMIX_DSTORE_ESH_BASE_PATH": "/b", "PMIX_DSTORE_X": "/c"}
+    rank = start(1, SLURM_NODEID="3", SLURM_STEP_TASKS_PER_NODE="1(x3),2", **folders)
+    serve(door, lambda: door.runs(1))
+    rank.communicate()
+    assert [(one.rank, one.pid, one.step, one.node) for one in heard] == [(1, rank.pid, "5.0", 3)]
+    assert (sorted(heard[0].folders), door.expected) == (["/a", "/b"], 2)
 
 
 def test_a_door_of_somebody_else_is_not_entered(tmp_path, monkeypatch, capfd):

@@ -18,6 +18,7 @@ from ..places import make_places, remove_places
 from ..process import close_on_exec
 from ..workshop import Workshop
 from .door import Door, leave
+from .starter import place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 
 LOOK = 500  # milliseconds between two looks at ranks that the kernel does not tell of
 LAST = 20  # looks at a node of which no rank lives, before all have come
+
+
+def main(argv: list[str]) -> int:
+    """For the compiled starter, in words `ranks <meeting point> <pod folder>`."""
+    build(place_of(argv[2]), argv[3])
+    return 1
 
 
 def build(meeting: str, folder: str) -> None:

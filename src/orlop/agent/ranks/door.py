@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import _socket
 import fcntl
-import marshal
 import os
 import sys
 
@@ -19,11 +18,11 @@ from ..lean import signal
 from ..process import children, spawn
 from ..runtimes import Box, native, stub
 from ..volumes import Bind
+from .words import FAILED, Answer, Hello
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Callable, Iterable
 
     from ..runtimes import Launch, Runtime
 
@@ -65,9 +64,9 @@ class Door:
         fd, _ = self._listener._accept()  # type: ignore[attr-defined]
         line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
         line.setblocking(True)
-        hello = marshal.loads(line.recv(65536))
-        if "exec" in hello:
-            self._let_in_beside(line, hello["exec"])
+        hello = Hello.decoded(line.recv(65536))
+        if hello.is_beside:
+            self._let_in_beside(line, hello.rank)
             return
         try:
             if self.error:
@@ -77,15 +76,15 @@ class Door:
             _say(line, self._answer(), self._descriptors)
         except (OSError, ValueError) as error:
             self.error = self.error or str(error)
-            _say(line, {"error": str(error)}, [])
-        self._lines[line.fileno()] = line, hello["rank"]
-        self.pids[hello["rank"]] = hello["pid"]
+            _say(line, _refusal(error), [])
+        self._lines[line.fileno()] = line, hello.rank
+        self.pids[hello.rank] = hello.pid
 
     def _let_in_beside(self, line: _socket.socket, rank: int) -> None:
         try:
             _say(line, self._answer_exec(rank), self._descriptors)
         except OSError as error:
-            _say(line, {"error": str(error)}, [])
+            _say(line, _refusal(error), [])
         line.close()
 
     def on_line(self, fd: int) -> None:
@@ -96,7 +95,7 @@ class Door:
         except OSError:
             words = b""
         line.close()
-        if words.startswith(b"!"):
+        if words.startswith(FAILED):
             self.error = self.error or words[1:].decode(errors="replace")
             self.pids.pop(rank, None)
 
@@ -112,17 +111,17 @@ class Door:
 
     # The container
 
-    def _make(self, hello: dict[str, Any]) -> None:
+    def _make(self, hello: Hello) -> None:
         """By the first rank's words: its step, how many they are, what its PMI shows."""
         self._is_made = True
-        self.step, self.expected = hello["step"], tasks_on(hello["tasks"] or "1", hello["node"])
+        self.step, self.expected = hello.step, tasks_on(hello.tasks or "1", hello.node)
         box = self._box
         if not box.sandbox.is_isolated:
             if box.root:
                 words = "ranks in an image cannot be had without user namespaces: "
                 raise OSError(words + box.sandbox.problem)
             return
-        for folder in _outermost(hello["folders"]):
+        for folder in _outermost(hello.folders):
             box.binds.append(Bind(folder, folder))
         if box.root and self._runtime.name != "native":
             root, mounts = self._by_runtime(box)
@@ -160,7 +159,8 @@ class Door:
         os.chmod(path, 0o755)
         fields = {"argv": [HOLD], "tty": False, "stdin": False, "user": None}
         container = type(box.container)(**{**box.container.__dict__, **fields})
-        held = type(box)(**{**box.__dict__, "container": container})
+        # Ranks get the container's filter; what only waits needs none, and may be no use behind it.
+        held = type(box)(**{**box.__dict__, "container": container, "seccomp": None})
         launch = self._runtime.compose(held)
         self._holder = self._started(held, launch)
         with open(os.path.join(box.folder, HOLDER), "w") as file:
@@ -195,29 +195,35 @@ class Door:
 
     # What ranks are told
 
-    def _answer(self) -> dict[str, Any]:
+    def _answer(self) -> Answer:
         container = self._box.container
-        user = container.user
+        user, profile = container.user, self._box.seccomp
         env = dict(self._box.env)
         if self.expected > len(os.sched_getaffinity(0)):
             env.setdefault(YIELD, "1")
-        return {
-            "argv": container.argv,
-            "env": env,
-            "cwd": container.cwd,
-            "has_user": bool(self._descriptors) and self._has_own_user,
-            "user": (user.uid, user.gid, user.groups) if user else None,
-            "dropped": list(capabilities.others(container.capabilities)),
-        }
+        return Answer(
+            container.argv,
+            env,
+            container.cwd,
+            has_user=bool(self._descriptors) and self._has_own_user,
+            user=(user.uid, user.gid, user.groups) if user else None,
+            dropped=tuple(capabilities.others(container.capabilities)),
+            seccomp=profile.filter if profile is not None else b"",
+        )
 
-    def _answer_exec(self, rank: int) -> dict[str, Any]:
+    def _answer_exec(self, rank: int) -> Answer:
         """For a command beside a rank, with that rank's own variables."""
         if not self.runs(rank):
             raise OSError(f"rank {rank} does not run on this node")
         with open(f"/proc/{self.pids[rank]}/environ", "rb") as file:
             pairs = [pair.partition(b"=") for pair in file.read().split(b"\0") if pair]
-        env = {os.fsdecode(name): os.fsdecode(text) for name, _, text in pairs}
-        return {**self._answer(), "env": env}
+        answer = self._answer()
+        answer.env = {os.fsdecode(name): os.fsdecode(text) for name, _, text in pairs}
+        return answer
+
+
+def _refusal(error: Exception) -> Answer:
+    return Answer([], {}, error=str(error) or type(error).__name__)
 
 
 def _listen(meeting: str) -> tuple[_socket.socket, int]:
@@ -254,9 +260,8 @@ def leave(meeting: str) -> None:
             pass
 
 
-def _say(line: _socket.socket, answer: dict[str, Any], descriptors: list[int]) -> None:
-    data = marshal.dumps(answer)
-    data = len(data).to_bytes(4, "little") + data
+def _say(line: _socket.socket, answer: Answer, descriptors: list[int]) -> None:
+    data = answer.encoded()
     rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in descriptors)
     ancillary = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)] if rights else []
     try:
@@ -340,7 +345,7 @@ def _has_ended(pid: int) -> bool:
         return file.read().rpartition(b")")[2].split()[0] == b"Z"
 
 
-def _outermost(folders: list[str]) -> list[str]:
+def _outermost(folders: Iterable[str]) -> list[str]:
     """Those that are there, without those below others."""
     clean = sorted({os.path.normpath(folder) for folder in folders if os.path.isdir(folder)})
     return [one for one in clean if not any(one.startswith(other + "/") for other in clean)]

@@ -161,7 +161,7 @@ class Leader:
         if environ.get("SLURM_CPUS_PER_TASK"):  # not inherited since Slurm 22.05
             argv.append(f"--cpus-per-task={environ['SLURM_CPUS_PER_TASK']}")
         argv += ranks.get("flags") or []
-        return argv + starter(self._meeting, ranks["folder"])
+        return argv + rank(self._meeting, ranks)
 
     def _pass_on(self, number: int) -> None:
         scancel = find(["scancel"])
@@ -195,12 +195,24 @@ def be_oneself(box: Box, hostname: str) -> None:
         be(sandbox.uid, sandbox.gid)
 
 
+def rank(meeting: str, ranks: dict[str, Any]) -> list[str]:
+    """What srun starts for each rank: compiled, where that was done and fits, or the agent."""
+    quick = ranks.get("starter") or ""
+    if not quick.endswith("-" + os.uname().machine) or not os.access(quick, os.X_OK):
+        return starter(meeting, ranks["folder"])
+    make = _agent("ranks", meeting, ranks["folder"])
+    return [quick, meeting, str(len(make)), *make]
+
+
 def starter(meeting: str, folder: str, *command: str) -> list[str]:
-    """What srun starts: the agent itself, as a starter."""
+    """The agent itself, as a starter."""
+    return _agent("rank", meeting, folder, *command)
+
+
+def _agent(*words: str) -> list[str]:
     import sys
 
-    python = [sys.executable, "-I", "-S", "-c", AGENT_LAUNCH]
-    return [*python, sys.argv[0], "rank", meeting, folder, *command]
+    return [sys.executable, "-I", "-S", "-c", AGENT_LAUNCH, sys.argv[0], *words]
 
 
 def _ready(fds: list[int], timeout: int | None) -> list[int]:

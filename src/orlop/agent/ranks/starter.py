@@ -9,22 +9,21 @@ place.
 from __future__ import annotations
 
 import _socket
-import marshal
 import os
 import sys
 import time
 
 from .. import syscalls
 from ..executing import Failure, execute, go_to
+from .words import FAILED, Answer, Hello
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
 PATIENCE = 120.0  # seconds for a node to make its container; a slow file system may need many
 PAUSE = 0.003
-FAILED = 127
+CODE = 127
 MAX_DESCRIPTORS = 8
 # What Slurm and its PMI tell a task, and what a container is therefore told.
 TOLD = ("SLURM", "PMI", "OMPI_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
@@ -40,18 +39,21 @@ def main(argv: list[str]) -> int:
         if is_rank and os.environ.get("SLURM_LOCALID") == "0" and not os.path.exists(meeting):
             _have_it_made(meeting, folder)
         line = _connect(meeting)
-        line.sendall(marshal.dumps(_hello() if is_rank else {"exec": int(command[0])}))
+        hello = _hello() if is_rank else Hello(int(command[0]), is_beside=True)
+        line.sendall(hello.encoded())
         answer, descriptors = _answer(line)
         _enter(answer, descriptors)
-        env = {**answer["env"], **(_told(os.environ) if is_rank else {})}
-        go_to(answer["cwd"])
-        execute(command[1:] or answer["argv"], env)
+        env = {**answer.env, **(_told(os.environ) if is_rank else {})}
+        go_to(answer.cwd)
+        if answer.seccomp:
+            syscalls.confine(answer.seccomp)
+        execute(command[1:] or answer.argv, env)
     except (Failure, OSError) as error:
         words = str(error)
         if line is not None and is_rank:
-            line.sendall(b"!" + words.encode(errors="replace"))
+            line.sendall(FAILED + words.encode(errors="replace"))
         os.write(2, f"orlop agent: {words}\n".encode(errors="replace"))
-    return FAILED
+    return CODE
 
 
 def place_of(meeting: str) -> str:
@@ -59,17 +61,17 @@ def place_of(meeting: str) -> str:
     return f"{meeting}-{os.environ.get('SLURMD_NODENAME') or os.uname().nodename}"
 
 
-def _hello() -> dict[str, Any]:
+def _hello() -> Hello:
     environ = os.environ
     folders = {environ[name] for name in environ if _is_folder_of_pmix(name)}
-    return {
-        "rank": int(environ.get("SLURM_PROCID") or 0),
-        "pid": os.getpid(),
-        "step": f"{environ.get('SLURM_JOB_ID')}.{environ.get('SLURM_STEP_ID')}",
-        "tasks": environ.get("SLURM_STEP_TASKS_PER_NODE") or environ.get("SLURM_TASKS_PER_NODE"),
-        "node": int(environ.get("SLURM_NODEID") or 0),
-        "folders": sorted(folders),
-    }
+    return Hello(
+        int(environ.get("SLURM_PROCID") or 0),
+        os.getpid(),
+        f"{environ.get('SLURM_JOB_ID')}.{environ.get('SLURM_STEP_ID')}",
+        environ.get("SLURM_STEP_TASKS_PER_NODE") or environ.get("SLURM_TASKS_PER_NODE") or "",
+        int(environ.get("SLURM_NODEID") or 0),
+        tuple(sorted(folders)),
+    )
 
 
 def _is_folder_of_pmix(name: str) -> bool:
@@ -114,7 +116,7 @@ def _connect(meeting: str) -> _socket.socket:
             time.sleep(PAUSE)
 
 
-def _answer(line: _socket.socket) -> tuple[dict[str, Any], list[int]]:
+def _answer(line: _socket.socket) -> tuple[Answer, list[int]]:
     """What to become, and the namespaces to do it in."""
     size = _socket.CMSG_SPACE(4 * MAX_DESCRIPTORS)
     data, ancillary, _, _ = line.recvmsg(65536, size)
@@ -130,31 +132,32 @@ def _answer(line: _socket.socket) -> tuple[dict[str, Any], list[int]]:
         if not more:
             raise Failure("the container of this node is gone")
         data += more
-    answer: dict[str, Any] = marshal.loads(data[4:])
-    if "error" in answer:
-        raise Failure(answer["error"])
+    answer = Answer.decoded(data[4:])
+    if answer.error:
+        raise Failure(answer.error)
     return answer, descriptors
 
 
-def _enter(answer: dict[str, Any], descriptors: list[int]) -> None:
+def _enter(answer: Answer, descriptors: list[int]) -> None:
     """The sandbox first: rights over the other namespaces are had in its user namespace."""
     if descriptors:
         root, *others = descriptors
-        users = others.pop() if answer["has_user"] else -1
+        users = others.pop() if answer.has_user else -1
         for fd in others:
             syscalls.setns(fd)
         os.fchdir(root)
         os.chroot(".")
-        for number in answer["dropped"]:
+        for number in answer.dropped:
             if not syscalls.drop_from_bounding_set(number):
                 break
         if users >= 0:
             syscalls.setns(users)
-        elif answer["user"]:
-            uid, gid, groups = answer["user"]
+        elif answer.user:
+            uid, gid, groups = answer.user
             if groups:
                 os.setgroups(groups)
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)
+    if descriptors or answer.seccomp:
         syscalls.no_new_privileges()
     os.umask(0o022)

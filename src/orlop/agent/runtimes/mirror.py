@@ -61,7 +61,10 @@ def rebuild(folder: str) -> None:
 
 
 def fill(folder: str, original: str) -> None:
-    """Bind every entry of `original` into `folder`; links are made anew."""
+    """Bind every entry of `original` into `folder`; links are made anew.
+
+    Devices that are not for us are left out: most of /dev, and each would cost a mount.
+    """
     entries = list(os.scandir(original))
     if len(entries) > MAX_ENTRIES:
         raise OSError(28, f"too many entries beside a new mount point ({len(entries)})", folder)
@@ -70,8 +73,17 @@ def fill(folder: str, original: str) -> None:
         if entry.is_symlink():
             os.symlink(os.readlink(entry.path), target)
             continue
+        if _is_closed_device(entry.path):
+            continue
         make_point(folder, entry.name, entry.is_dir(follow_symlinks=False))
         try:
             syscalls.bind(entry.path, target)
         except OSError:
             pass  # the node does not show it to its users either, e.g. a dead mount
+
+
+def _is_closed_device(path: str) -> bool:
+    mode = os.lstat(path).st_mode
+    if not (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
+        return False
+    return not (os.access(path, os.R_OK) or os.access(path, os.W_OK))

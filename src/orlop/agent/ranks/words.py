@@ -1,0 +1,113 @@
+"""What a starter and the door of its node say to each other, as bytes.
+
+Used by both, and in C by quick/starter.c, which must be changed with it. Texts end with a zero
+byte, as those of the kernel do, so that a program without any library can read them. It knows
+nothing of what is said.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RANK, BESIDE = "rank", "exec"
+FAILED = (
+    b"!"  # before what kept a rank from running; a line that just ends is that of one that runs
+)
+
+
+class Hello:
+    """Of one that wants in: a rank to be, or a command beside the rank of that number."""
+
+    def __init__(
+        self,
+        rank: int,
+        pid: int = 0,
+        step: str = "",
+        tasks: str = "",
+        node: int = 0,
+        folders: tuple[str, ...] = (),
+        is_beside: bool = False,
+    ) -> None:
+        self.rank, self.pid, self.step, self.is_beside = rank, pid, step, is_beside
+        self.tasks, self.node = tasks, node  # how many on each node, as Slurm says it; which it is
+        self.folders = folders  # of its PMI, which must be seen inside
+
+    def encoded(self) -> bytes:
+        kind = BESIDE if self.is_beside else RANK
+        numbers = (kind, str(self.rank), str(self.pid), self.step, self.tasks, str(self.node))
+        return _texts([*numbers, *self.folders])
+
+    @staticmethod
+    def decoded(data: bytes) -> Hello:
+        kind, rank, pid, step, tasks, node, *folders = _split(data)
+        numbers = (int(text or 0) for text in (rank, pid, node))
+        rank_number, pid_number, node_number = numbers
+        return Hello(
+            rank_number, pid_number, step, tasks, node_number, tuple(folders), kind == BESIDE
+        )
+
+
+class Answer:
+    """What to become, in the namespaces that come with it; or an error."""
+
+    def __init__(
+        self,
+        argv: list[str],
+        env: Mapping[str, str],
+        cwd: str = "/",
+        has_user: bool = False,
+        user: tuple[int, int, list[int]] | None = None,
+        dropped: tuple[int, ...] = (),
+        seccomp: bytes = b"",
+        error: str = "",
+    ) -> None:
+        self.argv, self.env, self.cwd, self.error = argv, env, cwd, error
+        self.has_user = has_user  # whether the last of the namespaces is that of its user
+        self.user, self.dropped, self.seccomp = user, dropped, seccomp
+
+    def encoded(self) -> bytes:
+        """The length of all that follows, that of the filter, the filter, and texts."""
+        ids = [] if self.user is None else [self.user[0], self.user[1], *self.user[2]]
+        head = [self.error, str(int(self.has_user)), _numbers(ids), _numbers(self.dropped)]
+        argv = [self.cwd, str(len(self.argv)), *self.argv]
+        env = [f"{name}={text}" for name, text in self.env.items()]
+        data = _length(self.seccomp) + self.seccomp + _texts([*head, *argv, *env])
+        return _length(data) + data
+
+    @staticmethod
+    def decoded(data: bytes) -> Answer:
+        """Of what follows the first length."""
+        size = int.from_bytes(data[:4], "little")
+        seccomp, texts = data[4 : 4 + size], _split(data[4 + size :])
+        error, has_user, ids, dropped, cwd, count = texts[:6]
+        argv, env = texts[6 : 6 + int(count)], texts[6 + int(count) :]
+        numbers = [int(text) for text in ids.split()]
+        pairs = (text.partition("=") for text in env)
+        return Answer(
+            argv,
+            {name: text for name, _, text in pairs},
+            cwd,
+            has_user == "1",
+            (numbers[0], numbers[1], numbers[2:]) if numbers else None,
+            tuple(int(text) for text in dropped.split()),
+            seccomp,
+            error,
+        )
+
+
+def _length(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "little")
+
+
+def _numbers(numbers: list[int] | tuple[int, ...]) -> str:
+    return " ".join(map(str, numbers))
+
+
+def _texts(texts: list[str]) -> bytes:
+    return b"".join(text.encode(errors="surrogateescape") + b"\0" for text in texts)
+
+
+def _split(data: bytes) -> list[str]:
+    return [text.decode(errors="surrogateescape") for text in data.split(b"\0")[:-1]]

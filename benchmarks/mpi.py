@@ -1,9 +1,9 @@
 """Launch of MPI ranks: from the job's start until all ranks have met, beside plain srun.
 
 Run by `python -m benchmarks`. The same program of the same image is started by srun and apptainer
-by hand, and as a pod with each runtime, on two nodes; rank 0 tells when all ranks have met. A pod is
-measured from its job's start, which its agent is part of, and from the start of its srun. Further
-tables have more ranks than this machine has cores, from one manifest.
+by hand, and as a pod with each runtime, on two nodes; rank 0 tells when all ranks have met. A pod
+is measured from its job's start, which its agent is part of, and from the start of its srun.
+Further tables have more ranks than this machine has cores, from one manifest.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ BY_HAND = {
 PLAIN = BY_HAND | {f"{pod}, from its srun": plain for pod, plain in BY_HAND.items()}
 DRIVER = Path(__file__).with_name("mpi_driver.py")
 # When the job begins, and when its agent starts srun.
-PROLOGUE = """\
+PROLOGUE = r"""
 mkdir bin
-printf '#!/bin/sh\ndate +%%s.%%N > %s/srun-at\nexec %s "$@"\n' "$PWD" "$(command -v srun)" > bin/srun
+srun=$(command -v srun)
+printf '#!/bin/sh\ndate +%%s.%%N > %s/srun-at\nexec %s "$@"\n' "$PWD" "$srun" > bin/srun
 chmod +x bin/srun
 PATH=$PWD/bin:$PATH
 date +%s.%N > started-at

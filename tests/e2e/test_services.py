@@ -142,6 +142,12 @@ def test_an_unready_pod_leaves_at_once_and_comes_back(site: Site) -> None:
     client(site)
     pods = eventually(lambda: _running(site, "web", 2), "two pods run", 60)
     assert "refused" in get(site, "http://web:8080")
+    for name, is_published in (("early", True), ("late", False)):
+        found = {"selector": {"app": "web"}, "publishNotReadyAddresses": is_published}
+        site.apply(service(name, clusterIP="None", **found))
+    count = "import socket; print(len(socket.gethostbyname_ex('{}')[2]))"
+    eventually(lambda: ask(site, count.format("early")) == "2", "who asks for it sees the unready")
+    assert "gaierror" in ask(site, count.format("late"))
     _open(site, pods[0], True)
     first = pods[0]["metadata"]["name"]
     eventually(lambda: get(site, "http://web:8080").startswith(first), "the open one answers")
@@ -184,9 +190,57 @@ def test_a_network_policy_denies_what_it_should(site: Site) -> None:
     site.apply(policy)
     eventually(lambda: not is_answered("stranger"), "a stranger is turned away")
     assert is_answered("friend")
-    shut = {"podSelector": {"matchLabels": {"role": "friend"}}, "policyTypes": ["Egress"]}
-    site.apply({**policy, "metadata": {"name": "shut"}, "spec": shut})
-    eventually(lambda: not is_answered("friend"), "nobody goes out")
+    ips = {name: site.pod(name)["status"]["podIP"] for name in ("server", "stranger")}
+    here = {"kubernetes.io/metadata.name": site.namespace}
+    ours = {"namespaceSelector": {"matchLabels": here}}
+    but = {"cidr": "10.0.0.0/8", "except": [f"{ips['stranger']}/32"]}
+    for rule, answered in (
+        ({"from": [{"namespaceSelector": {"matchLabels": {"team": "other"}}}]}, ()),
+        ({"from": [ours], "ports": [{"port": 81}]}, ()),
+        ({"from": [ours], "ports": [{"port": 70, "endPort": 90}]}, ("friend", "stranger")),
+        ({"ports": [{"protocol": "UDP", "port": 80}]}, ()),
+        ({"from": [{"ipBlock": but}]}, ("friend",)),
+    ):
+        policy["spec"]["ingress"] = [rule]
+        site.apply(policy)
+        for name in ("friend", "stranger"):
+            expected = name in answered
+            eventually(lambda n=name, e=expected: is_answered(n) is e, f"{rule} for {name}")
+    site.kubectl("delete", "networkpolicy", "friends")
+    for egress, is_open in (
+        ([], False),
+        ([{"to": [{"podSelector": {"matchLabels": {"app": "server"}}}]}], True),
+        ([{"to": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": [f"{ips['server']}/32"]}}]}], False),
+        ([{"ports": [{"port": "http"}]}], True),
+    ):
+        asked = {"podSelector": {"matchLabels": {"role": "friend"}}, "policyTypes": ["Egress"]}
+        site.apply({**policy, "metadata": {"name": "out"}, "spec": {**asked, "egress": egress}})
+        eventually(lambda e=is_open: is_answered("friend") is e, f"{egress} lets out")
+
+
+def test_a_client_stays_with_one_pod_as_long_as_its_session_lasts(site: Site) -> None:
+    site.apply(workload("Deployment", "web", 2))
+    sticky = {"sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 2}}}
+    site.apply(service("web", sessionAffinity="ClientIP", **sticky))
+    client(site)
+    pods = {one["metadata"]["name"] for one in until_ready(site, "web", 2)}
+    script = (
+        "import time, urllib.request as u\n"
+        "ask = lambda: u.urlopen('http://web:8080', timeout=5).read().decode().split()[0]\n"
+        "now = time.monotonic\n"
+        "began, first = now(), {ask()}\n"
+        "while now() - began < 1:\n"
+        "    at, found = now(), ask()\n"
+        "    if now() - at < 1.5: first.add(found)\n"  # else its session may have ended
+        "print(*first)\n"
+        "later = set()\n"
+        "for _ in range(20):\n"
+        "    if len(later) < 2: time.sleep(2.2); later.add(ask())\n"
+        "print(*later)"
+    )
+    first, later = (set(line.split()) for line in ask(site, script).splitlines())
+    assert len(first) == 1
+    assert later == pods
 
 
 def test_the_api_is_where_every_client_looks_for_it(site: Site) -> None:

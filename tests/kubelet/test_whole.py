@@ -168,3 +168,64 @@ def test_a_control_plane_killed_while_deleting_goes_on_deleting(home):
     home.until(lambda: not list((home.home / "pods").iterdir()))
     pids = (home.results / "stubborn").read_text().split()
     assert len(pids) == 1
+
+
+# Answers every question about an IPv4 address in the same way.
+RESOLVER = """
+import socket, sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind(("127.0.0.1", 0))
+print(sock.getsockname()[1], flush=True)
+while True:
+    query, peer = sock.recvfrom(999)
+    end = query.index(0, 12) + 5
+    head = query[:2] + bytes([0x84, 0, 0, 1, 0, query[end - 3] == 1, 0, 0, 0, 0])
+    answer = bytes([0xC0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 192, 0, 2, 7])
+    sock.sendto(head + query[12:end] + (answer if query[end - 3] == 1 else b""), peer)
+"""
+SERVER = """
+import http.server
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(("hello " + self.client_address[0]).encode())
+http.server.HTTPServer(("", 80), Handler).serve_forever()
+"""
+ASK = """
+import socket, urllib.request as u
+print(u.urlopen("http://web.default.svc", timeout=20).read().decode())
+print(socket.gethostbyname("db.corp.example"))
+"""
+
+
+@pytest.fixture
+def resolver():
+    """A name server of the site's own, and its port."""
+    argv = ["python3", "-c", RESOLVER]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        yield process.stdout.readline().strip()
+        process.kill()
+
+
+@pytest.mark.timeout(180)
+def test_pods_of_the_local_engine_have_the_same_network(home, resolver):
+    network = {"network": {"stub_domains": {"corp.example": [f"127.0.0.1#{resolver}"]}}}
+    home.run("mkdir", "-p", str(home.home))
+    home.run("tee", str(home.home / "config.yaml"), input=json.dumps(network))
+    home.up()
+    web = a_pod(home, "web", "", container={"command": ["python3", "-c", SERVER]})
+    web["metadata"]["labels"] = {"app": "web"}
+    ports = {"selector": {"app": "web"}, "ports": [{"port": 80}]}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": ports}
+    home.apply(web, service)
+    home.until(lambda: home.pods()[0]["status"].get("phase") == "Running")
+    asks = {"command": ["python3", "-c", ASK]}
+    home.apply(a_pod(home, "client", "", container=asks, restartPolicy="OnFailure"))
+
+    def client():
+        return next(one for one in home.pods() if one["metadata"]["name"] == "client")
+
+    home.until(lambda: client()["status"].get("phase") == "Succeeded", 120)
+    expected = f"hello {client()['status']['podIP']}\n192.0.2.7\n"
+    assert home.kubectl("logs", "client") == expected

@@ -94,13 +94,13 @@ def get(site: Site, url: str, name: str = "client") -> str:
 def until_ready(site: Site, app: str, count: int) -> list[Obj]:
     def ready() -> list[Obj] | None:
         found = site.pods(f"app={app}")
-        good = [one for one in found if _is_ready(one)]
+        good = [one for one in found if is_ready(one)]
         return found if len(good) == len(found) == count else None
 
     return eventually(ready, f"{count} pods of {app} are ready", 60)
 
 
-def _is_ready(one: Obj) -> bool:
+def is_ready(one: Obj) -> bool:
     conditions = one["status"].get("conditions") or []
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 

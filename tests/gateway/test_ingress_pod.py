@@ -13,6 +13,7 @@ from aiohttp import web
 from orlop.api.kinds import ENDPOINT_SLICE, INGRESS, NODE, POD, SERVICE
 from orlop.api.objects import Key, annotations_of
 from orlop.controllers.endpointslice import EndpointSlices
+from orlop.errors import BadRequest
 from orlop.gateway.ingress_pod import IngressPod
 from orlop.kubelet.agent_streams import SessionFailed
 from orlop.kubelet.mirror_ports import MirrorPorts
@@ -144,6 +145,12 @@ async def test_a_request_comes_by_a_session_of_the_pod(cluster, both, mirrors, b
         assert b'"x-forwarded-for": "127.0.0.1"' in answer
 
     await soon(is_answered)
+
+
+async def test_a_mirror_pod_that_nobody_stands_for_has_no_ports(mirrors):
+    pod = {"metadata": {"name": "job", "namespace": "default", "uid": "u"}}
+    with pytest.raises(BadRequest, match="only shows what runs without it"):
+        mirrors.ports_of(pod)
 
 
 async def test_a_port_that_the_router_has_not_is_refused(cluster, both, mirrors):

@@ -63,6 +63,8 @@ def observe(paths: Paths) -> Status:
     try:
         api = KubeApi.at(paths.kubeconfig)
         nodes, pods = api.items("/api/v1/nodes"), api.items("/api/v1/pods")
+        # What only stands for the control plane is counted as that.
+        pods = [pod for pod in pods if wellknown.STANDS_FOR not in annotations_of(pod)]
     except (ApiError, ConfigError) as error:
         return Status(str(paths.home), running, engine, says, answers, str(error))
     return Status(str(paths.home), running, engine, says, answers, "", nodes, pods)

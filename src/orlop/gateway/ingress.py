@@ -94,12 +94,19 @@ class IngressRouter(Controller):
             async with asyncio.TaskGroup() as group:
                 assert runner.server is not None, "it was set up above"
                 self._way_in = WayIn(runner.server, self._tls, self._key, group)
-                self._door = self._way_in.open(self._listen)
+                self._door = self._open_for_pods(self._way_in)
                 self._is_open.set()
                 await super().run()
         finally:
             self._way_in = None
             await runner.cleanup()
+
+    def _open_for_pods(self, way_in: WayIn) -> Door:
+        try:
+            return way_in.open(self._listen)
+        except OSError as error:
+            self.log.error("pods do not reach ingress", listen=self._listen, error=error)
+            return Door()
 
     async def opened(self) -> Door:
         """Where pods find us, as soon as they do."""

@@ -184,7 +184,7 @@ def pod_status(pod: Obj, address: str, host: str, now: float) -> Obj:
         "name": CONTAINER,
         "image": HOST_IMAGE,
         "imageID": "",
-        "containerID": "",
+        "containerID": f"orlop://{uid_of(pod)}.0",
         "ready": True,
         "started": True,
         "restartCount": 0,

@@ -36,7 +36,7 @@ class MirrorPorts:
         uid = uid_of(pod)
         self._addresses.reserve(uid, (pod.get("status") or {}).get("podIP") or "")
         address = self._addresses.allocate(uid)
-        if self._open.get(uid) is not open:
+        if self._open.get(uid) != open:
             self._open[uid] = open
             self._view.stand(address, place)
         return address

@@ -241,6 +241,8 @@ class KubeletServer:
     def _pod(self, request: web.Request) -> tuple[Obj, PodState]:
         pod = self._cached.get(_key_of(request))
         state = self._pods.get(uid_of(pod)) if pod is not None else None
+        if pod is not None and is_mirror(pod):
+            raise errors.BadRequest(f"pod {key_of(pod)} only shows what runs without it")
         if pod is None or state is None:
             raise errors.NotFound("pod does not exist")
         return pod, state

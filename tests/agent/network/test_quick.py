@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import mmap
+import shutil
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +16,11 @@ from orlop.agent.network.quick import ABI, Quick, QuickNotices, load
 from orlop.agent.network.sockaddr import AF_INET, AF_INET6, LOOPBACK6, Address, number
 from orlop.agent.network.world import World
 
-SIZE = register.SIZE + heard.SIZE
+from .conftest import running_kubelet
+from .neighbourhood import Neighbourhood
+from .test_harm import netd_of
+
+SIZE = register.SIZE + heard.SIZE + register.LENT_SIZE
 NETWORK = {
     "podIP": "10.244.0.7",
     "podCIDR": "10.244.0.0/16",
@@ -146,3 +152,15 @@ def test_a_pod_with_too_many_ranges_of_users_does_without(compiled):
     quick = load(compiled)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, mmap.mmap(-1, SIZE) as memory:
         assert not quick.start(world, sock.fileno(), -1, [(n, 1) for n in range(17)], memory)
+
+
+def test_what_is_compiled_while_a_pod_starts_is_used_from_its_first_call(make_pod, stage, compiled):
+    late = stage.folder / "late.so"
+    with running_kubelet() as kubelet:
+        neighbourhood = Neighbourhood(kubelet, make_pod)
+        neighbourhood.helper = str(late)
+        pod = neighbourhood.add(runtime="host")
+        pod.sh("true")
+        shutil.copy(compiled, late)
+        pod.sh("/usr/bin/python3 -c 'import socket; socket.create_server((str(), 80))'")
+        assert str(late) in Path(f"/proc/{netd_of(pod)}/maps").read_text()

@@ -207,6 +207,20 @@ def test_what_srun_says_of_a_step_is_how_it_ended(scene, said, state):
     assert scene.ending(0)["state"] == state
 
 
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        ("srun: error: Node failure on n1", "NODE_FAIL"),
+        ("slurmstepd: error: Detected 1 oom_kill event in StepId=17.0.", "COMPLETED"),
+    ],
+)
+def test_srun_may_end_well_and_its_node_not(scene, said, state):
+    scene.member(0, f"echo '{said}' >&2; exit 0")
+    scene.start(1)
+    scene.end()
+    assert scene.ending(0)["state"] == state
+
+
 def test_a_step_that_could_not_be_created_is_tried_again(scene):
     text = 'n=$(ls "$STAND_IN" | grep -c ^srun.); [ "$n" -gt 0 ] || { echo > "$STAND_IN/srun.0"; '
     text += 'echo "srun: error: Unable to create step" >&2; exit 1; }'

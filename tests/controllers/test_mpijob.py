@@ -9,7 +9,7 @@ import pytest
 
 from orlop import errors
 from orlop.api.kinds import CONFIG_MAP, EVENT, JOB, NODE, POD, SERVICE
-from orlop.api.objects import Obj, key_of, labels_of, meta
+from orlop.api.objects import Obj, key_of, labels_of, meta, phase_of
 from orlop.controllers.bundled import BundledKinds, WhileOurs
 from orlop.controllers.job import Jobs
 from orlop.controllers.mpijob import DEFINITION, MPI_JOB, MpiJobs
@@ -246,3 +246,21 @@ async def test_it_is_counted_as_the_operator_counts(cluster: World, code: int, e
     after = {name: counter.value() - before[name] for name, counter in MPI_JOBS.items()}
     other = {"Succeeded": "Failed", "Failed": "Succeeded"}[end]
     assert after == {"Created": 1, end: 1, other: 0}
+
+
+async def test_workers_that_slurm_has_ended_are_made_again_for_the_next_try(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, launcher_ends(None))):
+        await made(cluster, runPolicy={"backoffLimit": 3})
+        await eventually(lambda: holds(cluster, Running="True"))
+        before = {meta(pod)["uid"]: meta(pod)["name"] for pod in await cluster.list(POD)}
+        lost = {"status": {"phase": "Failed", "reason": "NodeLost"}}
+        for name in sorted(before.values(), reverse=True):  # workers first
+            await cluster.patch(POD, name, lost, subresource="status")
+
+        async def are_new() -> None:
+            living = [pod for pod in await cluster.list(POD) if phase_of(pod) == "Running"]
+            assert sorted(map(role_of, living)) == ["launcher", "worker", "worker"]
+            assert not {meta(pod)["uid"] for pod in living} & set(before)
+
+        await eventually(are_new, within=30)
+        await eventually(lambda: holds(cluster, Running="True", Restarting="False"))

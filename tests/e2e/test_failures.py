@@ -160,11 +160,20 @@ def test_slurmctld_down_changes_nothing_but_a_condition(own_site: Site) -> None:
 def test_a_powered_off_node_is_node_lost(own_site: Site) -> None:
     site = own_site
     site.apply(annotated("lost", "sleep 600", {"slurm.orlop.dev/nodelist": "n3"}))
-    site.wait_phase("lost", "Running")
+    gang = {"slurm.orlop.dev/gang": "g", "slurm.orlop.dev/gang-size": "2"}
+    gang["slurm.orlop.dev/nodelist"] = "n3,n4"  # a member on each
+    names = ["lost", "m0", "m1"]
+    for name in names[1:]:
+        site.apply(annotated(name, "sleep 600", gang))
+    for name in names:
+        site.wait_phase(name, "Running", timeout=90)
     site.cluster.power_off("n3")
-    ended = site.wait_phase("lost", "Failed", timeout=120)
-    assert ended["status"]["reason"] == "NodeLost"
-    assert "n3" in ended["status"]["message"]
+    for name in names:
+        ended = site.wait_phase(name, "Failed", timeout=120)
+        assert ended["status"]["reason"] == "NodeLost", site.story(name)
+        assert "failed under job" in ended["status"]["message"]
+    assert "n3" in site.pod("lost")["status"]["message"]
+    eventually(lambda: not site.squeue("%i"), "nothing is left of the gang", 60)
     site.cluster.power_on("n3")
 
 

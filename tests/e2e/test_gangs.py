@@ -205,6 +205,23 @@ def test_memory_is_each_members_own_and_the_time_limit_is_the_jobs(limited_site:
     assert ended["status"]["reason"] == "DeadlineExceeded"
 
 
+def test_a_gang_that_is_cancelled_ends_whole(site: Site):
+    """By scancel, while one waits in the queue and the other runs."""
+    later = {"slurm.orlop.dev/begin": "now+1hour"}
+    for name, asked in (("waits", later), ("runs", {})):
+        for n in range(2):
+            site.apply(member(f"{name}-{n}", name, 2, "sleep 600", annotations=asked))
+    names = [f"{name}-{n}" for name in ("waits", "runs") for n in range(2)]
+    site.wait_phase("runs-0", "Running", timeout=PATIENCE)
+    site.wait_phase("runs-1", "Running", timeout=PATIENCE)
+    jobs = eventually(lambda: len(found := site.squeue("%i")) == 2 and found, "two jobs", PATIENCE)
+    site.run("scancel", *jobs)
+    for name in names:
+        found = site.wait_phase(name, "Failed", timeout=PATIENCE)
+        told = {one["type"]: one for one in found["status"]["conditions"]}
+        assert told["DisruptionTarget"]["reason"] == "Cancelled", site.story(name)
+
+
 # Each member waits for the three others and gives up without them.
 MEET = """
 mkdir -p /meet/$GANG && touch /meet/$GANG/$HOSTNAME

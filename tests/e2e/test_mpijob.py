@@ -132,6 +132,19 @@ def test_an_mpijob_of_mpich_runs_by_hydra(site: Site, image: Image) -> None:
     assert ranks(site) == ANSWER, story(site)
 
 
+def test_without_its_launcher_srun_starts_the_ranks_of_an_mpijob(site: Site, image: Image) -> None:
+    """One annotation more, and the manifest is the same."""
+    job = mpi_job(image("OpenMPI"), "OpenMPI", "-n", "4", "/home/mpiuser/sum", backoffLimit=TRIES)
+    job["metadata"]["annotations"] = {"slurm.orlop.dev/launcher": "srun"}
+    site.apply(job)
+    wait_for(site, "Succeeded")
+    said = [line.partition(" on ")[0] for line in ranks(site)]
+    assert said == [f"rank {rank} of 4" for rank in range(4)], story(site)
+    assert all(line.endswith("sum 10") for line in ranks(site))
+    (pod,) = [one for one in site.pods() if one["status"]["phase"] == "Succeeded"]
+    assert pod["metadata"]["annotations"]["slurm.orlop.dev/ntasks"] == "4"
+
+
 def test_a_killed_worker_fails_an_mpijob_that_may_not_be_tried_again(
     site: Site, image: Image
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from orlop.wellknown import FEATURE_LABEL_PREFIX
 from tests.cluster.commands import CommandFailed
 from tests.e2e.site import Obj, Site, eventually
 
@@ -166,13 +167,14 @@ BRIDGE = """
 """
 
 
-def root_with_runscript(site: Site) -> str:
+def root_with_runscript(site: Site, does: str = "hostname") -> str:
     """A folder that apptainer runs as an image: busybox, and what to do."""
     lines = (
-        'd="$HOME/cow-root"; mkdir -p $d/bin $d/etc $d/proc $d/tmp $d/dev $d/sys $d/.singularity.d',
+        f'd="$HOME/root-{does.split()[0]}"; mkdir -p $d/bin $d/etc $d/proc $d/tmp $d/dev',
+        "mkdir -p $d/sys $d/.singularity.d",
         "cp $(command -v busybox) $d/bin/busybox; ln -sf busybox $d/bin/sh",
-        "ln -sf busybox $d/bin/hostname",
-        'printf "#!/bin/sh\\nhostname\\n" > $d/.singularity.d/runscript',
+        f"ln -sf busybox $d/bin/{does.split()[0]}",
+        f'printf "#!/bin/sh\\n{does}\\n" > $d/.singularity.d/runscript',
         "chmod 755 $d/.singularity.d/runscript; ln -sf .singularity.d/runscript $d/singularity",
         'echo "$d"',
     )
@@ -248,11 +250,17 @@ def test_every_job_of_the_user_is_shown_and_cancelled_by_delete(accounted_site: 
 
 
 SLEEPS = "#!/bin/sh\n#SBATCH --nodelist={node} --no-requeue --time=60 --mem=10\nsleep 600\n"
+FEATURES = {"n1": ("intel", "ib"), "n2": ("intel",), "n3": ("amd", "ib")}
+KINDS = ("", "wlm-", "bridge-", "image-")
+LOST = {"phase": "Failed", "state": "NODE_FAIL"}
 
 
-def sleepers(name: str, node: str) -> list[Obj]:
-    """The same job as each of the operators would have it."""
+def sleepers(name: str, node: str, image: str) -> list[Obj]:
+    """The same job as each of the operators would have it; an image is not told its node."""
     script = SLEEPS.format(node=node)
+    selector = {FEATURE_LABEL_PREFIX + one: "true" for one in FEATURES[node]}
+    resources = {"nodes": 1, "memPerNode": 50, "wallTime": 3600}
+    run = {"image": image, "resources": resources, "nodeSelector": selector}
     wlm = {"apiVersion": "wlm.sylabs.io/v1alpha1", "kind": "SlurmJob"}
     bridge = {"apiVersion": "bridgejob.ibm.com/v1alpha1", "kind": "BridgeJob"}
     data = {"jobscript": script, "scriptlocation": "inline"}
@@ -261,25 +269,29 @@ def sleepers(name: str, node: str) -> list[Obj]:
         slurm_job(name, script=script),
         {**wlm, "metadata": {"name": f"wlm-{name}"}, "spec": {"batch": script}},
         {**bridge, "metadata": {"name": f"bridge-{name}"}, "spec": {**asked, "jobdata": data}},
+        {**wlm, "kind": "WlmJob", "metadata": {"name": f"image-{name}"}, "spec": run},
     ]
 
 
 def test_bad_ends_are_told_in_slurms_own_words(own_site: Site) -> None:
     """A time limit that passes, a node that loses power, somebody's scancel."""
     site = own_site
-    where = {"late": "n1", "lost": "n2", "cancelled": "n3"}
+    where = {"late": "n1", "lost": "n3", "cancelled": "n2"}
+    image = root_with_runscript(site, "sleep 600")
     for name, node in where.items():
-        for manifest in sleepers(name, node):
+        for manifest in sleepers(name, node, image):
             eventually(lambda: _applied(site, manifest), name, 60)  # noqa: B023
-    jobs = [prefix + name for name in where for prefix in ("", "wlm-", "bridge-")]
+    jobs = [prefix + name for name in where for prefix in KINDS]
     found = {name: reach(site, name, phase="Running")["jobId"] for name in jobs}
-    for prefix in ("", "wlm-", "bridge-"):
+    for prefix in KINDS:
         site.run("scancel", found[f"{prefix}cancelled"])
         eventually(lambda: _expired(site, found[f"{prefix}late"]), "its time has passed")  # noqa: B023
-    site.cluster.power_off("n2")
-    for prefix in ("", "wlm-", "bridge-"):
+    site.cluster.power_off("n3")
+    for prefix in KINDS:
         reach(site, f"{prefix}cancelled", phase="Failed", state="CANCELLED")
-        reach(site, f"{prefix}lost", 120, phase="Failed", state="NODE_FAIL")
+        # What does not forbid it is put back into the queue, as with sbatch.
+        after = {"phase": "Pending", "state": "PENDING"} if prefix == "image-" else LOST
+        reach(site, f"{prefix}lost", 120, **after)
         reach(site, f"{prefix}late", 120, phase="Failed", state="TIMEOUT")
     pod = site.pod("late-job")
     assert (pod["status"]["phase"], pod["status"]["reason"]) == ("Failed", "TIMEOUT")
@@ -290,6 +302,11 @@ def test_bad_ends_are_told_in_slurms_own_words(own_site: Site) -> None:
     for name, word in {"late": "FAILED", "lost": "FAILED", "cancelled": "KILLED"}.items():
         wlm = ("slurmjobs.wlm.sylabs.io", "status", f"wlm-{name}")
         eventually(lambda: told(*wlm) == "Failed", f"the wlm job {name} has failed")  # noqa: B023
+        run, phase = (
+            ("wlmjobs", "status", f"image-{name}"),
+            "Pending" if name == "lost" else "Failed",
+        )
+        eventually(lambda: told(*run) == phase, f"the image {name} is {phase}")  # noqa: B023
         bridge = ("bridgejobs", "jobstatus", f"bridge-{name}")
         eventually(lambda: told(*bridge) == word, f"the bridge job {name} is {word}")  # noqa: B023
 

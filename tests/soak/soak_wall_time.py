@@ -31,15 +31,22 @@ def site(
         yield open_site(new_slurm(Spec()), registry_on, stack)
 
 
-def two_minutes() -> Obj:
+def two_minutes(kind: str) -> Obj:
+    """A StatefulSet needs a second pod, since none has a successor before it has gone."""
     made = deployment()
+    made["kind"] = kind
     made["spec"]["template"]["metadata"]["annotations"] = {SLURM + "time": "2"}
+    if kind == "StatefulSet":
+        made["spec"] |= {"replicas": 2, "serviceName": "web"}
     return made
 
 
 @pytest.mark.timeout(7200)
-def test_a_service_of_two_minute_pods_serves_without_one_failed_request(site: Site) -> None:
-    for one in (SERVICE, two_minutes()):
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_a_service_of_two_minute_pods_serves_without_one_failed_request(
+    site: Site, kind: str
+) -> None:
+    for one in (SERVICE, two_minutes(kind)):
         site.apply(one)
     eventually(lambda: ready(site), "the server is ready", 90)
     client = pod("client", "python", "", terminationGracePeriodSeconds=0)

@@ -42,6 +42,7 @@ _DROPPED = (
 _WORDS = (
     ("DUE TO TIME LIMIT", "TIMEOUT"),
     ("DUE TO NODE FAILURE", "NODE_FAIL"),
+    ("error: Node failure on", "NODE_FAIL"),  # and srun ends with 0
     ("DUE TO PREEMPTION", "PREEMPTED"),
     ("oom_kill", "OUT_OF_MEMORY"),
     ("Out Of Memory", "OUT_OF_MEMORY"),
@@ -227,7 +228,7 @@ class Leader:
         now = time.monotonic()
         if self._is_ending:
             step.is_over = True  # the end of the job is the end of the member
-        elif step.code == 0:
+        elif step.code == 0 and self._said(step) != "NODE_FAIL":
             self._end(step, "COMPLETED")
         elif not step.is_claimed and step.tries < TRIES and not self._said(step):
             step.due = now + AGAIN  # not even begun: slurmctld may be busy

@@ -18,8 +18,10 @@ from ..api.objects import (
     is_controlled_by,
     is_deleting,
     is_ready,
+    is_terminal,
     key_of,
     meta,
+    phase_of,
     uid_of,
 )
 from ..client.api import Api, WatchEvent
@@ -28,6 +30,7 @@ from ..client.informer import Informers
 from ._shape import BY_CONTROLLER, Controller, Result
 from .bundled import bundled_kind
 from .finished import expire
+from .gang_wishes import gang_of
 from .min_resources import REASON, lacking
 from .mpijob_parts import (
     config_map,
@@ -43,7 +46,14 @@ from .mpijob_srun import NotStripped, is_by_srun, rank_set_job
 from .mpijob_status import Seen, observe
 from .pods import PodControl, face_of
 from .possessions import Possessions
-from .training import is_suspended, overdue, run_policy, scheduling_policy, to_clean
+from .training import (
+    is_lost,
+    is_suspended,
+    overdue,
+    run_policy,
+    scheduling_policy,
+    to_clean,
+)
 from .training_metrics import MPI_JOB_INFO, MPI_JOBS, count
 from .training_status import finished_time, is_finished
 
@@ -146,12 +156,24 @@ class MpiJobs(Controller):
 
     async def _make_workers(self, job: Obj) -> None:
         workers = self._workers(job)
-        too_many = [pod for pod in surplus(job, workers) if not is_deleting(pod)]
-        if too_many:
-            await self._control.delete(job, too_many)
+        going = [*surplus(job, workers), *self._lost(job, workers)]
+        going = [pod for pod in going if not is_deleting(pod)]
+        if going:
+            await self._control.delete(job, going)
         indexes = missing(job, workers)
         if indexes:
             await self._control.create(job, [worker_pod(job, index) for index in indexes])
+
+    def _lost(self, job: Obj, workers: list[Obj]) -> list[Obj]:
+        """Workers that Slurm has ended, or all where none is left: the next try needs others.
+
+        As long as a launcher of the same gang runs it is not known yet whether there is a next.
+        """
+        runs = any(phase_of(pod) == "Running" for pod in self._launchers_of(job))
+        if runs and gang_of(job, members(job)):
+            return []
+        are_over = not runs and all(is_terminal(pod) for pod in workers)
+        return [pod for pod in workers if is_lost(pod) or are_over]
 
     def _are_ready(self, job: Obj) -> bool:
         workers = self._workers(job)

@@ -17,6 +17,7 @@ from ..wellknown import SLURM_PREFIX
 _LABEL = "training.kubeflow.org/"
 OPERATOR_NAME, JOB_NAME, JOB_ROLE = (_LABEL + n for n in ("operator-name", "job-name", "job-role"))
 REPLICA_TYPE, REPLICA_INDEX = _LABEL + "replica-type", _LABEL + "replica-index"
+_LOST = ("NodeLost", "PreemptionByScheduler", "Cancelled", "DeadlineExceeded", "JobVanished")
 _OWN = ("launcher", "gang", "gang-size", "distributed", "distributed-port")
 
 
@@ -70,6 +71,12 @@ def unfinished(pods: Iterable[Obj]) -> list[Obj]:
     """Those that have not ended, and are not on their way out."""
     phases = ("Pending", "Running", "")
     return [pod for pod in pods if not is_deleting(pod) and phase_of(pod) in phases]
+
+
+def is_lost(pod: Obj) -> bool:
+    """Whether it failed because Slurm ended its job, and not by anything that it did itself."""
+    reason = (pod.get("status") or {}).get("reason")
+    return phase_of(pod) == "Failed" and reason in _LOST
 
 
 def overdue(job: Obj, pods: Sequence[Obj], needed: int, now: float) -> tuple[float, str] | None:

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from orlop.api.kinds import CONFIG_MAP, POD, SECRET
+from orlop.api.kinds import CLUSTER_TRUST_BUNDLE, CONFIG_MAP, POD, SECRET
 from orlop.api.objects import Key
 from orlop.kubelet.live import _knows_itself
 from orlop.kubelet.live_plan import pieces, renewal_of
@@ -81,6 +81,35 @@ async def test_a_pod_in_the_queue_starts_with_what_is_so_then(site):
     (planned,) = plan_of(site)["containers"]
     assert ["A", "2"] in planned["env"]
     assert planned["argv"][-1] == "2"
+
+
+def certificate(words):
+    return f"-----BEGIN CERTIFICATE-----\n{words}\n-----END CERTIFICATE-----\n"
+
+
+async def test_what_the_cluster_trusts_reaches_pods_as_it_changes(site):
+    body = {"metadata": {"name": "roots"}, "spec": {"trustBundle": certificate("old")}}
+    await site.api.create(CLUSTER_TRUST_BUNDLE, body)
+    source = {"clusterTrustBundle": {"name": "roots", "path": "ca.pem"}}
+    await site.create(volumes=volume(projected={"sources": [source]}))
+    agent = await connected(site)
+    change = {"spec": {"trustBundle": certificate("new")}}
+    await site.api.patch(CLUSTER_TRUST_BUNDLE, Key("", "roots"), change)
+    told = await agent.hear("volume-files")
+    assert contents(told["files"]) == {"ca.pem": certificate("new")}
+
+
+async def has_event(site, reason):
+    return any(found == reason for _, found, _ in await site.events())
+
+
+async def test_a_pod_waits_for_what_the_cluster_is_to_trust(site):
+    source = {"clusterTrustBundle": {"name": "roots", "path": "ca.pem"}}
+    await site.create(volumes=volume(projected={"sources": [source]}))
+    await eventually(lambda: has_event(site, "FailedMount"), "it says what is missing")
+    body = {"metadata": {"name": "roots"}, "spec": {"trustBundle": certificate("new")}}
+    await site.api.create(CLUSTER_TRUST_BUNDLE, body)
+    await site.submitted()
 
 
 async def test_new_labels_reach_the_downward_api(site):

@@ -1,4 +1,4 @@
-"""Brings what changes to pods that have their job: ConfigMaps, Secrets, labels, fresh tokens.
+"""Brings what changes to pods that have their job: ConfigMaps, Secrets, labels, trust, new tokens.
 
 Run by the kubelet beside its workers. A change makes the plan anew and raises its revision; an
 agent that has an older one is told over its own connection, at once or when it is back. Upstream
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from .. import errors
-from ..api.kinds import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, SECRET
+from ..api.kinds import CLUSTER_TRUST_BUNDLE, CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, SECRET
 from ..api.objects import Obj, annotations_of, is_terminal, key_of, labels_of, meta, uid_of
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock
@@ -28,7 +28,7 @@ from .plan import Inputs, Site
 from .pods import Pods, PodState
 from .refusal import Refusal
 from .source_reader import SourceReader
-from .sources import references
+from .sources import references, wants_trust_bundles
 
 _RETRY = Backoff(first=1.0, longest=60.0)
 _WORKERS = 4
@@ -40,9 +40,13 @@ log = logger(__name__)
 
 
 def _sources_of(pod: Obj) -> tuple[str, ...]:
-    """The ConfigMaps, Secrets and claims that a pod names: the same for as long as it lives."""
+    """The ConfigMaps, Secrets and claims that a pod names: the same for as long as it lives.
+
+    Trust bundles are all one: a pod may choose them by signer and labels.
+    """
     named, namespace = references(pod), meta(pod).get("namespace")
     return (
+        *((CLUSTER_TRUST_BUNDLE.kind,) if wants_trust_bundles(pod) else ()),
         *(f"ConfigMap {namespace}/{name}" for name in named.config_maps),
         *(f"Secret {namespace}/{name}" for name in named.secrets),
         *(f"PersistentVolumeClaim {key}" for key in claim_keys(pod)),
@@ -68,6 +72,8 @@ class LiveSources:
     ) -> None:
         """`on_source` hears of pods, by uid, that may have waited for what has changed."""
         self._reader = SourceReader(api)
+        self._informers = informers
+        self._follows_trust = False
         self._pods = pods
         self._cached = cached
         self._sources: list[tuple[Informer, Handler]] = [
@@ -125,7 +131,8 @@ class LiveSources:
     def _source_changed(self, kind: str, event: WatchEvent, former: Obj | None) -> None:
         if not self._has_begun:
             return
-        for uid in self._users.get(f"{kind} {key_of(event.object)}", ()):
+        is_trust = kind == CLUSTER_TRUST_BUNDLE.kind
+        for uid in self._users.get(kind if is_trust else f"{kind} {key_of(event.object)}", ()):
             if kind != PERSISTENT_VOLUME_CLAIM.kind:  # a claim only lets pods begin
                 self._queue.add(uid)
             self._on_source(uid)
@@ -137,8 +144,19 @@ class LiveSources:
         elif former is None:
             for source in _sources_of(pod):
                 self._users.setdefault(source, set()).add(uid_of(pod))
+            if wants_trust_bundles(pod):
+                self._follow_trust()
         elif _face(pod) != _face(former) and _knows_itself(pod):
             self._queue.add(uid_of(pod))
+
+    def _follow_trust(self) -> None:
+        """Not before a pod wants it: an API server of upstream's may not have the kind."""
+        if not self._follows_trust:
+            self._follows_trust = True
+            bundles = self._informers.metadata(CLUSTER_TRUST_BUNDLE)
+            handler = partial(self._source_changed, bundles.kind.kind)
+            self._sources.append((bundles, handler))
+            bundles.subscribe(handler)
 
     def _forget(self, pod: Obj) -> None:
         uid = uid_of(pod)

@@ -40,7 +40,7 @@ class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     namespaces: dict[str, NamespaceSettings] = {}
     mirror_quota: bool = False  # a ResourceQuota of Slurm's limits in every namespace
     command_timeout: float = 30.0
-    busy_tick: float = 1.5  # seconds between two squeue calls while a pod has a job
+    busy_tick: float = 1.25  # seconds between two squeue calls while a pod has a job
     idle_tick: float = 30.0  # and at the most, where slurmctld is slow or nothing is waited for
     show_queue: bool = True  # whether all jobs of the user, partitions, accounts… are objects
 

@@ -107,7 +107,7 @@ async def test_a_pod_that_is_deleted_comes_back(cluster, both):
 async def test_a_pod_of_another_of_that_name_is_let_be(cluster, both):
     theirs = {
         "metadata": {"name": NAME, "namespace": SYSTEM},
-        "spec": {"nodeName": "debug", "containers": [{"name": "a", "image": "b"}]},
+        "spec": {"containers": [{"name": "a", "image": "b"}]},
     }
     await cluster.create(POD, theirs, SYSTEM)
     await cluster.create(INGRESS, an_ingress())

@@ -63,22 +63,28 @@ class IngressPod(Loop[Key]):
         is_wanted = any(
             is_ours(one, classes) and not is_deleting(one) for one in self._ingresses.list()
         )
-        pod, service = self._pods.get(key), self._services.get(key)
-        if pod is not None and (is_deleting(pod) or not is_wanted or self._is_lost(pod)):
-            await self._remove(pod)
-            pod = None
-        if not is_wanted:
-            if service is not None and is_made_by_us(service):
-                await self._delete(SERVICE, service)
+        await self._keep_service(self._services.get(key), is_wanted)
+        pod = self._pods.get(key)
+        if pod is not None and not is_made_by_us(pod):
+            self.log.warning("somebody else's pod has the name of the router's", pod=str(key))
             return Result.done()
-        if service is None:
-            await self._create(SERVICE, service_object())
-        if pod is None:
-            node = self._node()
-            pod = await self._create(POD, pod_object(node)) if node else None
-        if pod is not None and is_made_by_us(pod):
+        if pod is not None and (is_deleting(pod) or not is_wanted or self._is_lost(pod)):
+            self._mirrors.withdraw(uid_of(pod))
+            await self._delete(POD, pod)
+            pod = None
+        node = self._node() if is_wanted else ""
+        if pod is None and node:
+            pod = await self._create(POD, pod_object(node))
+        if pod is not None:
             await self._show(pod)
         return Result.done()
+
+    async def _keep_service(self, service: Obj | None, is_wanted: bool) -> None:
+        """One of another's making is let be, whatever it leads to."""
+        if service is None and is_wanted:
+            await self._create(SERVICE, service_object())
+        elif service is not None and not is_wanted and is_made_by_us(service):
+            await self._delete(SERVICE, service)
 
     def _is_lost(self, pod: Obj) -> bool:
         """On a node that is no more; it can be on any."""
@@ -96,11 +102,6 @@ class IngressPod(Loop[Key]):
             return None  # of somebody else's; or the cache is behind, and we come again
         await self.informers.informer(kind).seen(made)
         return made
-
-    async def _remove(self, pod: Obj) -> None:
-        if is_made_by_us(pod):
-            self._mirrors.withdraw(uid_of(pod))
-            await self._delete(POD, pod)
 
     async def _delete(self, kind: Kind, known: Obj) -> None:
         try:

@@ -26,10 +26,13 @@ while True:
     threading.Thread(target=serve, args=server.accept(), daemon=True).start()
 """
 PATIENT = """
-import socket, sys, time
+import os, socket, sys, time
 ends = []
 for number in range(int(sys.argv[2])):
-    connection = socket.create_connection((sys.argv[1], 80), timeout=10)
+    connection = socket.socket()
+    connection.settimeout(10 if number % 2 else None)
+    connection.connect((sys.argv[1], 80))
+    assert os.get_blocking(connection.fileno()) == (number % 2 == 0), number
     assert connection.getpeername() == (sys.argv[1], 80), connection.getpeername()
     connection.sendall(b"x")
     assert connection.recv(100).endswith(b" x")

@@ -143,7 +143,7 @@ def test_a_network_policy_holds_for_it(neighbourhood):
 def test_a_port_of_another_program_is_told_and_others_are_had():
     with socket.create_server(("", 0)) as other:
         taken, free = other.getsockname()[1], free_port()
-        found = HostPorts([wanted(taken), wanted(free)], NODE)
+        found = HostPorts([wanted(taken, 79), wanted(free)], NODE)
     found.close()
     assert found.had == [wanted(free)]
     assert found.problems == [f"hostPort {taken} (TCP): another program on this node has it"]
@@ -161,6 +161,13 @@ def test_an_address_that_cannot_be_is_told(one, words):
     assert HostPorts([one], NODE).problems == [
         f"hostPort 8080 ({one['protocol'].upper()}): {words}"
     ]
+
+
+def test_a_port_of_the_pod_is_at_one_port_of_the_node():
+    first, second = free_port(), free_port()
+    found = HostPorts([wanted(first), wanted(second)], NODE)
+    found.close()
+    assert found.problems == [f"hostPort {second} (TCP): port 80 of the pod is at {first} already"]
 
 
 def test_a_port_for_the_privileged_is_told():

@@ -40,6 +40,9 @@ class HostPorts:
         """Hold one port; what is in the way, or nothing."""
         protocol, number, ip = one["protocol"], one["hostPort"], one["hostIP"]
         words = f"hostPort {number} ({protocol.upper()})"
+        for other in self.had:
+            if (other["protocol"], other["port"]) == (protocol, one["port"]):
+                return f"{words}: port {one['port']} of the pod is at {other['hostPort']} already"
         if ip not in ANYWHERE and ip != node:
             problem = _is_not_here(ip) or (
                 f"a UDP port can be at {node} or at all addresses" if protocol == "udp" else ""

@@ -63,7 +63,7 @@ def netd_of(pod) -> int:
 @pytest.fixture
 def server(neighbourhood):
     found = neighbourhood.add(container("c", "/usr/bin/python3", "-c", ECHO), runtime="host")
-    found.pod.wait_for(lambda: "80" in found.state["tcp"], 40)
+    found.pod.wait_for(lambda: "80" in found.state["tcp"] and "ready" in found.pod.lines(), 40)
     return found
 
 
@@ -169,7 +169,7 @@ def test_another_user_is_let_in_where_configuration_says_so(neighbourhood):
     server = neighbourhood.add(
         container("c", "/usr/bin/python3", "-c", ECHO), runtime="host", allow_outside=True
     )
-    server.pod.wait_for(lambda: "80" in server.state["tcp"], 40)
+    server.pod.wait_for(lambda: "80" in server.state["tcp"] and "ready" in server.pod.lines(), 40)
     with socket.create_connection((server.state["address"], server.state["tcp"]["80"])) as one:
         one.settimeout(40)
         one.sendall(b"x")
@@ -223,3 +223,31 @@ def test_a_network_policy_holds_for_addresses_of_the_other_family(neighbourhood,
     code, _, errors = client.try_sh(f'/usr/bin/python3 -c "{script}"')
     assert code == 1
     assert "No route to host" in errors
+
+
+KNOCK = """
+import socket, sys, time
+while True:
+    said = []
+    for ip in sys.argv[1:]:
+        try:
+            with socket.create_connection((ip, 80), 5) as one:
+                one.sendall(b"x")
+                said.append(one.recv(100).decode()[-1:] or "closed")
+        except OSError as error:
+            said.append("closed")
+    print(*said, flush=True)
+    time.sleep(0.2)
+"""
+
+
+def test_nobody_is_taken_for_the_pod_that_had_its_port_before(neighbourhood, server):
+    """While the control plane is away nobody can tell a client that the pod it knows is gone."""
+    gone = neighbourhood.add(runtime="host")
+    gone.sh("true")
+    gone.state = {**server.state, "notice": 9}  # where nobody hears
+    command = ("/usr/bin/python3", "-c", KNOCK, server.ip, gone.ip)
+    client = neighbourhood.add(container("c", *command), runtime="host")
+    client.pod.wait_for(lambda: "x x" in client.pod.lines(), 40)
+    neighbourhood.kubelet.stop()
+    client.pod.wait_for(lambda: client.pod.lines()[-1] == "x closed", 40)

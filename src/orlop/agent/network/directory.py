@@ -170,9 +170,17 @@ class Directory:
         return found
 
     def _say_policy(self) -> None:
+        if "policy" not in self._known:
+            return
         policy: Policy | None = self._known["policy"]
         free = [policy is None or not policy.restricts(way) for way in ("ingress", "egress")]
-        self.on_policy(*free)
+        # Cut off, whoever comes is looked at more closely than the compiled part does.
+        self.on_policy(free[0] and self._is_connected, free[1])
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether nobody tells us, or others, of pods that have come and gone."""
+        return not self._is_connected
 
     def _with_affinity(
         self, key: tuple[str, str, int], found: list[tuple[str, int]], seconds: float
@@ -249,9 +257,11 @@ class Directory:
             with self._changed:
                 self._is_connected = True
                 self._say_all()
+                self._say_policy()
         elif kind == "net-disconnected":
             with self._changed:
                 self._is_connected, self._since = False, time.monotonic()
+                self._say_policy()
 
     def _on_tell(self, key: str, told: Any) -> None:
         if key.startswith("svc/"):

@@ -12,6 +12,8 @@ from orlop.api.kinds import EVENT, HORIZONTAL_POD_AUTOSCALER, NODE, POD, SERVICE
 from orlop.api.objects import Obj, key_of, meta, phase_of
 from orlop.controllers.bundled import BundledKinds, WhileOurs
 from orlop.controllers.pytorchjob import DEFINITION, PYTORCH_JOB, PyTorchJobs
+from orlop.controllers.pytorchjob_parts import pod_for
+from orlop.controllers.pytorchjob_status import is_retried
 from orlop.controllers.training_metrics import TRAINING_JOBS
 from orlop.manifests import definitions
 from tests.controllers.test_pytorchjob_parts import pytorch_job, replica
@@ -154,6 +156,25 @@ async def test_what_a_failed_worker_means(
             assert found["replicaStatuses"]["Worker"]["failed"] == 1 + is_again
 
         await eventually(is_over)
+
+
+RETRIES = [
+    ("ExitCode", 1, "", False),
+    ("ExitCode", 130, "", True),
+    ("ExitCode", 1, "PreemptionByScheduler", True),
+    ("OnFailure", 1, "NodeLost", True),
+    ("Never", 130, "NodeLost", False),
+]
+
+
+@pytest.mark.parametrize(("policy", "code", "reason", "wanted"), RETRIES)
+def test_who_is_made_again(policy: str, code: int, reason: str, wanted: bool) -> None:
+    job = pytorch_job()
+    job["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = policy
+    pod = pod_for(job, "Worker", 0)
+    ended = {"name": "pytorch", "state": {"terminated": {"exitCode": code}}}
+    pod["status"] = {"phase": "Failed", "reason": reason, "containerStatuses": [ended]}
+    assert is_retried(job, pod) is wanted
 
 
 async def test_a_pod_that_is_made_again_makes_the_job_whole(cluster: World) -> None:

@@ -24,7 +24,7 @@ from .pytorchjob_parts import (
     selector,
     specs,
 )
-from .training import is_suspended, run_policy
+from .training import is_lost, is_suspended, run_policy
 from .training_status import News, Statement
 
 RETRYABLE = 128  # exit codes from here on are of signals, or a program's own word for "again"
@@ -41,11 +41,11 @@ def exit_code(pod: Obj) -> int | None:
 
 
 def is_retried(job: Obj, pod: Obj) -> bool:
-    """Whether a pod that has failed is made again; one that Slurm ended has no code of its own."""
+    """Whether a pod that has failed is made again; of one that Slurm ended no code tells why."""
     policy = restart_policy(job, role_of(pod))
     if policy != "ExitCode":
         return policy != "Never"
-    code = exit_code(pod)
+    code = None if is_lost(pod) else exit_code(pod)
     return code is None or code >= RETRYABLE
 
 
@@ -131,7 +131,8 @@ def observe(
         number = sum(role_of(pod) == role for pod in again)
         words = f"{title} is restarting because {number} {role} replica(s) failed."
         statement.status["restarts"] = rounds(job) + is_new_round(job, again)
-        statement.say("Running", "False", "PyTorchJobRestarting", words)
+        if statement.says("Running"):
+            statement.say("Running", "False", "PyTorchJobRestarting", words)
         statement.say("Restarting", "True", "PyTorchJobRestarting", words, "Warning")
     elif _is_running(job, pods, is_whole=statement.says("Restarting")):
         words = f"{title} is running."

@@ -156,7 +156,7 @@ def test_slurmctld_down_changes_nothing_but_a_condition(own_site: Site) -> None:
     assert site.kubectl("logs", "later") == "later\n"
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_a_powered_off_node_is_node_lost(own_site: Site) -> None:
     site = own_site
     site.apply(annotated("lost", "sleep 600", {"slurm.orlop.dev/nodelist": "n3"}))

@@ -132,6 +132,7 @@ def test_an_mpijob_of_mpich_runs_by_hydra(site: Site, image: Image) -> None:
     assert ranks(site) == ANSWER, story(site)
 
 
+@pytest.mark.timeout(300)
 def test_without_its_launcher_srun_starts_the_ranks_of_an_mpijob(site: Site, image: Image) -> None:
     """One annotation more, and the manifest is the same."""
     job = mpi_job(image("OpenMPI"), "OpenMPI", "-n", "4", "/home/mpiuser/sum", backoffLimit=TRIES)

@@ -273,6 +273,7 @@ def sleepers(name: str, node: str, image: str) -> list[Obj]:
     ]
 
 
+@pytest.mark.timeout(400)
 def test_bad_ends_are_told_in_slurms_own_words(own_site: Site) -> None:
     """A time limit that passes, a node that loses power, somebody's scancel."""
     site = own_site

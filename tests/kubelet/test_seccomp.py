@@ -7,7 +7,7 @@ import json
 import pytest
 
 from orlop.kubelet.refusal import Refusal
-from orlop.kubelet.seccomp import planned_profile, read_profiles
+from orlop.kubelet.seccomp import planned_profile, profile_names, read_profiles
 
 from .objects import a_container, a_pod
 
@@ -19,7 +19,9 @@ def local(name):
 
 
 def planned(pod, folder, place=0):
-    return planned_profile(pod, pod["spec"]["containers"][place], read_profiles(folder, pod))
+    return planned_profile(
+        pod, pod["spec"]["containers"][place], read_profiles(folder, profile_names(pod))
+    )
 
 
 @pytest.fixture

@@ -81,8 +81,9 @@ class Jobs(Controller):
         tally = count(view, verdict)
         job = await self._announce(view, verdict, tally)  # 3
         await self._release(tally.release)  # 4
-        result = await self._act(job, verdict)  # 5
-        await self._conclude(job, verdict, tally.status)  # 6
+        view = self._again(view, job)
+        result = await self._act(view, verdict)  # 5
+        await self._conclude(self._again(view, job), verdict, tally.status)  # 6
         return Result.again(0) if tally.is_partial else result
 
     async def _announce(self, view: JobView, verdict: Verdict | None, tally: Tally) -> Obj:
@@ -95,16 +96,19 @@ class Jobs(Controller):
             return view.job
         return await self.write_status(view.job, status, lock=True)
 
-    async def _act(self, job: Obj, verdict: Verdict | None) -> Result:
+    def _again(self, view: JobView, job: Obj) -> JobView:
+        """What is so after our own writes."""
         pods = self.pods.by_index(BY_CONTROLLER, uid_of(job))
-        view = JobView(job, pods, self.clock.now())
+        return view.again(job, pods, self.clock.now())
+
+    async def _act(self, view: JobView, verdict: Verdict | None) -> Result:
         if verdict is not None:
-            await self._control.delete(job, view.active)
+            await self._control.delete(view.job, view.active)
             return Result.done()
         todo = plan(view)
         leaving = {uid_of(pod) for pod in todo.delete}
         await self._hold(pod for pod in view.active if uid_of(pod) not in leaving)
-        await self._carry_out(job, todo)
+        await self._carry_out(view.job, todo)
         if todo.is_partial:
             return Result.again(0)
         left = deadline_left(view)
@@ -119,10 +123,8 @@ class Jobs(Controller):
         if todo.create:
             await self._control.create(job, [pod_for(job, slot) for slot in todo.create])
 
-    async def _conclude(self, job: Obj, verdict: Verdict | None, status: Obj) -> None:
+    async def _conclude(self, view: JobView, verdict: Verdict | None, status: Obj) -> None:
         """Write what is there now, and the end of the Job when all of it is over."""
-        pods = self.pods.by_index(BY_CONTROLLER, uid_of(job))
-        view = JobView(job, pods, self.clock.now())
         tracked = {uid_of(pod) for pod in view.tracked}
         status = settle(status, tracked, is_indexed=view.is_indexed)
         status.pop("active", None)
@@ -138,10 +140,10 @@ class Jobs(Controller):
         )
         if is_over and verdict is not None:
             news = _end(status, verdict, view.now)
-        await self.write_status(job, status, lock=True)
+        await self.write_status(view.job, status, lock=True)
         if news is not None:
             await self.recorder.event(
-                job, "Warning" if news[0] == "Failed" else "Normal", *news[1:]
+                view.job, "Warning" if news[0] == "Failed" else "Normal", *news[1:]
             )
 
     def _suspension(self, view: JobView, status: Obj) -> tuple[str, str, str] | None:

@@ -72,7 +72,12 @@ def _wanted(view: JobView) -> int:
 
 
 def _surplus(view: JobView, at_least: int) -> list[Obj]:
-    """The pods to go: those that are of no use, then as many more as are too many."""
+    """The pods to go: those that are of no use, then as many more as are too many.
+
+    A Job of thousands is looked at at each of its pods' steps: nothing is ordered in vain.
+    """
+    if at_least <= 0 and not (view.is_indexed and _has_useless(view)):
+        return []
     ordered = cheapest_first(view.active, view.active, view.now)
     useless = _useless(view, ordered) if view.is_indexed else []
     gone = {uid_of(pod) for pod in useless}
@@ -80,13 +85,18 @@ def _surplus(view: JobView, at_least: int) -> list[Obj]:
     return useless + [pod for pod in ordered if uid_of(pod) not in gone][:left]
 
 
+def _has_useless(view: JobView) -> bool:
+    """As many in whatever order they are looked at; only which of them depends on it."""
+    return bool(_useless(view, view.active))
+
+
 def _useless(view: JobView, ordered: list[Obj]) -> list[Obj]:
     """Active pods of an index that the Job does not have, that is done, or has a better pod."""
     useless: list[Obj] = []
-    taken: set[int] = set()
+    taken = set(view.succeeded_indexes)
     for pod in reversed(ordered):
         index = index_of(pod)
-        if index is None or not view.is_in_range(pod) or index in taken | view.succeeded_indexes:
+        if index is None or not view.is_in_range(pod) or index in taken:
             useless.append(pod)
         else:
             taken.add(index)
@@ -113,19 +123,20 @@ def _left(failures: int, since: float, now: float) -> float:
 
 
 def _slots(view: JobView, number: int) -> list[Slot]:
+    restarts = _restarts(view)
     if not view.is_indexed:
-        return [Slot(restarts=_restarts(view, None)) for _ in range(number)]
-    return [Slot(index, restarts=_restarts(view, index)) for index in _pending(view, number)]
+        return [Slot(restarts=restarts.get(None, 0))] * number
+    return [Slot(index, restarts=restarts.get(index, 0)) for index in _pending(view, number)]
 
 
-def _restarts(view: JobView, index: int | None) -> int:
-    """How many pods in a row met their time limit, of the index if there are indexes."""
-    counts = [
-        restarts_of(pod) + 1
-        for pod in view.pods
-        if policy.goes_on(pod) and (index is None or index_of(pod) == index)
-    ]
-    return max(counts, default=0)
+def _restarts(view: JobView) -> dict[int | None, int]:
+    """How many pods in a row met their time limit, by index; under None where there are none."""
+    found: dict[int | None, int] = {}
+    for pod in view.pods:
+        if policy.goes_on(pod):
+            index = index_of(pod) if view.is_indexed else None
+            found[index] = max(found.get(index, 0), restarts_of(pod) + 1)
+    return found
 
 
 def _pending(view: JobView, number: int) -> Iterable[int]:
@@ -146,6 +157,7 @@ def _replace_by_index(view: JobView, number: int) -> Plan:
     """Each index has its own failures and its own back-off."""
     held = held_failures(view)
     last = {held[uid_of(pod)]: pod for pod in view.tracked if uid_of(pod) in held}
+    restarts = _restarts(view)
     create: list[Slot] = []
     waits: list[float] = []
     for index in _pending(view, view.completions or 0):
@@ -157,7 +169,7 @@ def _replace_by_index(view: JobView, number: int) -> Plan:
         if left > 0:
             waits.append(left)
         else:
-            create.append(replace(slot, restarts=_restarts(view, index)))
+            create.append(replace(slot, restarts=restarts.get(index, 0)))
     return Plan(create=create, wait=min(waits, default=None))
 
 

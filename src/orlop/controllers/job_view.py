@@ -14,7 +14,6 @@ from ..api import times
 from ..api.objects import (
     Obj,
     condition_of,
-    is_active,
     is_deleting,
     is_ready,
     is_terminal,
@@ -51,9 +50,14 @@ class JobView:
         uncounted = self.status.get("uncountedTerminatedPods") or {}
         self.uncounted_succeeded: list[str] = uncounted.get("succeeded") or []
         self.uncounted_failed: list[str] = uncounted.get("failed") or []
-        self.active = [pod for pod in pods if is_active(pod)]
-        self.terminating = [pod for pod in pods if is_deleting(pod) and not is_terminal(pod)]
+        alive = [pod for pod in pods if not is_terminal(pod)]
+        self.active = [pod for pod in alive if not is_deleting(pod)]
+        self.terminating = [pod for pod in alive if is_deleting(pod)]
         self.tracked = [pod for pod in pods if is_tracked(pod)]
+
+    def again(self, job: Obj, pods: Sequence[Obj], now: float) -> JobView:
+        """Of the same Job a moment later; this one where nothing has changed meanwhile."""
+        return self if job is self.job and pods == self.pods else JobView(job, pods, now)
 
     @property
     def is_suspended(self) -> bool:

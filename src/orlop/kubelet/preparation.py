@@ -40,7 +40,7 @@ from .plan import (
 from .pods import PodState
 from .ranks import Pmi
 from .refusal import mount_refusal
-from .seccomp import read_profiles
+from .seccomp import Profiles, profile_names, read_profiles
 from .source_reader import SourceReader
 from .users import Accounts
 from .volumes import unmet_options
@@ -109,7 +109,7 @@ class Preparation:
             pod_ip=self._address(pod, state),
             policy=self.view.policy_of(pod),
             services=self.view.services_for(pod),
-            profiles=await asyncio.to_thread(read_profiles, self.site.seccomp, pod),
+            profiles=await self._profiles(pod),
             launcher=mpi_launcher(pod),
             ranks=await self._ranks(pod, images),
         )
@@ -125,6 +125,11 @@ class Preparation:
         [container] = [one for one in pod["spec"]["containers"] if one["name"] == found.container]
         mpi = "" if found.mpi else await self.pmi.of_image(images[container["image"]].rootfs)
         return {**found.planned(mpi), "starter": self.site.starter}
+
+    async def _profiles(self, pod: Obj) -> Profiles:
+        """Those of this host that the pod names; most name none, and wait for no thread."""
+        names = profile_names(pod)
+        return await asyncio.to_thread(read_profiles, self.site.seccomp, names) if names else {}
 
     def _address(self, pod: Obj, state: PodState) -> str:
         if self.site.network is None or not has_own_network(pod):
@@ -148,7 +153,7 @@ class Preparation:
             {name: _accounts(image)},
             pod_ip=state.pod_ip,
             services=self.view.services_for(pod),
-            profiles=await asyncio.to_thread(read_profiles, self.site.seccomp, pod),
+            profiles=await self._profiles(pod),
         )
         return make_ephemeral(pod, container, self.site, inputs)
 

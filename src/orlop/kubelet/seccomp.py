@@ -8,7 +8,7 @@ words; how it is applied is the agent's affair.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from ..agent.seccomp.profile import problem
@@ -29,9 +29,13 @@ def asked_profile(pod: Obj, container: Obj) -> Obj:
     return {}
 
 
-def read_profiles(folder: Path, pod: Obj) -> dict[str, Obj | str]:
+def profile_names(pod: Obj) -> frozenset[str]:
     """Every profile of this host that the pod names."""
-    return {name: _read(folder, name) for name in set(_names(pod))}
+    return frozenset(_names(pod))
+
+
+def read_profiles(folder: Path, names: Iterable[str]) -> dict[str, Obj | str]:
+    return {name: _read(folder, name) for name in names}
 
 
 def planned_profile(pod: Obj, container: Obj, profiles: Profiles) -> Obj:

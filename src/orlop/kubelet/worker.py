@@ -38,6 +38,10 @@ from .termination import Later, Termination
 LAST_WORD = 1.0  # seconds in which the end of a journal may still arrive over a shared file system
 OLD = 5.0  # seconds; nodes' clocks may not agree with ours about less
 SLOW = 0.1  # preparing that takes longer is shown on the pod
+# Of many pods that start together each waits for all others: nothing of it is worth a write.
+SLOW_EACH = 0.02
+CROWD = 20  # pods that are being started at once, from which on their news are told together
+TOGETHER = 2.0  # seconds in which the engine's or the agent's first word on one of them comes
 _IMAGE_RETRY = Backoff(first=10.0, longest=300.0)  # as upstream's image back-off
 _CONFIG_RETRY = Backoff(first=1.0, longest=30.0)
 _REJECTED_RETRY = Backoff(first=5.0, longest=300.0)
@@ -68,6 +72,7 @@ class PodWorker:
     spawn: Callable[[Coroutine[None, None, bool], str], asyncio.Task[bool]]
     command: Callable[[PodFolder], tuple[str, ...]]
     clock: Clock
+    starting: int = 0  # pods that are being prepared or submitted now
 
     async def reconcile(self, uid: str) -> None:
         """Do the next thing for a pod.
@@ -92,6 +97,8 @@ class PodWorker:
         else:
             if state.job_id is None:
                 await self._start(pod, state)
+                if self._is_told_later(state):
+                    return
                 self._catch_up(pod, state)  # where that took long, the pod may be over by now
             self.ephemeral.sync(pod, state)
             if not self._awaits_last_word(state) and not await self.requeues.keeps(pod, state):
@@ -139,7 +146,23 @@ class PodWorker:
 
     # Starting
 
+    def _is_told_later(self, state: PodState) -> bool:
+        """Whether a pod was just submitted as one of many: the queue's word on it, or its agent's,
+        is near, and one write tells of both.
+        """
+        if state.job_id is None or state.journal.seq or self.starting < CROWD:
+            return False
+        self.later.again(state.uid, TOGETHER)
+        return True
+
     async def _start(self, pod: Obj, state: PodState) -> None:
+        self.starting += 1
+        try:
+            await self._try_start(pod, state)
+        finally:
+            self.starting -= 1
+
+    async def _try_start(self, pod: Obj, state: PodState) -> None:
         if self.clock.now() < state.retry_at:
             return
         if self.health.is_down:
@@ -206,14 +229,23 @@ class PodWorker:
         task = self.spawn(self._try_prepare(pod, state), f"prepare {state.key}")
         state.preparing = task
         try:
-            done, _ = await asyncio.wait({task}, timeout=SLOW)
-            if not done:
+            if await self._is_slow(task):
                 await self._write(pod, state)
                 await asyncio.wait({task})
         finally:
             state.preparing = None
             task.cancel()
         return not task.cancelled() and task.result()
+
+    async def _is_slow(self, task: asyncio.Task[bool]) -> bool:
+        """Whether preparing takes longer than it must; the crowd may grow while it is waited."""
+        began = self.clock.now()
+        while not task.done():
+            left = began + max(SLOW, SLOW_EACH * self.starting) - self.clock.now()
+            if left <= 0:
+                return True
+            await asyncio.wait({task}, timeout=left)
+        return False
 
     async def _try_prepare(self, pod: Obj, state: PodState) -> bool:
         try:

@@ -148,7 +148,14 @@ def member(root: Path, comment: str, task: str) -> Member | None:
 
 
 def _replace(path: Path, make: Callable[[Path], object]) -> None:
-    """In one step, so that nobody finds nothing there."""
+    """In one step, so that nobody finds nothing there; of most pods there is nothing yet."""
+    try:
+        make(path)
+    except FileExistsError:
+        _make_beside(path, make)
+
+
+def _make_beside(path: Path, make: Callable[[Path], object]) -> None:
     new = path.with_name(f".{path.name}.new")
     new.unlink(missing_ok=True)
     make(new)

@@ -14,6 +14,7 @@ import pwd
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from .. import wellknown
@@ -184,6 +185,10 @@ class SlurmJobs:
         parts += [f"your QOS: {', '.join(qos)}"] if qos else []
         return f" ({'; '.join(parts)})" if parts else ""
 
+    @cached_property
+    def _login_environment(self) -> Mapping[str, str]:
+        return _login_environment(self._commands.environ)
+
     async def spec(self, submission: Submission) -> JobSpec:
         facts = await self._site_facts()
         default_time, max_time = self._limits.get(submission.machine, (None, None))
@@ -191,7 +196,7 @@ class SlurmJobs:
             settings=self._settings.slurm,
             cluster_uid=self._cluster_uid,
             path=self._settings.agent.path or self._commands.environ.get("PATH", ""),
-            environment=_login_environment(self._commands.environ),
+            environment=self._login_environment,
             defaults=self._commands.sbatch_defaults(),
             kill_wait=facts.kill_wait,
             default_time=default_time,

@@ -84,6 +84,11 @@ class Folder:
             return None
 
     @property
+    def is_untouched(self) -> bool:
+        """Whether nobody has ever begun here: who does takes the lock before all else."""
+        return not (self.folder / LOCK_FILE).exists() and not self.was_begun
+
+    @property
     def was_begun(self) -> bool:
         """Whether an sbatch was started here and not heard of: Slurm may have the job."""
         return self.submit_file.exists()

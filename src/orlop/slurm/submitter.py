@@ -110,6 +110,8 @@ class Submitter:
 
     async def _known(self, submission: Submission) -> JobId | None:
         folder = Folder(submission.folder)
+        if folder.is_untouched:
+            return None
         try:
             await self._lock(folder)
             return await self._begun(folder, submission)

@@ -63,7 +63,7 @@ def test_a_peer_stands_beside_ours_with_a_ratio_that_is_higher_where_ours_is_bet
     assert [line.split()[-1] for line in text[3:]] == ["3.0x", "2.0x"]
 
 
-@pytest.mark.parametrize("driver", ["pod_start_driver.py", "mpi_driver.py"])
+@pytest.mark.parametrize("driver", ["pod_start_driver.py", "mpi_driver.py", "burst_driver.py"])
 def test_the_driver_needs_nothing_but_the_standard_library(driver):
     """It is sent to a Python that has nothing else."""
     tree = ast.parse((Path(benchmarks.__path__[0]) / driver).read_text())
@@ -75,12 +75,13 @@ def test_the_driver_needs_nothing_but_the_standard_library(driver):
 
 
 def test_a_burst_is_told_in_rates_beside_the_arrays():
-    rates = burst.Rates(100, {"one array": (0.1, 10.0), "pods of a Job": (0.5, 20.0)})
+    array, pods = burst.Way(0.1, 10.0, 2.0), burst.Way(0.5, 20.0, 10.0, 0.9, 0.4)
+    rates = burst.Rates(100, {"one array": array, "pods of a Job": pods}, load=1.5)
     assert rates.rows() == [
-        ("one array", "1000/s", "10.0/s", "1.00"),
-        ("pods of a Job", "200/s", "5.0/s", "0.50"),
+        ("one array", "1000/s", "10.0/s", "1.00", "20.0 ms", "-", "-"),
+        ("pods of a Job", "200/s", "5.0/s", "0.50", "100.0 ms", "9.0 ms", "4.0 ms"),
     ]
-    assert str(rates).startswith("A burst of 100 jobs")
+    assert str(rates).startswith("A burst of 100 jobs of one second, begun at a load of 1.5")
 
 
 def test_rates_are_parts_of_the_hosts_and_short_round_trips_are_good():

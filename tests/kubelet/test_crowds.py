@@ -10,6 +10,8 @@ import pytest
 from orlop.api.kinds import POD
 from orlop.api.objects import annotations_of
 from orlop.client.informer import revision_of
+from orlop.client.workqueue import Backoff
+from orlop.errors import SubmitDeferred
 from orlop.kubelet import worker
 
 from .conftest import condition, eventually
@@ -74,3 +76,25 @@ async def test_one_of_many_is_told_its_job_although_the_engine_says_nothing_of_i
         return all(annotations_of(pod).get(JOB) for pod in await all_pods(site))
 
     await eventually(is_told, "every pod names its job", timeout=60)
+
+
+def owned_by(uid):
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": uid, "uid": uid, "controller": True}
+    return {"metadata": {"ownerReferences": [owner]}}
+
+
+async def test_deferred_pods_of_one_owner_come_back_together_and_owners_by_turns(site, monkeypatch):
+    monkeypatch.setattr(worker, "_DEFERRED_RETRY", Backoff(10_000.0, 10_000.0))
+    site.engine.refusal = SubmitDeferred("sbatch: Slurm is full; Orlop tries again")
+    owners = {"one": "first", "two": "first", "other": "second"}
+    uids = {name: await site.create(name, **owned_by(owner)) for name, owner in owners.items()}
+    known = site.kubelet._pods
+
+    def again():
+        return [state.retry_at for uid in uids.values() if (state := known.get(uid)) is not None]
+
+    await eventually(lambda: len(again()) == len(owners) and all(again()), timeout=60)
+    one, two, other = again()
+    assert abs(one - two) < 100 < abs(one - other)
+    pod = await site.until(lambda pod: condition(pod, ALLOCATED), "one", timeout=60)
+    assert condition(pod, ALLOCATED)["reason"] == "SubmitDeferred"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orlop.engine import JobState, Submission
-from orlop.errors import EngineUnavailable, SubmitRejected
+from orlop.errors import EngineUnavailable, SubmitDeferred, SubmitRejected
 from orlop.slurm import arrays
 from orlop.slurm.arrays import Array
 from orlop.slurm.commands import Commands
@@ -224,6 +224,40 @@ async def test_pods_of_a_refused_array_each_hear_why(rootless: Site):
     )
     assert all(isinstance(answer, SubmitRejected) for answer in answers), answers
     assert not any(Folder(each.folder).was_begun for each in pods)
+
+
+FULL = "sbatch: error: QOSMaxSubmitJobPerUserLimit"
+FULL += "\nsbatch: error: Batch job submission failed: Job violates accounting/QOS policy"
+# An sbatch that has room for so many jobs, and counts its calls.
+NARROW = f"""#!/bin/sh
+cd "$(dirname "$0")"
+echo >> calls
+last=$(sed -n 's/^#SBATCH --array=0-//p' "$2")
+left=$(($(cat room) - ${{last:-0}} - 1))
+if [ $left -lt 0 ]; then echo '{FULL}' >&2; exit 1; fi
+echo $left > room
+wc -l < calls
+"""
+
+
+@pytest.mark.slurm
+async def test_a_limit_of_jobs_is_filled_with_few_calls_and_the_rest_are_told(rootless: Site):
+    folder, count, room = rootless.home / "narrow", 100, 37
+    folder.mkdir(parents=True)
+    stand_in = folder / "sbatch"
+    stand_in.write_text(NARROW)
+    stand_in.chmod(0o755)
+    (folder / "room").write_text(str(room))
+    environ = rootless.commands.environ
+    path = f"{folder}:{environ['PATH']}"
+    engine = rootless.another_engine(commands=Commands({**environ, "PATH": path}, timeout=30.0))
+    answers = await asyncio.gather(
+        *(engine.submit(each) for each in burst(rootless, count)), return_exceptions=True
+    )
+    accepted = [answer for answer in answers if isinstance(answer, str)]
+    assert len(set(accepted)) == room
+    assert all(isinstance(one, SubmitDeferred) for one in answers if not isinstance(one, str))
+    assert len((folder / "calls").read_text()) < count / 4
 
 
 @pytest.mark.slurm

@@ -9,11 +9,12 @@ about a pod is written before its job is asked for, unless preparing it takes lo
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 
 from .. import errors
-from ..api.objects import Obj, is_deleting, is_terminal, uid_of
+from ..api.objects import Obj, controller_of, is_deleting, is_terminal, meta, uid_of
 from ..client.clock import Clock
 from ..client.informer import Informer, revision_of
 from ..client.recorder import EventType
@@ -294,10 +295,18 @@ class PodWorker:
         """Keep what went wrong, tell it, and try again after a while that grows."""
         self.events.tell(pod, "Warning", *event)
         delay = retry.delay(state.failures)
+        if trouble.by_engine:
+            delay *= _spread(pod, state.failures)
         state.trouble = trouble
         state.failures += 1
         state.retry_at = self.clock.now() + delay
         self.later.again(state.uid, delay)
+
+
+def _spread(pod: Obj, failures: int) -> float:
+    """From 1 to 1.5: pods of one owner come back together, to be one array, owners by turns."""
+    owner = controller_of(pod) or meta(pod)
+    return 1.0 + random.Random(f"{owner['uid']} {failures}").random() / 2
 
 
 def _unreachable(words: str) -> Trouble:

@@ -2,7 +2,7 @@
 
 Used by `jobs`. The first pod of a kind goes to sbatch at once; those that come while it runs go
 together as a job array, so that nobody waits for company and a burst is a handful of commands. An
-array that Slurm refuses is taken apart, and each of its pods hears its own answer.
+array that Slurm refuses is halved until it fits, so that a limit of jobs is filled with few calls.
 """
 
 from __future__ import annotations
@@ -168,13 +168,32 @@ class Submitter:
                 waiting.append(asked)
             else:
                 outcomes[uid_of(asked.submission.pod)] = known
-        if len(waiting) > 1:
-            return outcomes | await self._send_array(waiting)
-        return outcomes | await self._each(waiting)
+        return outcomes | await self._fill(waiting)
 
-    async def _each(self, waiting: Sequence[_Asked]) -> _Outcomes:
-        """One after the other, each with its own answer."""
-        return {uid_of(asked.submission.pod): await self._alone(asked) for asked in waiting}
+    async def _fill(self, waiting: Sequence[_Asked]) -> _Outcomes:
+        """As many at once as Slurm takes, and no more questions than that needs.
+
+        They ask for the same: what one of them is refused on its own, the others are, too.
+        """
+        outcomes: _Outcomes = {}
+        left, most = list(waiting), len(waiting)
+        while left:
+            some = left[:most]
+            if len(some) > 1:
+                accepted = await self._send_array(some)
+                if accepted is None:
+                    most = (len(some) + 1) // 2
+                    continue
+                outcomes |= accepted
+            else:
+                outcome = await self._alone(some[0])
+                is_for_all = isinstance(outcome, Error) and not isinstance(
+                    outcome, EngineUnavailable
+                )
+                some = left if is_for_all else some
+                outcomes |= {uid_of(asked.submission.pod): outcome for asked in some}
+            left = left[len(some) :]
+        return outcomes
 
     async def _alone(self, asked: _Asked) -> JobId | Error:
         folder = Folder(asked.submission.folder)
@@ -187,7 +206,8 @@ class Submitter:
         finally:
             folder.release()
 
-    async def _send_array(self, waiting: list[_Asked]) -> _Outcomes:
+    async def _send_array(self, waiting: list[_Asked]) -> _Outcomes | None:
+        """None where Slurm has refused it."""
         first = waiting[0]
         folders = [asked.submission.folder for asked in waiting]
         array = await to_its_end(lambda: self._make(folders))
@@ -201,9 +221,9 @@ class Submitter:
         except EngineUnavailable:
             raise  # it may have been accepted: the folders say where to look
         except EngineError as error:
-            log.info("array refused, submitting its pods singly", name=name, error=error)
+            log.info("array refused, trying less", name=name, tasks=len(waiting), error=error)
             await to_its_end(lambda: array.dissolve(folders))
-            return await self._each(waiting)
+            return None
         finally:
             folder.release()
         return {

@@ -9,7 +9,7 @@ def test_a_pod_runs_as_a_slurm_job_under_its_own_name(site: Site) -> None:
     site.apply(pod("hello", "busybox", "echo hello from $(hostname); sleep 3"))
     running = site.wait_phase("hello", "Running")
     job = running["metadata"]["annotations"]["slurm.orlop.dev/job-id"]
-    name, user, node = site.squeue("%j|%u|%N", "-j", job)[0].split("|")
+    name, user, node = site.squeue("%j|%u|%N", "-t", "all", "-j", job)[0].split("|")
     assert name == f"{site.namespace}/hello"
     assert user == site.cluster.user
     assert node == running["metadata"]["annotations"]["slurm.orlop.dev/node-list"]

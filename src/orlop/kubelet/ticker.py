@@ -158,7 +158,8 @@ class Ticker:
         if state.is_settled and not job.state.has_ended:
             state.is_settled = False  # the pod is over and its job is not
         old = state.job
-        if old == job or (job.state is JobState.UNKNOWN and old is not None):
+        # An unchanged line of the listing is the same object: most of ten thousand are.
+        if old is job or old == job or (job.state is JobState.UNKNOWN and old is not None):
             return
         if old is not None and _essence(old) == _essence(job):
             sentences.append((state, job))

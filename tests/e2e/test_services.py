@@ -79,11 +79,12 @@ def client(site: Site, name: str = "client", **spec: Any) -> None:
 
 
 def ask(site: Site, script: str, name: str = "client") -> str:
-    """What a line of Python prints in the client."""
+    """What a line of Python prints in the client; how it failed, if it did."""
     found = site.run(
         "kubectl", "-n", site.namespace, "exec", name, "--", "python", "-c", script, check=False
     )
-    return (found.stdout + found.stderr).strip()
+    # kubectl itself writes to stderr now and then.
+    return (found.stdout + (found.stderr if found.returncode else "")).strip()
 
 
 def get(site: Site, url: str, name: str = "client") -> str:

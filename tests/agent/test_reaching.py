@@ -156,13 +156,19 @@ def test_what_is_no_http_has_failed():
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
+def pair(tmp_path_factory):
+    """A certificate and its key, as files."""
     folder = tmp_path_factory.mktemp("tls")
     command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1"
     files = ["-keyout", folder / "key", "-out", folder / "cert", "-subj", "/CN=nobody"]
     subprocess.run([*command.split(), *files], check=True, capture_output=True)
+    return folder / "cert", folder / "key"
+
+
+@pytest.fixture(scope="module")
+def certificate(pair):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "cert", folder / "key")
+    context.load_cert_chain(*pair)
     return context
 
 
@@ -279,3 +285,16 @@ def test_what_is_no_grpc_has_failed(serve, closed_port):
     result, words = Reach({"grpc": {"port": closed_port}}, 2.0).attempt()
     assert result == "failure"
     assert words.startswith("error: failed to connect service at dial tcp")
+
+
+def test_a_grpc_server_that_speaks_tls_is_asked_by_tls(pair):
+    certificate, key = (path.read_bytes() for path in pair)
+    server = grpc.server(futures.ThreadPoolExecutor(4), handlers=(Health(),))
+    credentials = grpc.ssl_server_credentials([(key, certificate)])
+    port = server.add_secure_port("127.0.0.1:0", credentials)
+    server.start()
+    try:
+        assert Reach({"grpc": {"port": port, "mode": "TLS"}}, 10.0).attempt() == ("success", "")
+        assert Reach({"grpc": {"port": port}}, 10.0).attempt()[0] == "failure"
+    finally:
+        server.stop(None)

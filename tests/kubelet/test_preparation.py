@@ -85,6 +85,12 @@ async def test_each_image_is_asked_for_once_with_its_policy(site, rootfs):
     ]
 
 
+async def test_an_image_that_is_mounted_is_asked_for_with_its_policy(site, rootfs):
+    volumes = [{"name": "v", "image": {"reference": "models:1", "pullPolicy": "Always"}}]
+    _, asked = await planned(site, rootfs, "web", a_container(image="busybox:1"), volumes=volumes)
+    assert ("models:1", "Always", []) in asked
+
+
 async def test_nothing_is_pulled_for_the_nodes_own_root(site, rootfs):
     notes = {"annotations": {"orlop.dev/runtime": "host"}}
     _, asked = await planned(site, rootfs, "web", a_container(image="busybox:1"), metadata=notes)

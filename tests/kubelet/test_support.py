@@ -17,6 +17,16 @@ STRUCTS = {
     "containers.env": "EnvVar",
     "containers.env.valueFrom": "EnvVarSource",
     "containers.lifecycle": "Lifecycle",
+    "containers.lifecycle.postStart": "LifecycleHandler",
+    "containers.lifecycle.postStart.httpGet": "HTTPGetAction",
+    "containers.lifecycle.preStop": "LifecycleHandler",
+    "containers.lifecycle.preStop.httpGet": "HTTPGetAction",
+    "containers.livenessProbe": "Probe",
+    "containers.livenessProbe.httpGet": "HTTPGetAction",
+    "containers.readinessProbe": "Probe",
+    "containers.readinessProbe.httpGet": "HTTPGetAction",
+    "containers.startupProbe": "Probe",
+    "containers.startupProbe.httpGet": "HTTPGetAction",
     "containers.ports": "ContainerPort",
     "containers.resources": "ResourceRequirements",
     "containers.securityContext": "SecurityContext",
@@ -94,6 +104,11 @@ def test_an_ordinary_pod_has_no_unmet_wishes():
     ("spec", "path"),
     [
         ({"runtimeClassName": "gvisor"}, "spec.runtimeClassName"),
+        ({"evictionResponders": [{"name": "example.com/x"}]}, "spec.evictionResponders"),
+        (
+            {"securityContext": {"seLinuxChangePolicy": "Recursive"}},
+            "spec.securityContext.seLinuxChangePolicy",
+        ),
         (
             {"securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}},
             "spec.securityContext.appArmorProfile",
@@ -113,6 +128,10 @@ def test_harmless_wishes_of_a_pod_are_named(spec, path):
             "securityContext.allowPrivilegeEscalation",
         ),
         ({"ports": [{"containerPort": 80, "hostPort": 80}]}, "ports[0].hostPort"),
+        (
+            {"livenessProbe": {"httpGet": {"port": 80, "protocol": "HTTP2"}}},
+            "livenessProbe.httpGet.protocol",
+        ),
         ({"resources": {"limits": {"hugepages-2Mi": "1Gi"}}}, "resources.limits"),
     ],
 )

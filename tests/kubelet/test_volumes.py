@@ -190,6 +190,22 @@ def test_a_group_of_the_pod_may_read_every_file(source):
     assert "gid" not in alone
 
 
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [({}, None), ({"user": 5}, 5), ({"user": 0}, 0)],
+    ids=["nobody in particular", "one", "root"],
+)
+def test_a_file_is_whose_it_says(more, expected):
+    items = {"items": [{"key": "k", "path": "k", **more}]}
+    secret = {"secretName": "vault", **items}
+    for source, of_all in (
+        ({"secret": secret}, None),
+        ({"secret": secret | {"defaultUser": 7}}, 7),
+    ):
+        [file] = planned(**source)["files"]
+        assert file.get("uid") == (of_all if expected is None else expected)
+
+
 def test_a_token_of_containers_with_several_users_can_be_read_by_all():
     mixed = [
         a_container("a", securityContext={"runAsUser": 1}),

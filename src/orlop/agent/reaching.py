@@ -170,12 +170,14 @@ class Reach:
         finally:
             connection.close()
 
-    def _encrypted(self, connection: socket.socket) -> socket.socket:
+    def _encrypted(self, connection: socket.socket, speaks: str = "") -> socket.socket:
         """TLS without asking who it is: the pod is reached by its own port."""
         import ssl
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if speaks:
+            context.set_alpn_protocols([speaks])
         connection.settimeout(self._left())
         try:
             wrapped = context.wrap_socket(connection)
@@ -197,6 +199,8 @@ class Reach:
             connection = self._connect("", port)
         except _Failed as failure:
             raise _Failed(f"error: failed to connect service at {failure}") from None
+        if self._action.get("mode") == "TLS":
+            connection = self._encrypted(connection, "h2")
         with connection:
             connection.settimeout(self._left())
             try:

@@ -97,7 +97,7 @@ _POD_SECURITY: Table = {
     "seccompProfile": _SECURITY["seccompProfile"],
     "appArmorProfile": _SECURITY["appArmorProfile"],
     "seLinuxOptions": _SECURITY["seLinuxOptions"],
-    "seLinuxChangePolicy": MET,
+    "seLinuxChangePolicy": _warn("not applied"),
     "sysctls": _refuse(
         "only those of an ipc namespace can be set (kernel.shm*, kernel.msg*, kernel.sem, "
         f"fs.mqueue.*): {_NO_ROOT}",
@@ -137,6 +137,20 @@ _RESOURCES: Table = {
     "requests": MET,
 }
 
+_HTTP_GET: Table = {
+    **_all_met("port", "host", "path", "scheme", "httpHeaders"),
+    "protocol": _warn("asked by HTTP/1.1", _is_other_than("", "HTTP1", "HTTP/1.1")),
+}
+_PROBE = Nested(
+    {
+        **_all_met("exec", "tcpSocket", "grpc", "initialDelaySeconds", "periodSeconds"),
+        **_all_met("timeoutSeconds", "successThreshold", "failureThreshold"),
+        "httpGet": Nested(_HTTP_GET),
+        "terminationGracePeriodSeconds": MET,
+    }
+)
+_HOOK = Nested({**_all_met("exec", "tcpSocket", "sleep"), "httpGet": Nested(_HTTP_GET)})
+
 _CONTAINER: Table = {
     **_all_met("name", "image", "imagePullPolicy", "command", "args", "envFrom", "workingDir"),
     **_all_met("terminationMessagePath", "terminationMessagePolicy", "stdin", "stdinOnce", "tty"),
@@ -150,8 +164,8 @@ _CONTAINER: Table = {
             ),
         }
     ),
-    **_all_met("livenessProbe", "readinessProbe", "startupProbe"),
-    "lifecycle": Nested(_all_met("postStart", "preStop", "stopSignal")),
+    **dict.fromkeys(("livenessProbe", "readinessProbe", "startupProbe"), _PROBE),
+    "lifecycle": Nested({"postStart": _HOOK, "preStop": _HOOK, "stopSignal": MET}),
     "resizePolicy": MET,  # of interest only where resources change, and those of a job never do
     "resources": Nested(_RESOURCES),
     **_all_met("restartPolicy", "restartPolicyRules"),
@@ -179,7 +193,7 @@ _VOLUME: Table = {
         }
     ),
     "projected": Nested(
-        {"defaultMode": MET, "defaultUser": _warn("not applied"), "sources": Nested(_PROJECTION)}
+        {**_all_met("defaultMode", "defaultUser"), "sources": Nested(_PROJECTION)}
     ),
     **{
         kind: _refuse(_NO_VOLUME, lambda value: value is not None)
@@ -196,7 +210,8 @@ _SPEC: Table = {
     # The scheduler's, the API server's, the controllers' and the engine's fields.
     **_all_met("nodeName", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints"),
     **_all_met("schedulerName", "schedulingGates", "priority", "priorityClassName", "overhead"),
-    **_all_met("preemptionPolicy", "serviceAccount", "serviceAccountName", "evictionResponders"),
+    **_all_met("preemptionPolicy", "serviceAccount", "serviceAccountName"),
+    "evictionResponders": _warn("pods are evicted by their own grace; nobody is asked before"),
     **_all_met("automountServiceAccountToken", "enableServiceLinks"),
     **_all_met("restartPolicy", "terminationGracePeriodSeconds", "activeDeadlineSeconds"),
     **_all_met("hostname", "hostnameOverride", "setHostnameAsFQDN", "hostAliases"),

@@ -156,8 +156,9 @@ class _Maker:
         )
         raise mount_refusal(name, words)
 
-    def _shared(self, file: File) -> File:
+    def _owned(self, file: File, user: int | None) -> File:
         """As SetVolumeOwnership of pkg/volume: what is read-only is the group's to read."""
+        file = file if file.uid is not None else replace(file, uid=user)
         group = _context(self._pod).get("fsGroup")
         if group is None:
             return file
@@ -190,7 +191,7 @@ class _Maker:
         mode = source.get("defaultMode")
         try:
             made = files(source, DEFAULT_MODE if mode is None else int(mode))
-            return [self._shared(file) for file in made]
+            return [self._owned(file, source.get("defaultUser")) for file in made]
         except Refusal as refusal:
             raise mount_refusal(name, refusal.message) from refusal
 
@@ -220,7 +221,7 @@ class _Maker:
         files = []
         for item in source.get("items") or []:
             text = self._downward_value(item)
-            files.append(File(item["path"], text.encode(), _mode(item, mode)))
+            files.append(File(item["path"], text.encode(), _mode(item, mode), item.get("user")))
         return files
 
     def _downward_value(self, item: Obj) -> str:
@@ -239,7 +240,8 @@ class _Maker:
             mode = 0o640
         elif user is not None:
             mode = 0o600
-        return [File(source["path"], token.encode(), mode, user)]
+        owner = source.get("user")
+        return [File(source["path"], token.encode(), mode, user if owner is None else owner)]
 
     def _trust(self, source: Obj, mode: int) -> list[File]:
         """As pkg/kubelet/clustertrustbundle: certificates of one bundle, or of a signer's."""
@@ -248,7 +250,7 @@ class _Maker:
             name = source.get("name")
             which = f'"{name}"' if name else f"of signer {source.get('signerName')}"
             return _absent(source, f"clustertrustbundle {which} not found")
-        return [File(source["path"], chosen.encode(), mode)]
+        return [File(source["path"], chosen.encode(), mode, source.get("user"))]
 
     def _projected(self, source: Obj, mode: int) -> list[File]:
         makers = {
@@ -327,7 +329,8 @@ def _picked(source: Obj, values: Mapping[str, bytes], mode: int, word: str) -> l
     files = []
     for item in items:
         if item["key"] in values:
-            files.append(File(item["path"], values[item["key"]], _mode(item, mode)))
+            data = values[item["key"]]
+            files.append(File(item["path"], data, _mode(item, mode), item.get("user")))
         elif not source.get("optional"):
             raise Refusal(f"references non-existent {word} key: {item['key']}")
     return files

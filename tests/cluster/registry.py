@@ -33,18 +33,23 @@ Popen = Callable[..., "subprocess.Popen[Any]"]
 class Registry:
     """`address` is what stands before the first slash of an image's name."""
 
-    def __init__(self, folder: Path, address: str, connect: Connect, popen: Popen) -> None:
+    def __init__(
+        self, folder: Path, address: str, connect: Connect, popen: Popen, login: str = ""
+    ) -> None:
+        """`login`: a line of htpasswd; only who knows it is served."""
         self.folder = folder
+        self._login = login
         self.address = address
         self._connect = connect
         self._popen = popen
         self._process: subprocess.Popen[Any] | None = None
 
     @classmethod
-    def on_head(cls, cluster: SlurmCluster) -> Registry:
-        connect = partial(cluster.connect, HEAD, PORT)
+    def on_head(cls, cluster: SlurmCluster, port: int = PORT, login: str = "") -> Registry:
+        connect = partial(cluster.connect, HEAD, port)
         popen = partial(cluster.popen, HEAD)
-        return cls(cluster.root / "registry", f"{cluster.head_address}:{PORT}", connect, popen)
+        folder, address = cluster.root / f"registry-{port}", f"{cluster.head_address}:{port}"
+        return cls(folder, address, connect, popen, login)
 
     @classmethod
     def on_loopback(cls, folder: Path) -> Registry:
@@ -63,7 +68,7 @@ class Registry:
             "version: 0.1\n"
             "log: {level: warn}\n"
             f"storage: {{filesystem: {{rootdirectory: {self.folder}/storage}}}}\n"
-            f"http: {{addr: {self.address}}}\n"
+            f"http: {{addr: {self.address}}}\n" + self._authentication()
         )
         with (self.folder / "log").open("ab") as log:
             self._process = self._popen(
@@ -75,11 +80,18 @@ class Registry:
             )
         wait_until(self._answers, f"the registry on {self.address} answers")
 
+    def _authentication(self) -> str:
+        if not self._login:
+            return ""
+        logins = self.folder / "htpasswd"
+        logins.write_text(f"{self._login}\n")
+        return f"auth: {{htpasswd: {{realm: test, path: {logins}}}}}\n"
+
     def _answers(self) -> bool:
         if self._process is not None and self._process.poll() is not None:
             raise RuntimeError(f"the registry has ended: {(self.folder / 'log').read_text()}")
         try:
-            return request(self.address, self._connect, "GET", "/v2/")[0] == 200
+            return request(self.address, self._connect, "GET", "/v2/")[0] in (200, 401)
         except ConnectionError:
             return False
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
+from orlop.slurm.accounting import cpu_seconds, size
 from tests.e2e.site import Site, eventually, pod
 
 PREFIX = "usage.orlop.dev/"
-BURN = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"
+# Slurm looks at memory every two seconds.
+HOLD = """
+import time
+held, until = bytearray(b"x") * (100 << 20), time.monotonic() + 6
+while time.monotonic() < until: sum(range(10_000))
+"""
 
 
 def notes(site: Site, name: str) -> dict[str, str]:
@@ -13,22 +21,30 @@ def notes(site: Site, name: str) -> dict[str, str]:
     return {key.removeprefix(PREFIX): text for key, text in found if PREFIX in key}
 
 
-def agrees(site: Site, name: str) -> None:
-    """What is on the pod, once it is Slurm's, and what `kubectl slurm usage` shows are the same."""
+def agrees(site: Site, name: str) -> dict[str, str]:
+    """What is on the pod, once it is Slurm's: as sacct and `kubectl slurm usage` have it."""
     eventually(lambda: notes(site, name).get("source") == "slurm", f"Slurm's word on {name}")
-    assert {"elapsed-seconds", "cpu-seconds"} <= notes(site, name).keys()
+    job = site.pod(name)["metadata"]["annotations"]["slurm.orlop.dev/job-id"]
+    argv = ("sacct", "-n", "-P", "-j", job, "-o", "ElapsedRaw,TotalCPU,MaxRSS,Elapsed")
+    whole, *steps = [line.split("|") for line in site.run(*argv).stdout.splitlines()]
+    largest = max((step[2] for step in steps), key=lambda text: size(text) or 0, default="")
+    found = notes(site, name)
+    assert float(found["elapsed-seconds"]) == float(whole[0])
+    assert float(found["cpu-seconds"]) == cpu_seconds(whole[1])
+    assert float(found.get("peak-memory-bytes") or 0) == (size(largest) or 0)
     usage = site.run("kubectl", "slurm", "usage", name, "-n", site.namespace).stdout
     row = usage.splitlines()[1].split()
-    hours, minutes, seconds = (float(part) for part in row[3].split(":"))
-    assert (hours * 60 + minutes) * 60 + seconds == float(notes(site, name)["elapsed-seconds"])
+    assert (row[3], row[6], row[7]) == (whole[3], whole[1], largest or "-")
+    return found
 
 
+@pytest.mark.timeout(300)
 def test_what_a_pod_has_used_is_on_it_as_slurm_counted(accounted_site: Site) -> None:
     site = accounted_site
-    site.apply(pod("burner", "busybox", BURN))
-    site.wait_phase("burner", "Succeeded")
+    site.apply(pod("burner", "python", f"exec python3 -c '{HOLD}'"))
+    site.wait_phase("burner", "Succeeded", timeout=120)
     assert float(notes(site, "burner")["cpu-seconds"]) > 0  # the agent's, at once
-    agrees(site, "burner")
+    assert int(agrees(site, "burner")["peak-memory-bytes"]) >= 100 << 20
 
 
 def test_pods_that_end_around_the_control_planes_end_are_accounted_for(

@@ -43,7 +43,7 @@ SUCCEED = [
     ("users-added", "main", "root is 0\nalice is 4711\nthe file is of 4711\n"),
     ("users-chosen", "main", "I am 1000:2000\n"),
     ("ipc", "reader", "from the writer\n"),
-    ("localhost-a", "client", "localhost-a says hello\n"),
+    ("localhost-a", "client", "localhost-a says hello beside localhost-b\n"),
     ("localhost-b", "client", "localhost-b says hello\n"),
     ("privileged-client", "main", "served by privileged-server\n"),
     ("unprivileged-client", "main", "served by unprivileged-server\n"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shlex
 
 import pytest
 
-from tests.e2e.site import Site, pod, terminated
+from tests.e2e.site import Site, eventually, pod, terminated
 
 # What client libraries call their in-cluster configuration, with nothing but the standard library.
 PROGRAM = """
@@ -77,3 +78,41 @@ def test_a_token_for_another_service_is_checked_by_a_review(site: Site) -> None:
     assert answer["status"]["authenticated"] is True
     user = f"system:serviceaccount:{site.namespace}:default"
     assert answer["status"]["user"]["username"] == user
+
+
+@pytest.mark.parametrize("runtime", ["crun", "apptainer"])
+def test_a_token_that_has_aged_is_replaced_in_the_running_pod(site: Site, runtime: str) -> None:
+    """Ten minutes is the least that a token lives: the one that the kubelet kept is made old."""
+    notes = {"fieldPath": "metadata.annotations"}
+    sources = [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": 600}},
+        {"downwardAPI": {"items": [{"path": "n", "fieldRef": notes}]}},
+    ]
+    volumes = [{"name": "t", "projected": {"sources": sources}}]
+    mounts = {"volumeMounts": [{"name": "t", "mountPath": "/t"}]}
+    manifest = pod("turns", "busybox", "trap 'exit 0' TERM; while :; do sleep 0.1; done")
+    manifest["metadata"]["annotations"] = {"orlop.dev/runtime": runtime}
+    manifest["spec"] |= {"volumes": volumes, "terminationGracePeriodSeconds": 0}
+    manifest["spec"]["containers"][0] |= mounts
+    site.apply(manifest)
+    site.wait_phase("turns", "Running")
+
+    def token() -> str:
+        return site.kubectl("exec", "turns", "--", "cat", "/t/token")
+
+    first = token()
+    [folder] = (site.home / "pods").glob(f"{site.namespace}_turns_*")
+    plan = folder / "plan.json"
+    kept, old = (base64.b64encode(text.encode()).decode() for text in (first, "an old one"))
+    assert kept in plan.read_text()
+    plan.write_text(plan.read_text().replace(kept, old))
+    site.kubectl("annotate", "pod", "turns", "example.com/look=again")  # which the kubelet does
+    eventually(lambda: token() != first, "there is a new one")
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
+    asked = json.dumps({**review, "spec": {"token": token()}})
+    answer = json.loads(
+        site.kubectl("create", "-f", "-", "-o", "json", "--validate=false", input=asked)
+    )
+    assert answer["status"]["authenticated"] is True
+    named = answer["status"]["user"]["extra"]["authentication.kubernetes.io/pod-name"]
+    assert named == ["turns"]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.cluster import SlurmCluster
 from tests.e2e.conftest import OpenSite
-from tests.e2e.site import Site, eventually
+from tests.e2e.site import Obj, Site, eventually, pod, terminated
 
 COMPLETIONS = 50
 REFUSED = [index for index in range(COMPLETIONS) if index % 10 == 7]  # never tried again
@@ -139,3 +139,25 @@ def test_a_drain_keeps_to_the_budget(site: Site) -> None:
     after = site.pods("app=web")
     assert not before & {pod["metadata"]["name"] for pod in after}
     assert node not in {pod["spec"].get("nodeName") for pod in after}
+
+
+@pytest.mark.timeout(400)
+def test_a_burst_of_pods_ends_as_each_of_them_did(site: Site) -> None:
+    """Each has its own job and its own exit code, however many there are."""
+    codes = {f"burst-{number}": (0, 1, 42, 255)[number % 4] for number in range(60)}
+    small = {"resources": {"requests": {"cpu": "100m", "memory": "16Mi"}}}
+    pods = [pod(name, "busybox", f"exit {code}", container=small) for name, code in codes.items()]
+    site.apply({"apiVersion": "v1", "kind": "List", "items": pods})
+
+    def ended() -> list[Obj]:
+        found = site.pods()
+        phases = [one["status"].get("phase") for one in found]
+        return found if all(phase in ("Succeeded", "Failed") for phase in phases) else []
+
+    found = eventually(ended, "all have ended", timeout=240)
+    assert {one["metadata"]["name"]: terminated(one)["exitCode"] for one in found} == codes
+    for one in found:
+        is_good = codes[one["metadata"]["name"]] == 0
+        assert one["status"]["phase"] == ("Succeeded" if is_good else "Failed")
+    jobs = {one["metadata"]["annotations"]["slurm.orlop.dev/job-id"] for one in found}
+    assert len(jobs) == len(codes)

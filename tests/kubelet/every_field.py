@@ -238,7 +238,10 @@ def full_container() -> Obj:
             "stopSignal": "SIGUSR1",
         },
         livenessProbe=probe(http()),
-        ports=[{"name": "web", "containerPort": 80, "protocol": "UDP"}],
+        ports=[
+            {"name": "web", "containerPort": 80},
+            {"containerPort": 53, "protocol": "UDP", "hostPort": 5353, "hostIP": "10.0.0.9"},
+        ],
         readinessProbe=probe({"grpc": {"port": 81, "service": "s", "mode": "TLS"}}),
         startupProbe=probe({"exec": {"command": ["ls"]}}),
         resources={"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1"}},

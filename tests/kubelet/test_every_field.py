@@ -89,7 +89,6 @@ SHOWN = {
 }
 HARMLESS = {
     "Container.resizePolicy": "only of interest where resources change, and a job's never do",
-    "ContainerPort.protocol": "a port need not be named to be open, and is open to all protocols",
     "ContainerRestartRule.action": "Restart is all there is; validation lets nothing else pass",
     "ObjectFieldSelector.apiVersion": "v1 is all there is; validation lets nothing else pass",
     "PodSchedulingGate.name": "for whoever lifts it; that there is one is what counts",
@@ -111,7 +110,6 @@ def reachable() -> set[str]:
         for name, kind in SCHEMA.struct(struct).fields.items():
             rule, known = treatment(f"{path}{name}"), short(struct, name)
             is_met = rule is None or rule is MET or isinstance(rule, Nested)
-            # The same rule may let some values pass, which then are met.
             if not is_met or known in found:
                 continue
             found.add(known)

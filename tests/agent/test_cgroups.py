@@ -56,6 +56,18 @@ def test_version_1_gets_a_cgroup_for_each_controller(tree):
     assert group.procs == [f"{memory}/cgroup.procs", f"{cpu}/cgroup.procs"]
 
 
+@pytest.mark.parametrize(
+    ("path", "peak"),
+    [("/slurm/job_1/step_batch", 5 << 20), ("/system.slice/slurmd.service", 0), ("/", 0)],
+    ids=["the job's", "slurmd's", "the machine's"],
+)
+def test_the_most_memory_is_that_of_the_job_and_not_of_all_that_runs_there(tree, path, peak):
+    cgroups = tree.v1(path)
+    counted = tree.mount / "memory" / path[1:] / "memory.max_usage_in_bytes"
+    counted.write_text(f"{5 << 20}\n")
+    assert cgroups.peak() == peak
+
+
 def test_version_2_moves_the_agent_to_a_leaf_and_limits_beside_it(tree):
     cgroups = tree.v2()
     own = tree.mount / "slurm/job_1/user"

@@ -74,9 +74,9 @@ class Cgroups:
     def peak(self) -> int:
         """The most memory that the job ever had, in bytes; 0 where nobody counted."""
         names = ("memory.max_usage_in_bytes", "memory.peak")
-        for folder in (self._of_job, self._memory):
+        for folder in filter(_is_ours_alone, (self._of_job, self._memory)):
             for name in names:
-                text = "".join(_lines(os.path.join(folder, name))) if folder else ""
+                text = "".join(_lines(os.path.join(folder, name)))
                 if text.isdigit():
                     return int(text)
         return 0
@@ -162,6 +162,11 @@ def _limit_v2(folder: str, memory: int, cpu: int) -> None:
             _write(os.path.join(folder, "memory.swap.max"), "0")
     if cpu:
         _write(os.path.join(folder, "cpu.max"), f"{cpu * PERIOD // 1000} {PERIOD}")
+
+
+def _is_ours_alone(folder: str) -> bool:
+    """Whether a cgroup is the job's or the pod's: that of slurmd, say, counts all of its jobs."""
+    return any(part.startswith("job_") or part == POD for part in folder.split("/"))
 
 
 def _own_folders(own: str, mountinfo: str) -> dict[str, str]:

@@ -112,7 +112,7 @@ def install() -> str:
 
 
 def is_brought_by(packages: Sequence[str], service: str) -> bool:
-    return service in packages or f"{service}-server" in packages
+    return any(one == service or one.startswith(f"{service}-") for one in packages)
 
 
 def _apt_get(*words: str) -> None:

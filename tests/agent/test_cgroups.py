@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from orlop.agent import cgroups as module
 from orlop.agent.cgroups import Cgroups
 
 from .pods import IS_ROOT, container
@@ -135,7 +136,7 @@ def test_where_no_cgroup_can_be_made_it_says_what_still_holds(tree, limit):
         (job / "memory.limit_in_bytes").write_text(f"{limit}\n")
     cgroups = tree.find(["4:memory:/job/step"], lines)
     assert not cgroups.limits_memory
-    assert ("whole job (1024 MiB)" in cgroups.problem) == bool(limit)
+    assert ("whole job (1024 MiB)" in cgroups.memory_problem) == bool(limit)
     assert cgroups.create("c-0", 1 << 20, 0).folders == []
 
 
@@ -146,12 +147,32 @@ def test_where_no_cgroup_can_be_made_it_says_what_still_holds(tree, limit):
 def test_an_oom_kill_is_read_from_the_counter(tree, text, expected):
     group = tree.v1().create("c-0", 1 << 20, 0)
     Path(group.events).write_text(text)
-    assert group.has_oom_kill() is expected
+    assert group.has_oom_kill(9) is expected
+
+
+def test_a_kill_in_the_jobs_own_cgroup_is_blamed_on_one_container(tree, monkeypatch):
+    monkeypatch.setattr(module, "_writable", lambda folder: "")  # as Slurm has it on version 2
+    cgroups = tree.v2()
+    first, second = (cgroups.create(name, 1 << 20, 0) for name in ("a-0", "b-0"))
+    assert not first.has_oom_kill(9)
+    (tree.mount / "slurm/job_1/user/memory.events").write_text("oom 1\noom_kill 1\n")
+    assert not first.has_oom_kill(15), "the kernel kills by SIGKILL"
+    assert second.has_oom_kill(9)
+    assert not first.has_oom_kill(9)
+
+
+def test_what_is_not_limited_for_each_container_is_said(tree, monkeypatch):
+    monkeypatch.setattr(module, "_writable", lambda folder: "")
+    cgroups = tree.v2()
+    assert "kills one that is over" in cgroups.memory_problem
+    assert "share the CPUs" in cgroups.cpu_problem
+    monkeypatch.undo()
+    assert (tree.v2("/ours").memory_problem, tree.v2("/also").cpu_problem) == ("", "")
 
 
 def test_no_cgroups_at_all_is_no_failure(tmp_path):
     cgroups = Cgroups(str(tmp_path / "none"), str(tmp_path / "none"))
-    assert "not limited" in cgroups.problem
+    assert "not limited" in cgroups.memory_problem
 
 
 @pytest.fixture
@@ -224,6 +245,11 @@ def test_without_a_cgroup_of_ours_a_condition_says_so(run_pod):
     (condition,) = pod.records("condition")
     assert (condition["condition"], condition["status"]) == ("orlop.dev/MemoryLimited", "False")
     assert "memory is" in condition["message"]
+
+
+def test_without_a_cgroup_of_ours_a_limit_of_cpus_is_told(run_pod):
+    (condition,) = run_pod(container(cpuLimit=500)).records("condition")
+    assert (condition["condition"], condition["status"]) == ("orlop.dev/CPULimited", "False")
 
 
 def test_without_limits_nothing_is_said(run_pod):

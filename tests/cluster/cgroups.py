@@ -81,11 +81,23 @@ def _delegate(group: Path) -> None:
 
 
 def _inherit_cpuset(group: Path) -> None:
-    """Version 1 lets no process into a cpuset that has no CPUs and no memory yet."""
+    """Version 1 lets no process into a cpuset that has no CPUs and no memory yet.
+
+    In version 2 an empty one is its parent's, and the root has none.
+    """
+    if (group / "cgroup.controllers").exists():
+        return
     for name in ("cpuset.cpus", "cpuset.mems"):
         own = group / name
         if own.exists() and not own.read_text().strip():
             own.write_text((group.parent / name).read_text())
+
+
+def procs(cluster: Path, node: str) -> list[Path]:
+    """Where a process joins a node, in each hierarchy: version 2 has node-init's leaf for it."""
+    leaf = "init" if version() == 2 else ""
+    groups = (hierarchy.mount / name_of(cluster) / node / leaf for hierarchy in hierarchies())
+    return [group / "cgroup.procs" for group in groups]
 
 
 def remove(cluster: Path, node: str | None = None) -> None:

@@ -56,14 +56,20 @@ def enter_command(pid: int, directory: str, *, cgroup: bool = False) -> list[str
 
 
 def spawn(
-    pid: int, argv: Sequence[str], *, directory: str = "/", cgroup: bool = False, **popen: Any
+    pid: int,
+    argv: Sequence[str],
+    *,
+    before: Sequence[str] = (),
+    directory: str = "/",
+    cgroup: bool = False,
+    **popen: Any,
 ) -> subprocess.Popen[Any]:
-    """Starts a command in all namespaces of `pid`.
+    """Starts a command in all namespaces of `pid`; `before` becomes what enters them.
 
     `nsenter --pid` would have to fork and stay between us and the command, and a signal meant for
     the command would end nsenter alone. So the child is born into the pid namespace, and only the
     other namespaces are entered by nsenter, which then becomes the command.
     """
-    command = [*enter_command(pid, directory, cgroup=cgroup), *argv]
+    command = [*before, *enter_command(pid, directory, cgroup=cgroup), *argv]
     with _inside(pid, "pid", CLONE_NEWPID):
         return subprocess.Popen(command, **popen)

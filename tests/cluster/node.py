@@ -21,14 +21,11 @@ from .process import Process, wait_until
 INIT = Path(__file__).with_name("node-init")
 BOOT_TIMEOUT = 30.0
 
-# What enters a node's namespaces has still to enter its groups: the root of those that it sees,
-# or, where version 2 wants processes in leaves only, the leaf that node-init made.
+# What enters a node's namespaces enters its groups first: version 2 lets no process in that comes
+# from outside a namespace of cgroups, if the one who moves it is inside.
 JOIN_CGROUPS = """
-if [ -d /sys/fs/cgroup/init ]; then
-    echo 0 > /sys/fs/cgroup/init/cgroup.procs
-else
-    for group in /sys/fs/cgroup/*/cgroup.procs; do echo 0 > "$group"; done
-fi
+while [ "$1" != -- ]; do echo 0 > "$1"; shift; done
+shift
 exec "$@"
 """
 
@@ -102,11 +99,14 @@ class Node:
         if account is not None:
             ids = [f"--reuid={account.uid}", f"--regid={account.gid}", "--init-groups"]
             argv = ["/usr/bin/setpriv", *ids, "--", *argv]
+        joining: list[str] = []
         if self.has_cgroups:
-            argv = ["/bin/sh", "-c", JOIN_CGROUPS, "sh", *argv]
+            procs = map(str, cgroups.procs(self.root, self.name))
+            joining = ["/bin/sh", "-c", JOIN_CGROUPS, "sh", *procs, "--"]
         child = spawn(
             self.init.pid,
             argv,
+            before=joining,
             directory=directory,
             cgroup=self.has_cgroups,
             env=dict(env),

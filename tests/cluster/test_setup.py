@@ -69,6 +69,15 @@ def test_an_unknown_package_is_missing_and_dpkg_itself_is_not(
     assert packages.missing() == ["no-such-package"]
 
 
+@pytest.mark.parametrize(
+    ("service", "expected"),
+    [("nginx", True), ("mariadb", True), ("redis-server", True), ("slurmd", False)],
+)
+def test_services_are_known_by_the_packages_that_bring_them(service: str, expected: bool) -> None:
+    wanted = ["nginx-light", "mariadb-server", "redis-server", "slurmdbd"]
+    assert packages.is_brought_by(wanted, service) is expected
+
+
 def test_daemons_of_new_packages_do_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,8 +2,8 @@
 
 Slurm gives a job's user the cgroup directories of its step (version 1), or a site delegates them
 (version 2); then each container gets its own and is killed alone when it needs more memory than
-its limit. Where there is none, nothing is limited here and `problem` says what still holds. It
-never touches a cgroup outside the job's.
+its limit. Where there is none, nothing is limited here: `memory` watches instead, and what still
+holds is said in words. It never touches a cgroup outside the job's.
 """
 
 from __future__ import annotations
@@ -16,6 +16,20 @@ ROOT_OWN = "/proc/self/cgroup"
 UNLIMITED = 1 << 60  # version 1 has no word for it but a number of pages
 POD = "orlop-pod"  # no name of a container ends without the number of its run
 PERIOD = 100_000  # microseconds, the kernel's default
+_SIGKILL = 9
+
+
+class Kills:
+    """OOM kills in the cgroup that all containers share, each to be blamed on one of them."""
+
+    def __init__(self, events: str) -> None:
+        self._events, self._blamed = events, _count(events, "oom_kill")
+
+    def take(self) -> bool:
+        if _count(self._events, "oom_kill") <= self._blamed:
+            return False
+        self._blamed += 1
+        return True
 
 
 @value
@@ -24,12 +38,16 @@ class Group:
 
     folders: list[str]
     events: str  # the file that counts OOM kills
+    kills: Kills | None = None  # those of the whole job, where it has no file of its own
 
     @property
     def procs(self) -> list[str]:
         return [os.path.join(folder, "cgroup.procs") for folder in self.folders]
 
-    def has_oom_kill(self) -> bool:
+    def has_oom_kill(self, signal: int) -> bool:
+        """Of a container that a signal, or none, has ended."""
+        if self.kills is not None:
+            return signal == _SIGKILL and self.kills.take()
         return _count(self.events, "oom_kill") > 0
 
     def remove(self) -> None:
@@ -56,20 +74,30 @@ class Cgroups:
         self._pod: list[str] = []  # those of the pod as a whole, where it has limits
         if not self._memory and _writable(self._unified) and not folders.get("memory"):
             self._memory = self._cpu = self._delegate()
+        events = "memory.oom_control" if folders.get("memory") else "memory.events"
+        self._kills = Kills(os.path.join(self._of_job, events)) if not self._memory else None
 
     @property
     def limits_memory(self) -> bool:
         return bool(self._memory)
 
     @property
-    def problem(self) -> str:
-        """Why containers' memory limits are not kept, and what is."""
+    def memory_problem(self) -> str:
+        """Why the kernel does not keep containers' memory limits, and what is done instead."""
         if self._memory:
             return ""
+        words = "by the kernel; the agent looks a few times a second and kills one that is over it"
         if self._limit:
             size = f"{self._limit >> 20} MiB"
-            return f"memory is limited for the whole job ({size}), not for each container"
-        return "memory is not limited: the job has no cgroup of its own on this node"
+            return f"memory is limited for the whole job ({size}), not for each container {words}"
+        return f"memory is not limited {words}: the job has no cgroup of its own on this node"
+
+    @property
+    def cpu_problem(self) -> str:
+        """Why containers' CPU limits are not kept."""
+        if self._cpu:
+            return ""
+        return "containers share the CPUs of the job: it has no cgroup here that is its user's"
 
     def peak(self) -> int:
         """The most memory that the job ever had, in bytes; 0 where nobody counted."""
@@ -116,6 +144,8 @@ class Cgroups:
 
         In a pod with limits of its own it has them in any case: what it uses counts.
         """
+        if self._kills is not None and not self._cpu:
+            return Group([], "", self._kills)
         if not (memory or cpu or self._pod):
             return NONE
         return self._create(f"orlop-{name}", memory, cpu, self._is_v2)

@@ -48,6 +48,8 @@ SANDBOXED = wellknown.DOMAIN + "/Sandboxed"
 NETWORK = wellknown.DOMAIN + "/Network"
 HOST_PORTS = wellknown.DOMAIN + "/HostPorts"
 MEMORY_LIMITED = wellknown.DOMAIN + "/MemoryLimited"
+CPU_LIMITED = wellknown.DOMAIN + "/CPULimited"
+NO_CGROUPS = "NoContainerCgroups"
 RUNTIME = wellknown.DOMAIN + "/Runtime"
 NOT_OWN = "the pod is on its node's network, without an address or services of its own: "
 NO_NAMES = "the pod is without names and services of the cluster: "
@@ -269,7 +271,7 @@ def _group(course: Course, workshop: Workshop) -> Group | None:
 def _run_with_uplink(
     course: Course, supervisor: Supervisor, workshop: Workshop, group: Group | None
 ) -> int:
-    from . import forwarding
+    from . import forwarding, memory
     from .execs import Execs
     from .sessions import Sessions
     from .stats import Stats
@@ -290,6 +292,7 @@ def _run_with_uplink(
             condition(NETWORK, False, "NotSupported", without + words)
         )
     supervisor.execs = Execs(supervisor.run_of, supervisor.now, course.network, course.plan.ranks)
+    stats = Stats(supervisor.all_runs, supervisor.now)
     uplink = Uplink(
         course.plan,
         Identity(job.id, job.restart, job.node),
@@ -298,7 +301,7 @@ def _run_with_uplink(
         supervisor.post,
         supervisor.is_log_open,
         Sessions(supervisor, supervisor.execs, group),
-        Stats(supervisor.all_runs, supervisor.now),
+        stats,
         Updates(course.plan, workshop.volumes, supervisor.call),
     )
     supervisor.on_records, supervisor.on_log = uplink.on_records, uplink.on_log
@@ -311,6 +314,8 @@ def _run_with_uplink(
     disk = os.path.join(course.places.disk, "run")
     logs = os.path.join(course.folder, wellknown.LOGS_DIR)
     Watch(course.plan, workshop.volumes, disk, logs, supervisor.post).start()
+    if not course.cgroups.limits_memory:
+        memory.Watch(course.plan, stats, supervisor.call).start()
     code = supervisor.run()
     workshop.volumes.remove_elsewhere()
     uplink.finish(DELIVERY_TIME)
@@ -345,10 +350,13 @@ def _conditions(course: Course, runtime_lack: str) -> list[dict[str, Any]]:
         found.append((SANDBOXED, "UserNamespacesDenied", course.sandbox.problem))
     if course.network_lack:
         found.append((NETWORK, "NotSupported", course.network_lack))
-    of_containers = any(container.memory_limit for container in course.plan.containers)
-    is_limited = of_containers or course.plan.pod.memory_limit
-    if is_limited and course.cgroups.problem:
-        found.append((MEMORY_LIMITED, "NoContainerCgroups", course.cgroups.problem))
+    pod, containers = course.plan.pod, course.plan.containers
+    has_memory = pod.memory_limit or any(one.memory_limit for one in containers)
+    if has_memory and course.cgroups.memory_problem:
+        found.append((MEMORY_LIMITED, NO_CGROUPS, course.cgroups.memory_problem))
+    has_cpu = pod.cpu_limit or any(one.cpu_limit and not one.cores for one in containers)
+    if has_cpu and course.cgroups.cpu_problem:
+        found.append((CPU_LIMITED, NO_CGROUPS, course.cgroups.cpu_problem))
     conditions = [condition(kind, False, reason, words) for kind, reason, words in found]
     if any(record.get("condition") == wellknown.TIME_LIMIT for record in course.journal.records):
         conditions.append(condition(wellknown.TIME_LIMIT, False, "Requeued", ""))

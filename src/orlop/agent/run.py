@@ -40,6 +40,7 @@ class Run:
         self.pid = 0  # the container's first process; 0 until it runs
         self.refusal: str | None = None  # why it does not run
         self.is_told = False  # Life knows that it runs
+        self.was_over_memory = False  # and killed for that, where no cgroup does it
         self.stdin = -1
         self._console: socket.socket | None = None
         self._taps: list[tuple[str, int]] = []  # of those who are attached: stream, descriptor
@@ -271,12 +272,13 @@ class Run:
     # The end
 
     def exit(self) -> tuple[int, int, bool]:
-        """Exit code, signal, and whether the kernel killed it for its memory."""
+        """Exit code, signal, and whether it was killed for its memory."""
         assert self._exit is not None, "asked for the exit of a running container"
         code, number = exit_of(self._exit)
         if self.failure is not None and self.failure.code:
             code, number = self.failure.code, self.failure.signal
-        return code, number, code != 0 and self.cgroup.has_oom_kill()
+        is_oom = self.was_over_memory or self.cgroup.has_oom_kill(number)
+        return code, number, code != 0 and is_oom
 
     def message(self, code: int) -> str:
         """Its termination message, by its policy."""

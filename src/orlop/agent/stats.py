@@ -45,23 +45,33 @@ class Stats:
     def __init__(
         self, runs: Callable[[], list[Run]], now: Callable[[], float], proc: str = "/proc"
     ) -> None:
-        self._runs, self._now, self._proc = runs, now, proc
+        self._runs, self._now, self.proc = runs, now, proc
         self._counted: dict[tuple[str, int], tuple[int, int]] = {}  # run -> last seen, sum so far
 
     def measure(self) -> dict[str, Any]:
         """The kubelet's answer: all containers that run, and the agent itself."""
-        table = _table(self._proc)
-        runs = [run for run in self._runs() if run.pid and not run.has_ended]
-        containers = [self._container(run, table, [other.pid for other in runs]) for run in runs]
-        known = {(run.name, run.box.restart) for run in runs}
+        table = _table(self.proc)
+        found = self._of_runs(table)
+        containers = [self._container(run, list(mine.values())) for run, mine in found]
+        known = {(run.name, run.box.restart) for run, _ in found}
         self._counted = {key: seen for key, seen in self._counted.items() if key in known}
         own = table.get(os.getpid())
         agent = _told(_ticks([own]) * TICK, _memory([own])) if own is not None else {}
         return {"time": self._now(), "containers": containers, "agent": agent}
 
-    def _container(self, run: Run, table: dict[int, Process], firsts: list[int]) -> dict[str, Any]:
+    def members(self) -> list[tuple[Run, dict[int, Process]]]:
+        """Each container that runs, and its processes by their numbers."""
+        return self._of_runs(_table(self.proc))
+
+    def _of_runs(self, table: dict[int, Process]) -> list[tuple[Run, dict[int, Process]]]:
+        runs = [run for run in self._runs() if run.pid and not run.has_ended]
+        firsts = [run.pid for run in runs]
+        return [
+            (run, {pid: table[pid] for pid in self._members(run, table, firsts)}) for run in runs
+        ]
+
+    def _container(self, run: Run, mine: list[Process]) -> dict[str, Any]:
         folders = run.cgroup.folders
-        mine = [table[pid] for pid in self._members(run, table, firsts)]
         cpu = cgroup_cpu(folders)
         if cpu is None:
             cpu = self._count((run.name, run.box.restart), _ticks(mine)) * TICK
@@ -89,7 +99,7 @@ class Stats:
     def _place(self, pid: int) -> str:
         """The mount namespace of a process; empty where that cannot be seen."""
         try:
-            return os.readlink(f"{self._proc}/{pid}/ns/mnt")
+            return os.readlink(f"{self.proc}/{pid}/ns/mnt")
         except OSError:
             return ""
 

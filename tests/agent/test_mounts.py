@@ -194,11 +194,13 @@ STACKED = (
 )  # fmt: skip
 
 
-def test_where_no_overlay_can_be_had_the_image_is_copied(run_pod, stage):
+@pytest.mark.parametrize("runtime", ["crun", "apptainer", "native"])
+def test_where_no_overlay_can_be_had_the_image_is_copied(run_pod, stage, runtime):
     image = stage.rootfs("orlop-plain")
     pod = run_pod(
         container(script="touch /written && echo wrote; grep -c ' / overlay' /proc/mounts"),
         user="orlop-plain",
+        runtime=runtime,
         prefix=(*STACKED, str(image)),
     )
     assert pod.lines() == ["wrote", "0"], pod.records()

@@ -181,10 +181,15 @@ class Workshop:
                 return root
             except OSError:
                 pass  # not on this file system, or not by this kernel
-        return self._copy(lower, os.path.join(self.places.disk, run, "copy"))
+        # Bound, since what becomes the root of a container must be a mount.
+        syscalls.bind(self._copy(lower, os.path.join(self.places.disk, run, "copy")), root)
+        return root
 
     def _copy(self, image: str, target: str) -> str:
-        """The image's files themselves, where no overlay can be had: slow, and always works."""
+        """The image's files themselves, where no overlay can be had: slow, and always works.
+
+        Linux before 5.11 gives users none, unless the distribution carries that back.
+        """
         os.mkdir(target)
         code, words = run_quickly(["cp", "-a", "--reflink=auto", f"{image}/.", target])
         if code:

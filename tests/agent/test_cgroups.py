@@ -164,7 +164,7 @@ def test_a_kill_in_the_jobs_own_cgroup_is_blamed_on_one_container(tree, monkeypa
 def test_what_is_not_limited_for_each_container_is_said(tree, monkeypatch):
     monkeypatch.setattr(module, "_writable", lambda folder: "")
     cgroups = tree.v2()
-    assert "kills one that is over" in cgroups.memory_problem
+    assert "kills a container that is over its limit" in cgroups.memory_problem
     assert "share the CPUs" in cgroups.cpu_problem
     monkeypatch.undo()
     assert (tree.v2("/ours").memory_problem, tree.v2("/also").cpu_problem) == ("", "")

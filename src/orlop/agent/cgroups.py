@@ -86,11 +86,12 @@ class Cgroups:
         """Why the kernel does not keep containers' memory limits, and what is done instead."""
         if self._memory:
             return ""
-        words = "by the kernel; the agent looks a few times a second and kills one that is over it"
+        words = "the agent looks a few times a second and kills a container that is over its limit"
         if self._limit:
             size = f"{self._limit >> 20} MiB"
-            return f"memory is limited for the whole job ({size}), not for each container {words}"
-        return f"memory is not limited {words}: the job has no cgroup of its own on this node"
+            return f"memory is limited for the whole job ({size}), not for each container; {words}"
+        lack = "the job has no cgroup of its own on this node"
+        return f"memory is not limited by the kernel, as {lack}; {words}"
 
     @property
     def cpu_problem(self) -> str:

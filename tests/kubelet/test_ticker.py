@@ -9,7 +9,7 @@ from ipaddress import IPv4Network
 import pytest
 
 from orlop.api.objects import Key
-from orlop.client.clock import ManualClock
+from orlop.client.clock import ManualClock, SystemClock
 from orlop.engine import JobId, JobState
 from orlop.engine.pace import KINDNESS, RECENT
 from orlop.kubelet import ticker as module
@@ -20,6 +20,7 @@ from orlop.kubelet.ticker import Ticker
 from orlop.network.addresses import PodAddresses
 from orlop.settings import Paths, Settings, SlurmSettings
 
+from .conftest import eventually
 from .fakes import FakeEngine
 from .objects import a_job
 
@@ -32,15 +33,16 @@ class SlowEngine(FakeEngine):
         self.clock, self.takes = clock, 0.0
 
     async def jobs(self):
-        self.clock.advance(self.takes)
+        if self.takes:
+            self.clock.advance(self.takes)
         return await super().jobs()
 
 
 class Scene:
     """A ticker over pods that a test makes up."""
 
-    def __init__(self, tmp_path):
-        self.clock = ManualClock()
+    def __init__(self, tmp_path, clock=None, busy=2.0):
+        self.clock = clock or ManualClock()
         self.engine = SlowEngine(self.clock)
         self.pods = Pods(Paths(tmp_path), PodAddresses(IPv4Network("10.244.0.0/16")))
         self.health = EngineHealth(self.clock)
@@ -49,7 +51,7 @@ class Scene:
             self.engine,
             self.pods,
             self.health,
-            busy=2.0,
+            busy=busy,
             idle=30.0,
             on_change=self.changed.append,
             on_listing=lambda listed: None,
@@ -246,6 +248,24 @@ async def test_after_the_last_pod_it_looks_on_for_a_while(scene):
     assert scene.ticker._is_needed()
     scene.clock.advance(module.LINGER)
     assert not scene.ticker._is_needed()
+
+
+async def test_who_asks_while_the_engine_answers_is_not_forgotten(tmp_path):
+    scene = Scene(tmp_path, SystemClock(), busy=3600.0)
+    scene.pod()
+    answer = scene.engine.jobs
+
+    async def asked_meanwhile():
+        if not scene.engine.calls:
+            scene.ticker.ask()
+        return await answer()
+
+    scene.engine.jobs = asked_meanwhile
+    running = asyncio.ensure_future(scene.ticker.run())
+    try:
+        await eventually(lambda: scene.engine.calls == 2, "it is asked again", timeout=60)
+    finally:
+        running.cancel()
 
 
 async def test_many_who_ask_get_one_answer(bare_site):

@@ -76,8 +76,9 @@ class Ticker:
             is_needed = self._is_needed()
             left = self._due - self._clock.now()
             if is_needed and left <= 0:
+                self._due = float("inf")  # who asks from now on may not be answered by this tick
                 await self.tick()
-                self._due = self._clock.now() + self._pace.interval
+                self._due = min(self._due, self._clock.now() + self._pace.interval)
                 continue
             self._is_moved.clear()
             try:

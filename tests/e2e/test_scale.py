@@ -59,28 +59,26 @@ def test_a_thousand_queued_pods_cost_one_squeue_a_tick(crowded_site: Site) -> No
         timeout=60,
     )
     time.sleep(10)  # let the last status writes pass
-    calls, cpu, began = squeue_calls(site), cpu_seconds(site), time.monotonic()
+    began, calls, cpu = time.monotonic(), squeue_calls(site), cpu_seconds(site)
     time.sleep(20)
+    cpu, calls = cpu_seconds(site) - cpu, squeue_calls(site) - calls
     passed = time.monotonic() - began
-    # busy_tick is 1 s here; some more at the edges
-    assert squeue_calls(site) - calls <= passed + 3
-    assert (cpu_seconds(site) - cpu) / passed < 0.10
+    assert calls <= passed + 3, "busy_tick is 1 s here"
+    assert cpu / passed < 0.10
     sees_another_reason(site)
     site.kubectl("delete", "job", "crowd", "--wait=false")
     eventually(lambda: not site.squeue("%i"), "the queue is empty again", timeout=120)
 
 
 def sees_another_reason(site: Site) -> None:
-    """However quiet it was, what only Slurm knows is on the pod after a few questions."""
+    """However quiet it was, what only Slurm knows is on the pod."""
     pod = site.pods()[0]["metadata"]
     job = pod["annotations"]["slurm.orlop.dev/job-id"]
     site.run("scontrol", "update", f"jobid={job}", "starttime=now+1hour")
     site.run("scontrol", "release", job)
-    calls = squeue_calls(site)
 
     def waits() -> bool:
         conditions = site.pod(pod["name"])["status"]["conditions"]
         return any(found.get("reason") == "BeginTime" for found in conditions)
 
     eventually(waits, "the pod says that its time has not come")
-    assert squeue_calls(site) - calls <= 4, "the first to be asked, and those while kubectl ran"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orlop.agent.network.bpf import ALLOW, ENOSYS, ERRNO, NOTIFY, TAGGED, build
+from orlop.agent.network.bpf import ALLOW, ENOSYS, EPROTONOSUPPORT, ERRNO, NOTIFY, TAGGED, build
 from orlop.agent.network.numbers import AUDIT, X32, calls
 from tests.agent.bpf_machine import run
 
@@ -29,6 +29,8 @@ CASES = {
     "recvmmsg on the last UDP socket": ("recvmmsg", (TAGGED.stop - 1, POINTER, 9), NOTIFY),
     "sendmsg beyond": ("sendmsg", (TAGGED.stop, POINTER, 0), ALLOW),
     "a TCP socket": ("socket", TCP, ALLOW),
+    "a TCP socket by its number": ("socket", (10, 1, 6), ALLOW),
+    "several ways at once": ("socket", (2, 1 | 0o4000, 262), ERRNO | EPROTONOSUPPORT),
     "a UDP socket": ("socket", UDP, NOTIFY),
     "a UDP socket that does not block": ("socket", (10, 2 | 0o4000 | 0o2000000, 17), NOTIFY),
     "a unix socket": ("socket", (1, 1, 0), ALLOW),

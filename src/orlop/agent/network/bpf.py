@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 TAGGED = range(896, 1024)
 
 ALLOW, NOTIFY, ERRNO = 0x7FFF0000, 0x7FC00000, 0x00050000
-ENOSYS = 38
+ENOSYS, EPROTONOSUPPORT = 38, 93
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
-SOCK_DGRAM, NETLINK_ROUTE = 2, 0
+SOCK_DGRAM, NETLINK_ROUTE, MPTCP = 2, 0, 262
 # The whole of struct sockaddr_un, as C programs give it for a path: all those that look up a
 # user ask nscd so, and shall not wait for us. Names without a path are given by their length.
 UNIX_PATH = 110
@@ -101,6 +101,7 @@ def build(machine: str, is_node: bool = False) -> bytes:
     made.end("allow", ALLOW)
     made.end("ask", NOTIFY)
     made.end("refuse", ERRNO | ENOSYS)
+    made.end("unsupported", ERRNO | EPROTONOSUPPORT)
     return made.bytes()
 
 
@@ -155,9 +156,12 @@ def _by_arguments(made: _Assembler, is_node: bool) -> None:
     made.load(_argument(0))
     made.if_equal(AF_NETLINK, "allow" if is_node else "netlink")
     if not is_node:
-        made.if_equal(AF_UNIX, 2)
+        made.if_equal(AF_UNIX, "kind")
     made.if_equal(AF_INET, 1)
     made.if_equal(AF_INET6, 0, "allow")
+    made.load(_argument(2))
+    made.if_equal(MPTCP, "unsupported")  # listeners of Go ask for it, and do with TCP
+    made.label("kind")
     made.load(_argument(1))
     made.add(_AND, 0xF)
     made.if_equal(SOCK_DGRAM, "ask", "allow")

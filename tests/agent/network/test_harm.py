@@ -7,20 +7,13 @@ import os
 import signal
 import socket
 import subprocess
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 
-from orlop.agent.network.notices import Notices
-from orlop.agent.network.sockaddr import AF_INET, Address, number
-from orlop.agent.network.world import World
 from orlop.agent.process import children
 
 from ..pods import IS_ROOT, container
-from .conftest import running_kubelet
-from .neighbourhood import KEY, Neighbourhood
 
 ECHO = """
 import socket, threading
@@ -169,76 +162,6 @@ def test_another_user_of_the_node_gets_nothing(server):
             with contextlib.suppress(ConnectionError):
                 one.sendall(b"x")
                 assert one.recv(100) == b""
-
-
-# Takes nobody before it is told to; says whom it took, and when there was nobody after all.
-GUARDED = """
-import os, selectors, socket, sys, time
-server = socket.create_server(("", 80), backlog=128)
-server.setblocking(False)
-while not os.path.exists(sys.argv[1]):
-    time.sleep(0.01)
-ready = selectors.DefaultSelector()
-ready.register(server, selectors.EVENT_READ)
-while ready.select():
-    try:
-        connection, peer = server.accept()
-        connection.sendall(peer[0].encode())
-        connection.close()
-        print("took", peer, flush=True)
-    except BlockingIOError:
-        print("nobody", flush=True)
-"""
-
-
-@pytest.fixture
-def guarded(make_pod, compiled):
-    """A server, and the file that opens it."""
-    with running_kubelet() as kubelet, tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        os.chmod(folder, 0o755)
-        neighbourhood = Neighbourhood(kubelet, make_pod)
-        neighbourhood.helper = compiled
-        gate = Path(folder) / "open"
-        one = container("c", "/usr/bin/python3", "-c", GUARDED, str(gate))
-        found = neighbourhood.add(one, runtime="host")
-        found.pod.wait_for(lambda: "80" in found.state["tcp"], 40)
-        yield found, gate
-
-
-@pytest.mark.skipif(not IS_ROOT, reason="needs a second user: root")
-def test_who_is_announced_late_is_put_aside_and_holds_up_nobody(guarded):
-    server, gate = guarded
-    address, pod = server.state["address"], ("10.244.7.7", 5000)
-    with socket.create_connection((address, server.state["tcp"]["80"])) as late:
-        late.settimeout(40)
-        late.shutdown(socket.SHUT_WR)  # the kernel cannot tell whose it was any more
-        gate.touch()
-        server.pod.wait_for_line("nobody")
-        network = {"podIP": pod[0], "podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/12"}
-        other = Notices(World({**network, "key": KEY}, address))
-        real = Address(AF_INET, number(address), late.getsockname()[1])
-        notice = other.sign("tcp", real, pod[1], (number(server.ip), 80))
-        other.send(notice, (address, server.state["notice"]))
-        other.socket.close()
-        assert late.recv(100).decode() == pod[0]
-    server.pod.wait_for_line(f"took {pod}")
-    # What made it ask for that one it never saw.
-    assert sum("took" in line for line in server.pod.lines()) == 1
-
-
-@pytest.mark.skipif(not IS_ROOT, reason="needs a second user: root")
-def test_who_is_never_announced_is_closed(guarded):
-    server, gate = guarded
-    ends = [socket.create_connection((server.state["address"], server.state["tcp"]["80"]))
-            for _ in range(5)]  # fmt: skip
-    for one in ends:
-        one.settimeout(40)
-        one.shutdown(socket.SHUT_WR)
-    gate.touch()
-    for one in ends:
-        with one, contextlib.suppress(ConnectionError):
-            assert one.recv(100) == b""
-    assert not any("took" in line for line in server.pod.lines())
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="needs a second user: root")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from .pending import Wait
 
-PATIENCE, PATIENCE_HERE = 0.25, 0.003  # seconds for a notice that is late; on this very node
+PATIENCE, PATIENCE_HERE = 0.05, 0.003  # seconds for a notice that is late; on this very node
 LOOK_AGAIN: Wait = (0, 0.001)
 TCP = 6
 _NOBODY, _NOT_YET = object(), object()
@@ -148,12 +148,11 @@ class _Taking:
 
     def step(self, target: Target, is_ready: bool) -> Optional[Wait]:
         """Go as far as can be gone now; what to wait for, or None when it is answered."""
-        if self._connection < 0:
-            kept = self._accepting.arrivals.kept(self._fd, self._flags)
-            if kept is not None:
-                self._connection, peer = kept
-                self._deliver(target, peer)
-                return None
+        kept = self._accepting.arrivals.kept(self._fd) if self._connection < 0 else None
+        if kept is not None:
+            self._connection, peer = kept
+            self._deliver(target, peer)
+            return None
         while True:
             if self._connection < 0:
                 try:

@@ -32,12 +32,9 @@ class Arrivals:
         with self._lock:
             return sockets.accept(fd, flags, True)
 
-    def kept(self, fd: int, flags: int) -> Optional[tuple[int, Address]]:
+    def kept(self, fd: int) -> Optional[tuple[int, Address]]:
         """One that was kept, and who it is."""
-        found = self._kept.pop(sockets.cookie(fd), None) if self._kept else None
-        if found is not None:
-            os.set_blocking(found[0], not flags & os.O_NONBLOCK)
-        return found
+        return self._kept.pop(sockets.cookie(fd), None) if self._kept else None
 
     def keep(self, fd: int, connection: int, peer: Address) -> None:
         self._kept[sockets.cookie(fd)] = (connection, peer)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .sockaddr import Range
     from .world import World
 
-ABI = 5  # as quick.h has it
+ABI = 4  # as quick.h has it
 CALL_SIZE = 80
 MAX_UIDS = 16
 _ADDRESS = struct.Struct("<HHI16s")
@@ -61,7 +61,7 @@ _LONG: dict[str, tuple[Any, list[Any]]] = {
     "is_ours": (_int, [_int, _bytes, _bytes]),
     "take": (_int, [_int, _int, _int, _pointer]),
     "keep": (None, [_int, _int, _bytes]),
-    "take_kept": (_int, [_int, _int, _pointer]),
+    "take_kept": (_int, [_int, _pointer]),
 }
 
 
@@ -166,8 +166,6 @@ class QuickNotices(Notices):
         if not self._find(PROTOCOLS[protocol], _packed(real), port, buffer):
             return self._heard_before(real, port) if protocol == "udp" else None
         peer, own, _ = _NOTICE.unpack(buffer.raw)
-        if peer == _NOTHING:  # a knock at our own door
-            return None
         is_own = own != _NOTHING
         return Notice(_unpacked(peer), port, 0.0, _unpacked(own) if is_own else None)
 
@@ -194,9 +192,9 @@ class QuickArrivals(Arrivals):
             raise BlockingIOError() if found == -EAGAIN else OSError(-found, os.strerror(-found))
         return found, _unpacked(peer.raw) if peer.raw != _NOTHING else None
 
-    def kept(self, fd: int, flags: int) -> Optional[tuple[int, Address]]:
+    def kept(self, fd: int) -> Optional[tuple[int, Address]]:
         peer = ctypes.create_string_buffer(_ADDRESS.size)
-        found = self._functions["take_kept"](fd, flags, peer)
+        found = self._functions["take_kept"](fd, peer)
         return (found, _unpacked(peer.raw)) if found >= 0 else None
 
     def keep(self, fd: int, connection: int, peer: Address) -> None:

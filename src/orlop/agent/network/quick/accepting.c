@@ -7,14 +7,14 @@
 #include <fcntl.h>
 #include <poll.h>
 
-enum { KEPT = 256 };
-/* Seconds: for a notice that is late, as on a node that is full; on this node; and that a caller is
- * made to wait, as most of them come while one looks. */
-static const double patience = 2, patience_here = 0.003, at_once = 0.0003;
+enum { KEPT = 64 };
+enum { NOBODY, SOMEBODY, NOT_YET };
+static const double patience = 0.05, patience_here = 0.003, look_again = 0.001; /* seconds */
 
-struct kept { /* whose caller was interrupted before it had it, or that was in doubt */
-    int is_there, connection;
-    struct address own, peer; /* the port it came by, and its pod */
+struct kept { /* a connection whose caller was interrupted before it had it */
+    uint64_t listening; /* the cookie of the socket it came by */
+    int connection;
+    struct address peer;
 };
 
 static struct kept kept[KEPT];
@@ -22,43 +22,31 @@ static unsigned kept_next, kept_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t take_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Whether what comes to `own` comes by a socket at `listening`. */
-static int is_port(const struct address *listening, const struct address *own)
-{
-    return listening->port == own->port &&
-           (is_any(listening) ||
-            (listening->length == own->length && !memcmp(listening->ip, own->ip, own->length)));
-}
-
-void keep(const struct address *own, int connection, const struct address *peer)
+static void keep(int fd, int connection, const struct address *peer)
 {
     pthread_mutex_lock(&lock);
     struct kept *place = &kept[kept_next++ % KEPT];
-    if (place->is_there)
+    if (place->listening)
         close(place->connection);
-    else
-        __atomic_add_fetch(&kept_count, 1, __ATOMIC_RELAXED);
-    *place = (struct kept){1, connection, *own, *peer};
+    *place = (struct kept){cookie_of(fd), connection, *peer};
+    kept_count++;
     pthread_mutex_unlock(&lock);
 }
 
-/* Of sockets that share a port each may have it. */
-static int take_kept(const struct address *own, int flags, struct address *peer)
+static int take_kept(int fd, struct address *peer)
 {
     int connection = -1;
     if (!__atomic_load_n(&kept_count, __ATOMIC_RELAXED))
         return -1;
+    uint64_t cookie = cookie_of(fd);
     pthread_mutex_lock(&lock);
     for (int i = 0; i < KEPT && connection < 0; i++)
-        if (kept[i].is_there && is_port(own, &kept[i].own)) {
+        if (kept[i].listening == cookie) {
             connection = kept[i].connection;
             *peer = kept[i].peer;
-            kept[i].is_there = 0;
-            __atomic_sub_fetch(&kept_count, 1, __ATOMIC_RELAXED);
+            kept[i].listening = 0;
         }
     pthread_mutex_unlock(&lock);
-    if (connection >= 0)
-        fcntl(connection, F_SETFL, flags & O_NONBLOCK);
     return connection;
 }
 
@@ -98,35 +86,33 @@ static void own_end(const struct taking *taking, struct address *own)
         own_name(taking->connection, own);
 }
 
-static int by_notice(struct taking *taking, const struct address *real)
+static int found_by_notice(struct taking *taking, const struct address *real)
 {
     struct notice notice;
     if (!find_notice(TCP, real, taking->port, &notice))
-        return NOT_YET;
-    if (!notice.peer.length) /* a knock of our own */
-        return NOBODY;
+        return 0;
     taking->peer = notice.peer;
     taking->peer.family = real->family;
     remember(cookie_of(taking->connection), &taking->peer, notice.own.length ? &notice.own : NULL);
-    return SOMEBODY;
+    return 1;
 }
 
 /* Who is at the other end; `taking->peer` is its real address before, and its pod's after. */
-int judge(struct taking *taking)
+static int judge(struct taking *taking)
 {
     struct address real = taking->peer, own;
-    int ours = -1, verdict;
+    int ours = -1;
     if (!real.length)
         return NOBODY;
-    if ((verdict = by_notice(taking, &real)) != NOT_YET)
-        return verdict;
+    if (found_by_notice(taking, &real))
+        return SOMEBODY;
     own_end(taking, &own);
     /* Another pod has no business at our localhost. */
     if (is_here(&real) && is4(&own, world.loopback) && !is4(&real, world.loopback))
         return NOBODY;
     read_notices();
-    if ((verdict = by_notice(taking, &real)) != NOT_YET)
-        return verdict;
+    if (found_by_notice(taking, &real))
+        return SOMEBODY;
     if (is_here(&real)) {
         ours = is_ours(TCP, &real, &own);
         if (ours == 1 && is4(&real, world.loopback)) { /* the agent: a probe, a forwarded port */
@@ -152,25 +138,7 @@ unknown:;
     return left < 0 ? NOBODY : NOT_YET;
 }
 
-/* When one that is in doubt is to be judged anew, should no notice come before. */
-double next_look(const struct taking *taking)
-{
-    double soon = taking->doubt_until - patience + patience_here;
-    return now() < soon ? soon : taking->doubt_until;
-}
-
-/* Judge one that has just come; a notice that is about to come is waited for. */
-static int judge_at_once(struct taking *taking)
-{
-    double until = now() + at_once, left = at_once;
-    int verdict;
-    taking->doubt_until = now() + patience;
-    while ((verdict = judge(taking)) == NOT_YET && left > 0 && await_notice(left))
-        left = until - now();
-    return verdict;
-}
-
-static void deliver(const struct call *call, struct taking *taking)
+static void deliver(const struct call *call, int fd, struct taking *taking)
 {
     int connection = taking->connection;
     taking->connection = -1;
@@ -182,42 +150,55 @@ static void deliver(const struct call *call, struct taking *taking)
     if (!code && answer_with(call, connection, taking->flags & O_CLOEXEC))
         close(connection);
     else
-        keep(&taking->own, connection, &taking->peer);
+        keep(fd, connection, &taking->peer);
 }
 
 /* Go as far as can be gone now: DONE, TO_PYTHON, or WAIT for so many seconds (0: for ever). */
-int resume_accept(const struct call *call, int fd, struct taking *taking, double *seconds)
+int resume_accept(const struct call *call, int fd, struct taking *taking, double *seconds,
+                  int *is_for_socket)
 {
-    taking->connection = take_kept(&taking->own, taking->flags, &taking->peer);
-    while (taking->connection < 0) {
-        if (!ingress_free) /* a NetworkPolicy has come while it waited */
-            return TO_PYTHON;
-        int found = take(fd, taking->flags, taking->is_blocking, &taking->peer);
-        if (found == -EAGAIN) {
-            double left = taking->give_up_at ? taking->give_up_at - now() : 0;
-            if (!taking->is_blocking || left < 0) {
-                answer(call, -EAGAIN);
-                return DONE;
-            }
-            *seconds = left;
-            return WAIT;
-        }
-        if (found < 0) {
-            answer(call, found);
+    if (taking->connection < 0) {
+        taking->connection = take_kept(fd, &taking->peer);
+        if (taking->connection >= 0) {
+            deliver(call, fd, taking);
             return DONE;
         }
-        taking->connection = found;
-        int verdict = judge_at_once(taking);
-        if (verdict == SOMEBODY)
-            break;
-        if (verdict == NOT_YET)
-            put_aside(taking);
-        else
-            close(found);
+    }
+    for (;;) {
+        if (taking->connection < 0) {
+            if (!ingress_free) /* a NetworkPolicy has come while it waited */
+                return TO_PYTHON;
+            int found = take(fd, taking->flags, taking->is_blocking, &taking->peer);
+            if (found == -EAGAIN) {
+                double left = taking->give_up_at ? taking->give_up_at - now() : 0;
+                if (!taking->is_blocking || left < 0) {
+                    answer(call, -EAGAIN);
+                    return DONE;
+                }
+                *seconds = left;
+                *is_for_socket = 1;
+                return WAIT;
+            }
+            if (found < 0) {
+                answer(call, found);
+                return DONE;
+            }
+            taking->connection = found;
+            taking->doubt_until = now() + patience;
+        }
+        int verdict = judge(taking);
+        if (verdict == NOT_YET) {
+            *seconds = look_again;
+            *is_for_socket = 0;
+            return WAIT;
+        }
+        if (verdict == SOMEBODY) {
+            deliver(call, fd, taking);
+            return DONE;
+        }
+        close(taking->connection);
         taking->connection = -1;
     }
-    deliver(call, taking);
-    return DONE;
 }
 
 static double receive_timeout(int fd)
@@ -233,6 +214,7 @@ int do_accept(struct desk *desk, const struct call *call, int flags)
     struct taking taking = {.flags = flags, .connection = -1};
     struct address name;
     double seconds = 0;
+    int is_for_socket = 1;
     int fd = grab(desk, call, (int)call->asked.args[0]);
     if (fd < 0)
         return TO_PYTHON;
@@ -252,9 +234,9 @@ int do_accept(struct desk *desk, const struct call *call, int flags)
         double timeout = receive_timeout(fd);
         taking.give_up_at = timeout > 0 ? now() + timeout : 0;
     }
-    int result = resume_accept(call, fd, &taking, &seconds);
+    int result = resume_accept(call, fd, &taking, &seconds, &is_for_socket);
     if (result == WAIT) {
-        wait_accept(call, fd, &taking, seconds);
+        wait_accept(call, fd, &taking, seconds, is_for_socket);
         return DONE;
     }
     close(fd);
@@ -270,13 +252,10 @@ API int quick_take(int fd, int flags, int is_blocking, struct address *peer)
 
 API void quick_keep(int fd, int connection, const struct address *peer)
 {
-    struct address own;
-    if (own_name(fd, &own))
-        keep(&own, connection, peer);
+    keep(fd, connection, peer);
 }
 
-API int quick_take_kept(int fd, int flags, struct address *peer)
+API int quick_take_kept(int fd, struct address *peer)
 {
-    struct address own;
-    return own_name(fd, &own) ? take_kept(&own, flags, peer) : -1;
+    return take_kept(fd, peer);
 }

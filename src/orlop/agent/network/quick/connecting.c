@@ -135,15 +135,14 @@ static int try_next(const struct call *call, int fd, struct attempt *attempt)
         const struct place *place = &attempt->places[attempt->next++];
         int is_last = attempt->next == attempt->count && !attempt->has_more;
         code = start(call, fd, attempt, place);
-        int state = code == EINPROGRESS && !is_last ? tcp_state(fd) : TCP_SYN_SENT;
-        if (state == TCP_CLOSE) /* on this very node */
+        if (code == EINPROGRESS && !is_last && tcp_state(fd) == TCP_CLOSE) /* on this very node */
             code = connect_now(call, fd, attempt, &place->real);
         if (!code) {
             answer(call, 0);
             return DONE;
         }
         if (code == EINPROGRESS)
-            return is_last || state == TCP_ESTABLISHED ? on_its_way(call, attempt) : WAIT;
+            return is_last || tcp_state(fd) == TCP_ESTABLISHED ? on_its_way(call, attempt) : WAIT;
         if (!is_unreached(code))
             break;
     }

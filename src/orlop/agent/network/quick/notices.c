@@ -4,10 +4,8 @@
 
 #include <endian.h>
 #include <math.h>
-#include <poll.h>
-#include <sys/uio.h>
 
-enum { SETS = 2048, WAYS = 4, BODY = 33, SIGNATURE = 16, HEARD = 4096, MANY = 8 };
+enum { SETS = 2048, WAYS = 4, BODY = 33, SIGNATURE = 16, HEARD = 4096 };
 static const uint8_t magic[6] = {'o', 'r', 'l', 'o', 'p', 1};
 static const double tolerance = 120, lifetime = 30;
 
@@ -126,35 +124,16 @@ static void take(const uint8_t *raw)
 /* All that has arrived. */
 void read_notices(void)
 {
-    uint8_t raw[MANY][BODY + SIGNATURE + 1];
-    struct iovec rooms[MANY];
-    struct mmsghdr found[MANY];
-    int count, total = 0;
+    uint8_t raw[BODY + SIGNATURE + 1];
     pthread_mutex_lock(&lock);
-    do {
-        memset(found, 0, sizeof found);
-        for (int i = 0; i < MANY; i++) {
-            rooms[i] = (struct iovec){raw[i], sizeof raw[i]};
-            found[i].msg_hdr.msg_iov = &rooms[i];
-            found[i].msg_hdr.msg_iovlen = 1;
-        }
-        count = recvmmsg(world.notices, found, MANY, MSG_DONTWAIT, NULL);
-        for (int i = 0; i < count; i++)
-            if (found[i].msg_len == BODY + SIGNATURE)
-                take(raw[i]);
-        total += count > 0 ? count : 0;
-    } while (count == MANY);
+    for (;;) {
+        ssize_t length = recv(world.notices, raw, sizeof raw, MSG_DONTWAIT);
+        if (length < 0)
+            break;
+        if (length == BODY + SIGNATURE)
+            take(raw);
+    }
     pthread_mutex_unlock(&lock);
-    if (total && are_doubts())
-        look_again();
-}
-
-/* Whether one comes within so short a time. */
-int await_notice(double seconds)
-{
-    struct pollfd ready = {world.notices, POLLIN, 0};
-    struct timespec most = {0, (long)(seconds * 1e9)};
-    return ppoll(&ready, 1, &most, NULL) > 0;
 }
 
 /* Tell the netd of a place that what comes from `real` is our pod's, at `port`. */

@@ -46,12 +46,6 @@ static void ring(void)
     }
 }
 
-/* There is somebody in doubt, or a notice that may help. */
-void look_again(void)
-{
-    ring();
-}
-
 static void add(struct waiting *made, uint32_t events, double seconds)
 {
     struct epoll_event event = {.events = events | EPOLLONESHOT, .data.ptr = made};
@@ -94,13 +88,14 @@ void wait_connect(const struct call *call, int fd, const struct attempt *attempt
     add(made, EPOLLOUT, attempt->is_blocking ? patient_outcome : outcome);
 }
 
-void wait_accept(const struct call *call, int fd, const struct taking *taking, double seconds)
+void wait_accept(const struct call *call, int fd, const struct taking *taking, double seconds,
+                 int is_for_socket)
 {
     struct waiting *made = waiting_for(call, fd, 1);
     if (!made)
         return;
     made->of.taking = *taking;
-    add(made, EPOLLIN, seconds);
+    add(made, is_for_socket ? EPOLLIN : 0, seconds);
 }
 
 /* With the lock held. */
@@ -111,6 +106,8 @@ static void drop(struct waiting *gone)
         gone->next->link = gone->link;
     epoll_ctl(epoll, EPOLL_CTL_DEL, gone->fd, NULL);
     close(gone->fd);
+    if (gone->is_accept && gone->of.taking.connection >= 0)
+        close(gone->of.taking.connection);
     free(gone);
 }
 
@@ -133,13 +130,13 @@ static void give_back(const struct call *call)
 static void step(struct waiting *entry, int is_ready)
 {
     double seconds = entry->is_accept || entry->of.attempt.is_blocking ? patient_outcome : outcome;
-    int result;
+    int result = DONE, is_for_socket = 1;
     if (!is_waiting(&entry->call)) {
         drop(entry);
         return;
     }
     if (entry->is_accept)
-        result = resume_accept(&entry->call, entry->fd, &entry->of.taking, &seconds);
+        result = resume_accept(&entry->call, entry->fd, &entry->of.taking, &seconds, &is_for_socket);
     else
         result = resume_connect(&entry->call, entry->fd, &entry->of.attempt, is_ready);
     if (result == TO_PYTHON)
@@ -148,7 +145,7 @@ static void step(struct waiting *entry, int is_ready)
         drop(entry);
         return;
     }
-    uint32_t events = entry->is_accept ? EPOLLIN : EPOLLOUT;
+    uint32_t events = !entry->is_accept ? EPOLLOUT : is_for_socket ? EPOLLIN : 0;
     struct epoll_event event = {.events = events | EPOLLONESHOT, .data.ptr = entry};
     entry->deadline = seconds > 0 ? now() + seconds : 0;
     epoll_ctl(epoll, EPOLL_CTL_MOD, entry->fd, &event);
@@ -175,11 +172,9 @@ static void step_due(double time)
 }
 
 /* When there is something to do at the latest; 0: only when something happens. */
-static double soonest(double time, double last_sweep, double next_look)
+static double soonest(double time, double last_sweep)
 {
-    double found = all ? last_sweep + sweep_every : next_look;
-    if (next_look && next_look < found)
-        found = next_look;
+    double found = all ? last_sweep + sweep_every : 0;
     if (all && time - last_event < busy && time + tick < found)
         found = time + tick;
     for (struct waiting *entry = all; entry; entry = entry->next)
@@ -188,36 +183,21 @@ static double soonest(double time, double last_sweep, double next_look)
     return found;
 }
 
-/* Have notices wake this thread, once; while nobody is in doubt they are read by who needs them. */
-static void watch_notices(int how)
-{
-    struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = &world.notices};
-    if (how == EPOLL_CTL_ADD)
-        event.events = EPOLLONESHOT;
-    epoll_ctl(epoll, how, world.notices, &event);
-}
-
 static void *look_after(void *nothing)
 {
     struct epoll_event events[MANY];
     double last_sweep = now();
     (void)nothing;
-    watch_notices(EPOLL_CTL_ADD);
     for (;;) {
-        double next_look = are_doubts() ? settle_doubts() : 0;
-        if (next_look)
-            watch_notices(EPOLL_CTL_MOD);
         pthread_mutex_lock(&lock);
         double time = now();
-        sleeps_until = soonest(time, last_sweep, next_look);
+        sleeps_until = soonest(time, last_sweep);
         int wait = sleeps_until ? (int)((sleeps_until - time) * 1000) + 1 : -1;
         pthread_mutex_unlock(&lock);
         int count = epoll_wait(epoll, events, MANY, wait < -1 ? 0 : wait);
         pthread_mutex_lock(&lock);
         for (int i = 0; i < count; i++) {
             uint64_t rung;
-            if (events[i].data.ptr == &world.notices)
-                continue;
             if (events[i].data.ptr)
                 step(events[i].data.ptr, 1);
             else if (read(bell, &rung, sizeof rung) < 0)

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ABI 5 /* as quick.py has it */
+#define ABI 4 /* as quick.py has it */
 #define API __attribute__((visibility("default")))
 #define TRIES 5 /* endpoints tried for one connection, as in directory.py */
 #define NAME_MAX_LENGTH 128
@@ -87,8 +87,6 @@ struct taking { /* one accept of one caller */
     double give_up_at, doubt_until;
 };
 
-enum { NOBODY, SOMEBODY, NOT_YET }; /* who is at the other end of a connection */
-
 struct notice { /* who speaks from a real address */
     struct address peer, own; /* own: of this very pod, the name of ours that it asked for */
     uint16_t port;
@@ -131,7 +129,6 @@ void sign(const uint8_t *body, unsigned length, uint8_t signature[16]);
 void expect(int protocol, const struct address *real, const struct notice *notice);
 int find_notice(int protocol, const struct address *real, uint16_t port, struct notice *found);
 void read_notices(void);
-int await_notice(double seconds);
 void announce(const struct address *real, uint16_t port, const struct place *place);
 
 /* tables.c */
@@ -159,20 +156,13 @@ enum { WAIT = 2 }; /* beside DONE and TO_PYTHON: for the socket, as long as `sec
 int do_connect(struct desk *desk, const struct call *call);
 int resume_connect(const struct call *call, int fd, struct attempt *attempt, int is_ready);
 int do_accept(struct desk *desk, const struct call *call, int flags);
-int resume_accept(const struct call *call, int fd, struct taking *taking, double *seconds);
-int judge(struct taking *taking);
-double next_look(const struct taking *taking);
-void keep(const struct address *own, int connection, const struct address *peer);
-
-/* doubts.c */
-void put_aside(const struct taking *taking);
-int are_doubts(void);
-double settle_doubts(void);
+int resume_accept(const struct call *call, int fd, struct taking *taking, double *seconds,
+                  int *is_for_socket);
 
 /* pending.c */
 void wait_connect(const struct call *call, int fd, const struct attempt *attempt);
-void wait_accept(const struct call *call, int fd, const struct taking *taking, double seconds);
-void look_again(void);
+void wait_accept(const struct call *call, int fd, const struct taking *taking, double seconds,
+                 int is_for_socket);
 int start_pending(void);
 
 #endif

@@ -21,15 +21,6 @@ static uint32_t turn(uint32_t x, int by)
     return x >> by | x << (32 - by);
 }
 
-/* One round. Instead of moving all eight by one, the next has them by other names. */
-static inline void add_word(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f,
-                            uint32_t g, uint32_t *h, uint32_t word)
-{
-    uint32_t sum = *h + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + ((e & f) ^ (~e & g)) + word;
-    *d += sum;
-    *h = sum + (turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
-}
-
 static void add_block(uint32_t state[8], const uint8_t block[64])
 {
     uint32_t w[64], s[8];
@@ -41,15 +32,14 @@ static void add_block(uint32_t state[8], const uint8_t block[64])
                (turn(w[i - 15], 7) ^ turn(w[i - 15], 18) ^ w[i - 15] >> 3) +
                (turn(w[i - 2], 17) ^ turn(w[i - 2], 19) ^ w[i - 2] >> 10);
     memcpy(s, state, sizeof s);
-    for (int i = 0; i < 64; i += 8) {
-        add_word(s[0], s[1], s[2], &s[3], s[4], s[5], s[6], &s[7], rounds[i] + w[i]);
-        add_word(s[7], s[0], s[1], &s[2], s[3], s[4], s[5], &s[6], rounds[i + 1] + w[i + 1]);
-        add_word(s[6], s[7], s[0], &s[1], s[2], s[3], s[4], &s[5], rounds[i + 2] + w[i + 2]);
-        add_word(s[5], s[6], s[7], &s[0], s[1], s[2], s[3], &s[4], rounds[i + 3] + w[i + 3]);
-        add_word(s[4], s[5], s[6], &s[7], s[0], s[1], s[2], &s[3], rounds[i + 4] + w[i + 4]);
-        add_word(s[3], s[4], s[5], &s[6], s[7], s[0], s[1], &s[2], rounds[i + 5] + w[i + 5]);
-        add_word(s[2], s[3], s[4], &s[5], s[6], s[7], s[0], &s[1], rounds[i + 6] + w[i + 6]);
-        add_word(s[1], s[2], s[3], &s[4], s[5], s[6], s[7], &s[0], rounds[i + 7] + w[i + 7]);
+    for (int i = 0; i < 64; i++) {
+        uint32_t one = s[7] + (turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25)) +
+                       ((s[4] & s[5]) ^ (~s[4] & s[6])) + rounds[i] + w[i];
+        uint32_t two = (turn(s[0], 2) ^ turn(s[0], 13) ^ turn(s[0], 22)) +
+                       ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
+        memmove(s + 1, s, 7 * sizeof *s);
+        s[4] += one;
+        s[0] = one + two;
     }
     for (int i = 0; i < 8; i++)
         state[i] += s[i];

@@ -168,6 +168,22 @@ async def test_a_burst_is_a_handful_of_sbatch_calls_and_each_pod_has_its_own_tas
 
 
 @pytest.mark.slurm
+async def test_a_crowd_without_an_owner_goes_together_and_a_few_keep_their_names(rootless: Site):
+    Counted.sbatches = 0
+    commands = Counted(rootless.commands.environ, timeout=30.0)
+    engine = rootless.another_engine(commands=commands)
+    few = [rootless.submission(("/bin/true",)) for _ in range(5)]
+    assert not any("_" in job for job in await submitted(rootless, few, engine))
+    assert Counted.sbatches == 5
+    crowd = [rootless.submission(("/bin/true",)) for _ in range(60)]
+    jobs = await submitted(rootless, crowd, engine)
+    assert len(set(jobs)) == 60
+    assert Counted.sbatches < 5 + 60 / 2
+    assert (await engine.jobs())[jobs[-1]].pod_uid == crowd[-1].pod["metadata"]["uid"]
+    await rootless.wait_for(jobs[-1], has_ended)
+
+
+@pytest.mark.slurm
 async def test_each_task_runs_on_its_own_pods_folder(rootless: Site):
     command = ("/bin/sh", "-c", 'cd "$1" && pwd -P', "sh")
     pods = [

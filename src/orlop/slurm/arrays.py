@@ -1,9 +1,10 @@
 """Pods that ask for the same, as one job array: a folder that says which task is which pod.
 
-Used by `jobs` where many pods of one owner wait for sbatch at once. `arrays/<id>/` holds job.sh, a
-link from each task's number to its pod's folder, and the submit file and lock of the one sbatch;
-the pods' own submit files lead there until their numbers are known. Every pod stays a pod of its
-own: its task is cancelled, followed and accounted for by `<array>_<task>`.
+Used by `submitter` where pods of one owner, or a crowd of nobody's, wait for sbatch at once.
+`arrays/<id>/` holds job.sh, a link from each task's number to its pod's folder, and the submit file
+and lock of the one sbatch; the pods' own submit files lead there until their numbers are known.
+Every pod stays a pod of its own: its task is cancelled, followed and accounted for by
+`<array>_<task>`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .job import JobSpec, array_of
 from .submission import LOCK_FILE, TASK_FILE, Folder
 
 MOST = 500  # tasks of one array: sites with small limits of submitted jobs are common
+CROWD = 16  # pods without an owner that go as one array, under a name that is none of theirs
 # What is each pod's own although all else is alike.
 _OWN = frozenset({"job-name", "comment", "chdir", "output"})
 
@@ -33,27 +35,32 @@ class Member(NamedTuple):
 
 
 def shape(pod: Obj, spec: JobSpec) -> object:
-    """Equal for pods that may share an array; those without an owner stay alone.
+    """Equal for pods that may share an array.
 
     A name that the user chose is part of it, because an array has one name.
     """
-    owner = controller_of(pod)
-    if owner is None or "array" in dict(spec.options):
+    if "array" in dict(spec.options):
         return uid_of(pod)
+    owner = controller_of(pod)
+    whose = owner["uid"] if owner is not None else key_of(pod).namespace
     named = spec.value("job-name")
     name = "" if named == str(key_of(pod)) else named
     rest = tuple(option for option in spec.options if option[0] not in _OWN)
-    return owner["uid"], name, rest, spec.command[:-1], spec.environment, spec.prologue, spec.path
+    return whose, name, rest, spec.command[:-1], spec.environment, spec.prologue, spec.path
+
+
+def least(pod: Obj) -> int:
+    """How many make an array: in a crowd nobody looks for one pod's name in squeue."""
+    return 2 if controller_of(pod) is not None else CROWD
 
 
 def name_of(pod: Obj, spec: JobSpec) -> str:
-    """Of the whole array: the name that the user chose, else the owner's."""
+    """Of the whole array: the name that the user chose, else the owner's, else the namespace's."""
     chosen = spec.value("job-name") or ""
     if chosen != str(key_of(pod)):
         return chosen
     owner = controller_of(pod)
-    assert owner is not None, "only pods of one owner share an array"
-    return f"{key_of(pod).namespace}/{owner['name']}"
+    return f"{key_of(pod).namespace}/{owner['name'] if owner is not None else 'pods'}"
 
 
 class Array:

@@ -10,6 +10,9 @@
 enum { KEPT = 64 };
 enum { NOBODY, SOMEBODY, NOT_YET };
 static const double patience = 0.05, patience_here = 0.003, look_again = 0.001; /* seconds */
+/* A notice is sent just after its connection, and most that are late come while one looks: to wait
+ * for it here takes less than to be woken again. */
+static const double at_once = 0.0003;
 
 struct kept { /* a connection whose caller was interrupted before it had it */
     uint64_t listening; /* the cookie of the socket it came by */
@@ -138,6 +141,17 @@ unknown:;
     return left < 0 ? NOBODY : NOT_YET;
 }
 
+static int judge_at_once(struct taking *taking)
+{
+    double until = now() + at_once, left = at_once;
+    int verdict;
+    while ((verdict = judge(taking)) == NOT_YET && left > 0) {
+        await_notice(left);
+        left = until - now();
+    }
+    return verdict;
+}
+
 static void deliver(const struct call *call, int fd, struct taking *taking)
 {
     int connection = taking->connection;
@@ -165,7 +179,8 @@ int resume_accept(const struct call *call, int fd, struct taking *taking, double
         }
     }
     for (;;) {
-        if (taking->connection < 0) {
+        int is_new = taking->connection < 0;
+        if (is_new) {
             if (!ingress_free) /* a NetworkPolicy has come while it waited */
                 return TO_PYTHON;
             int found = take(fd, taking->flags, taking->is_blocking, &taking->peer);
@@ -186,7 +201,7 @@ int resume_accept(const struct call *call, int fd, struct taking *taking, double
             taking->connection = found;
             taking->doubt_until = now() + patience;
         }
-        int verdict = judge(taking);
+        int verdict = is_new ? judge_at_once(taking) : judge(taking);
         if (verdict == NOT_YET) {
             *seconds = look_again;
             *is_for_socket = 0;

@@ -4,6 +4,7 @@
 
 #include <endian.h>
 #include <math.h>
+#include <poll.h>
 
 enum { SETS = 2048, WAYS = 4, BODY = 33, SIGNATURE = 16, HEARD = 4096 };
 static const uint8_t magic[6] = {'o', 'r', 'l', 'o', 'p', 1};
@@ -134,6 +135,14 @@ void read_notices(void)
             take(raw);
     }
     pthread_mutex_unlock(&lock);
+}
+
+/* Until one arrives, or so many seconds have passed. */
+void await_notice(double seconds)
+{
+    struct pollfd ready = {world.notices, POLLIN, 0};
+    struct timespec most = {0, (long)(seconds * 1e9)};
+    ppoll(&ready, 1, &most, NULL);
 }
 
 /* Tell the netd of a place that what comes from `real` is our pod's, at `port`. */

@@ -129,6 +129,7 @@ void sign(const uint8_t *body, unsigned length, uint8_t signature[16]);
 void expect(int protocol, const struct address *real, const struct notice *notice);
 int find_notice(int protocol, const struct address *real, uint16_t port, struct notice *found);
 void read_notices(void);
+void await_notice(double seconds);
 void announce(const struct address *real, uint16_t port, const struct place *place);
 
 /* tables.c */

@@ -66,18 +66,23 @@ class Watch:
 
     def _members(self) -> list[tuple[Run, set[int]]]:
         """Whose memory matters: of those with limits, or of all where the pod has one."""
-        found = self._stats.members()
+        found = [(run, pids, _resident(pids)) for run, pids in self._stats.members()]
+        is_full = 0 < self._pod_limit < sum(resident for _, _, resident in found)
         return [
-            (run, set(pids)) for run, pids in found if self._pod_limit or self._is_near(run, pids)
+            (run, set(pids)) for run, pids, most in found if is_full or self._is_near(run, most)
         ]
 
-    def _is_near(self, run: Run, pids: dict[int, Process]) -> bool:
-        """Whether a closer look is worth its price: shared pages are counted often here."""
-        resident = sum(process.resident for process in pids.values()) * PAGE
+    def _is_near(self, run: Run, resident: int) -> bool:
+        """Whether a closer look is worth its price."""
         return run.name in self._limits and resident > self._limits[run.name]
 
     def _used(self, run: Run, pids: set[int]) -> int:
         return sum(proportional(self._stats.proc, pid) for pid in pids)
+
+
+def _resident(pids: dict[int, Process]) -> int:
+    """Bytes, at most: a page of several processes is counted with each."""
+    return sum(process.resident for process in pids.values()) * PAGE
 
 
 def limits_of(plan: Plan) -> dict[str, int]:

@@ -185,7 +185,13 @@ class Door:
             if len(report) == 1:
                 os.close(read_end)
                 return (children(launcher) or [launcher])[0]
+            is_late = not report and not _has_ended(launcher)
+            if is_late:
+                os.killpg(launcher, signal.SIGKILL)  # nobody listens any more for its word
             os.waitpid(launcher, 0)
+            if is_late:
+                os.close(read_end)
+                raise OSError(f"{self._runtime.name}: no container within {START_TIME:g} s")
         elif os.waitpid(launcher, 0)[1] == 0:
             os.close(read_end)
             with open(launch.pid_file) as file:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 
 from .. import errors
-from ..api.objects import Obj, controller_of, is_deleting, is_terminal, meta, uid_of
+from ..api.objects import Obj, controller_of, is_deleting, is_terminal, key_of, uid_of
 from ..client.clock import Clock
 from ..client.informer import Informer, revision_of
 from ..client.recorder import EventType
@@ -304,9 +304,10 @@ class PodWorker:
 
 
 def _spread(pod: Obj, failures: int) -> float:
-    """From 1 to 1.5: pods of one owner come back together, to be one array, owners by turns."""
-    owner = controller_of(pod) or meta(pod)
-    return 1.0 + random.Random(f"{owner['uid']} {failures}").random() / 2
+    """From 1 to 1.5: pods of one owner, or of none, come back together, to be one array."""
+    owner = controller_of(pod)
+    whose = owner["uid"] if owner is not None else key_of(pod).namespace
+    return 1.0 + random.Random(f"{whose} {failures}").random() / 2
 
 
 def _unreachable(words: str) -> Trouble:

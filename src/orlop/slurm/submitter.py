@@ -99,9 +99,7 @@ class Submitter:
                 log.warning("option ignored", pod=str(key_of(submission.pod)), why=warning)
             outcome = await self._with_its_like(_Asked(submission, spec))
         except OSError as error:
-            message = f"{submission.folder}: {error.strerror or error}"
-            remedy = "check space, quota and permissions of the home folder"
-            raise EngineUnavailable(f"{message}; {remedy}") from error
+            raise _unwritten(submission.folder, error) from error
         if isinstance(outcome, Error):
             raise outcome
         return outcome
@@ -173,7 +171,8 @@ class Submitter:
     async def _fill(self, waiting: Sequence[_Asked]) -> _Outcomes:
         """As many at once as Slurm takes, and no more questions than that needs.
 
-        They ask for the same: what one of them is refused on its own, the others are, too.
+        They ask for the same: what one of them is refused on its own, the others are, too, and
+        where slurmctld does not answer one it answers none.
         """
         outcomes: _Outcomes = {}
         left, most = list(waiting), len(waiting)
@@ -191,10 +190,7 @@ class Submitter:
                 outcomes |= accepted
             else:
                 outcome = await self._alone(some[0])
-                is_for_all = isinstance(outcome, Error) and not isinstance(
-                    outcome, EngineUnavailable
-                )
-                some = left if is_for_all else some
+                some = left if isinstance(outcome, Error) else some
                 outcomes |= {uid_of(asked.submission.pod): outcome for asked in some}
             left = left[len(some) :]
         return outcomes
@@ -207,6 +203,8 @@ class Submitter:
                 return await self._sbatch(folder, asked.spec)
         except Error as error:
             return error
+        except OSError as error:
+            return _unwritten(folder.folder, error)
         finally:
             folder.release()
 
@@ -260,6 +258,11 @@ class Submitter:
         future = self._threads.submit(folder.sbatch, argv, environment, timeout, lock)
         future.add_done_callback(lambda _: os.close(lock))
         return await asyncio.wrap_future(future)
+
+
+def _unwritten(folder: Path, error: OSError) -> EngineUnavailable:
+    remedy = "check space, quota and permissions of the home folder"
+    return EngineUnavailable(f"{folder}: {error.strerror or error}; {remedy}")
 
 
 def _unheard(folder: Folder) -> NoReturn:

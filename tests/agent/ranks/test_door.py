@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import select
+import socket
 import subprocess
 import sys
 import textwrap
@@ -222,3 +223,27 @@ def test_the_starter_imports_next_to_nothing():
     command = [sys.executable, "-I", "-c", code]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     assert answer.stdout == "[]\n"
+
+
+def test_one_who_leaves_without_a_word_harms_nobody(start, opened, tmp_path):
+    door = opened(["sh", "-c", "echo here"])
+    with socket.socket(socket.AF_UNIX) as visitor:
+        visitor.connect(str(tmp_path / "m-n1" / "door"))
+    ranks = [start(rank) for rank in (0, 1)]
+    serve(door, lambda: door.is_full and not door.lines())
+    assert [one.communicate()[0] for one in ranks] == [b"here\n", b"here\n"]
+
+
+def test_a_rank_whose_door_closes_before_it_is_told_says_so(start, tmp_path):
+    meeting = tmp_path / "m-n1"
+    meeting.mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(meeting / "door"))
+        listener.listen()
+        rank = start(0)
+        line, _ = listener.accept()
+        line.recv(1)
+        line.close()
+        _, errors = rank.communicate(timeout=60)
+    assert rank.returncode == 127
+    assert errors.startswith(b"orlop agent: ")

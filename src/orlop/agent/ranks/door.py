@@ -64,7 +64,11 @@ class Door:
         fd, _ = self._listener._accept()  # type: ignore[attr-defined]
         line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
         line.setblocking(True)
-        hello = Hello.decoded(line.recv(65536))
+        try:
+            hello = Hello.decoded(line.recv(65536))
+        except (OSError, ValueError):
+            line.close()  # ended before it said who it is; the others are no worse for it
+            return
         if hello.is_beside:
             self._let_in_beside(line, hello.rank)
             return

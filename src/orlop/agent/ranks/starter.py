@@ -50,9 +50,12 @@ def main(argv: list[str]) -> int:
         execute(command[1:] or answer.argv, env)
     except (Failure, OSError) as error:
         words = str(error)
-        if line is not None and is_rank:
-            line.sendall(FAILED + words.encode(errors="replace"))
         os.write(2, f"orlop agent: {words}\n".encode(errors="replace"))
+        try:
+            if line is not None and is_rank:
+                line.sendall(FAILED + words.encode(errors="replace"))
+        except OSError:
+            pass  # who would hear it is gone
     return CODE
 
 

@@ -20,6 +20,12 @@ static const char *const TOLD[] = {"SLURM", "PMI", "OMPI_", "CUDA_VISIBLE_DEVICE
 
 static int line = -1; /* to the door, once there is one */
 
+/* Whoever is behind the door may be gone; that is no reason to die without a word. */
+static long say(const char *text, unsigned long length)
+{
+    return sys(SYS_sendto, line, (long)text, length, MSG_NOSIGNAL, 0);
+}
+
 /* What went wrong is said to the door, to srun and so to the log; and is the end. */
 
 static __attribute__((noreturn)) void fail(const char *first, const char *second, const char *third)
@@ -32,7 +38,7 @@ static __attribute__((noreturn)) void fail(const char *first, const char *second
     put(&said, second);
     put(&said, third);
     if (line >= 0)
-        sys(SYS_write, line, (long)text, said.length, 0, 0);
+        say(text, said.length);
     said.length = 0;
     put(&said, "orlop agent: ");
     put(&said, first);
@@ -68,15 +74,20 @@ static void path_of_node(struct buffer *path, const char *meeting, char **env)
 
 static void have_it_made(char **words, char **env)
 {
-    long pid = sys_fork();
+    long pid = sys_fork(), second;
+    int status = 0;
 
+    must(pid, "fork");
     if (pid > 0) {
-        sys(SYS_wait4, pid, 0, 0, 0, 0);
+        must(sys(SYS_wait4, pid, (long)&status, 0, 0, 0), "wait");
+        if (status)
+            fail("nothing could be started that makes the container of this node", "", "");
         return;
     }
-    if (pid == 0 && sys_fork() == 0)
-        sys(SYS_execve, (long)words[0], (long)words, (long)env, 0, 0);
-    sys(SYS_exit_group, 0, 0, 0, 0, 0);
+    second = sys_fork();
+    if (second == 0)
+        must(sys(SYS_execve, (long)words[0], (long)words, (long)env, 0, 0), words[0]);
+    sys(SYS_exit_group, second < 0, 0, 0, 0, 0);
 }
 
 static int is_ours(const char *path)
@@ -157,7 +168,7 @@ static void say_hello(char **env)
     for (; *env; env++)
         if (is_folder_of_pmix(*env))
             put_field(&hello, after_equals(*env));
-    must(sys(SYS_write, line, (long)text, hello.length, 0, 0), "the door of this node");
+    must(say(text, hello.length), "the door of this node");
 }
 
 struct answer {

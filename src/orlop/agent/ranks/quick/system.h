@@ -29,6 +29,7 @@
 #define SYS_connect __NR_connect
 #define SYS_nanosleep __NR_nanosleep
 #define SYS_recvmsg __NR_recvmsg
+#define SYS_sendto __NR_sendto
 #define SYS_setgroups __NR_setgroups
 #define SYS_setresgid __NR_setresgid
 #define SYS_setresuid __NR_setresuid
@@ -43,6 +44,7 @@
 #define STATX_UID 0x8
 #define SOCK_CLOEXEC 02000000
 #define MSG_CMSG_CLOEXEC 0x40000000
+#define MSG_NOSIGNAL 0x4000
 #define PR_SET_SECCOMP 22
 #define SECCOMP_MODE_FILTER 2
 #define PR_CAPBSET_DROP 24

@@ -42,7 +42,11 @@ def frame(kind, flags, stream, payload):
     return head + payload
 
 def health(connection):
-    while b"grpc.health" not in connection.recv(4096): pass
+    heard = b""
+    while b"grpc.health" not in heard:
+        more = connection.recv(4096)
+        if not more: return
+        heard += more
     ok = frame(1, 4, 1, b"\x88\x10\x0ccontent-type\x10application/grpc")
     connection.sendall(frame(4, 0, 0, b"") + ok + frame(0, 0, 1, b"\0\0\0\0\2\x08\1"))
     connection.sendall(frame(1, 5, 1, b"\x10\x0bgrpc-status\x010"))
@@ -54,8 +58,10 @@ def listen(port, answer):
     server = socket.create_server(("", port))
     def serve():
         while True:
-            with server.accept()[0] as connection:
-                answer(connection)
+            try:
+                with server.accept()[0] as connection:
+                    answer(connection)
+            except OSError: pass  # who asked has gone
     threading.Thread(target=serve, daemon=True).start()
 
 signal.signal(signal.SIGTERM, lambda *_: exit(0))
@@ -80,6 +86,8 @@ def certificate() -> dict[str, str]:
 def manifest(runtime: str) -> Obj:
     """A server that stays to the end, and a container that greets it and says goodbye to it."""
     header = {"name": "X-Probe", "value": "of mine"}
+    # A busy node may keep a probe waiting: three that are late would restart the server.
+    patient = {"periodSeconds": 1, "timeoutSeconds": 10}
     secure = {"port": "secure", "scheme": "HTTPS", "path": "/ready", "httpHeaders": [header]}
     server = {
         "name": "server",
@@ -87,9 +95,9 @@ def manifest(runtime: str) -> Obj:
         "command": ["python3", "-c", SERVER],
         "restartPolicy": "Always",
         "ports": [{"name": "secure", "containerPort": 8443}],
-        "startupProbe": {"grpc": {"port": 50051}, "periodSeconds": 1, "failureThreshold": 90},
-        "readinessProbe": {"httpGet": secure, "periodSeconds": 1},
-        "livenessProbe": {"grpc": {"port": 50051, "service": "shop"}, "periodSeconds": 1},
+        "startupProbe": {"grpc": {"port": 50051}, **patient, "failureThreshold": 90},
+        "readinessProbe": {"httpGet": secure, **patient},
+        "livenessProbe": {"grpc": {"port": 50051, "service": "shop"}, **patient},
         "volumeMounts": [{"name": "tls", "mountPath": "/tls"}],
     }
     # Without the header it is not let in, and never ready.
@@ -99,7 +107,7 @@ def manifest(runtime: str) -> Obj:
         "preStop": {"tcpSocket": {"port": 9090}},
     }
     waits = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
-    main = {"lifecycle": hooks, "readinessProbe": {"httpGet": stranger, "periodSeconds": 1}}
+    main = {"lifecycle": hooks, "readinessProbe": {"httpGet": stranger, **patient}}
     made = pod("reached", "busybox", waits, container=main, initContainers=[server])
     made["metadata"]["annotations"] = {"orlop.dev/runtime": runtime}
     made["spec"]["volumes"] = [{"name": "tls", "secret": {"secretName": "tls"}}]

@@ -46,9 +46,11 @@ def killed_in_connect(memory, sock, monkeypatch):
     call = call_of(sock)
     pid = os.fork()
     if pid == 0:
-        monkeypatch.setattr(sockets, "connect", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-        Lent(memory, START).connect(call, sock.fileno(), b"", True)
-        os._exit(1)
+        try:
+            monkeypatch.setattr(sockets, "connect", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+            Lent(memory, START).connect(call, sock.fileno(), b"", True)
+        finally:
+            os._exit(1)  # whatever became of it, there is only one pytest
     assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
 
 

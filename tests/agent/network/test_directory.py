@@ -267,3 +267,20 @@ def test_a_pod_that_starts_while_the_kubelet_is_away_keeps_to_the_policy_of_its_
     assert directory.allows("ingress", "tcp", "192.0.2.1", 443)
     tell(directory, "policy", None)
     assert directory.allows("egress", "tcp", "192.0.2.1", 443)
+
+
+def test_a_port_opened_while_nobody_can_tell_of_it_is_in_doubt_until_somebody_can():
+    directory = Directory(NETWORK, lambda message: None)
+    told = []
+    directory.on_policy = lambda ingress, egress: told.append(ingress)
+    directory.on_message({"type": "net-connected"})
+    directory.on_message({"type": "net-tell", "key": "policy", "value": None})
+    directory.opened()
+    directory.on_message({"type": "net-disconnected"})
+    assert not directory.is_in_doubt
+    directory.opened()
+    assert directory.is_in_doubt
+    assert told[-1] is False
+    directory.on_message({"type": "net-connected"})
+    assert not directory.is_in_doubt
+    assert told[-1] is True

@@ -100,7 +100,7 @@ class Accepting:
             if is_ours and peer.ip == world.loopback:  # the agent: a probe, a forwarded port
                 return Address(peer.family, LOOPBACK4, peer.port)
             neighbour = self._identities.neighbour(peer) if is_ours else None
-            if neighbour is not None and not self._directory.is_cut_off:
+            if neighbour is not None and not self._directory.is_in_doubt:
                 return neighbour
             if is_ours is False:
                 return peer if world.is_open("tcp", own) else _NOBODY
@@ -117,8 +117,8 @@ class Accepting:
     def is_neighbour(self, connection: int, peer: Address) -> bool:
         """A program of this user's on this node that is in no pod with a network of its own.
 
-        Another pod is none: while nobody can tell it that the port here was somebody else's
-        before, it comes with a notice for this pod or not at all.
+        Another pod is none: where it may know the port here as somebody else's, it comes with a
+        notice for this pod or not at all.
         """
         own = sockets.own_address(connection)
         is_here = peer.ip == self._world.node or peer.is_loopback

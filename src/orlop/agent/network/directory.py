@@ -59,6 +59,9 @@ class Directory:
         self._planned = Policy(planned) if planned else None
         self._changed = threading.Condition()
         self._is_connected = False
+        self.is_in_doubt = (
+            False  # whether ports were opened that others may still know as another's
+        )
         self._since = time.monotonic()  # connected, or not
         self._known: dict[str, Any] = {}
         self._used: dict[str, float] = {}  # key -> when it was last of use
@@ -174,13 +177,18 @@ class Directory:
             return
         policy: Policy | None = self._known["policy"]
         free = [policy is None or not policy.restricts(way) for way in ("ingress", "egress")]
-        # Cut off, whoever comes is looked at more closely than the compiled part does.
-        self.on_policy(free[0] and self._is_connected, free[1])
+        # In doubt, whoever comes is looked at more closely than the compiled part does.
+        self.on_policy(free[0] and not self.is_in_doubt, free[1])
 
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether nobody tells us, or others, of pods that have come and gone."""
-        return not self._is_connected
+    def opened(self) -> None:
+        """A port of the node is newly ours: who comes to it may mean the pod that had it before.
+
+        Others are told of that pod's end, but not while the control plane is away.
+        """
+        with self._changed:
+            if not self._is_connected:
+                self.is_in_doubt = True
+                self._say_policy()
 
     def _with_affinity(
         self, key: tuple[str, str, int], found: list[tuple[str, int]], seconds: float
@@ -255,13 +263,12 @@ class Directory:
             self._on_tell(message["key"], message.get("value"))
         elif kind == "net-connected":
             with self._changed:
-                self._is_connected = True
+                self._is_connected, self.is_in_doubt = True, False
                 self._say_all()
                 self._say_policy()
         elif kind == "net-disconnected":
             with self._changed:
                 self._is_connected, self._since = False, time.monotonic()
-                self._say_policy()
 
     def _on_tell(self, key: str, told: Any) -> None:
         if key.startswith("svc/"):

@@ -247,6 +247,8 @@ class Netd:
     def _tell(self, message: dict[str, Any], fds: list[int]) -> None:
         """The agent keeps it for whoever comes after us."""
         send(self._control, dumps(message).encode(), fds)
+        if message["published"]:
+            self._directory.opened()
         self._publish(message)
 
     def _tell_lost(self, protocol: str, port: int) -> None:

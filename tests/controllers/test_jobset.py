@@ -9,7 +9,7 @@ import pytest
 
 from orlop import errors
 from orlop.api.kinds import EVENT, JOB, PERSISTENT_VOLUME_CLAIM, POD, SERVICE
-from orlop.api.objects import Obj, annotations_of, labels_of, meta
+from orlop.api.objects import Obj, annotations_of, key_of, labels_of, meta
 from orlop.controllers.bundled import BundledKinds, WhileOurs
 from orlop.controllers.garbage_collector import GarbageCollector
 from orlop.controllers.job import Jobs
@@ -341,6 +341,34 @@ async def test_jobs_share_the_claims_of_their_set(cluster: World) -> None:
         events = await cluster.list(EVENT)
         (told,) = [one["message"] for one in events if one["reason"] == "VolumeNotMounted"]
         assert "nobodys" in told
+
+
+async def test_a_claim_on_its_way_out_holds_up_nothing_that_is_there(cluster: World) -> None:
+    policies = [{"templates": [claim("model")]}]
+    async with cluster.running(*parts(cluster, lambda pod: None)) as informers:
+        await made(cluster, job_set(mounting("a", "model"), volumeClaimPolicies=policies))
+        await eventually(lambda: cluster.get(JOB, "js-a-0"))
+        kept = {"metadata": {"finalizers": ["test.example/kept"]}}
+        await cluster.patch(PERSISTENT_VOLUME_CLAIM, "model-js", kept)
+        going = await cluster.get(PERSISTENT_VOLUME_CLAIM, "model-js")
+        await cluster.api.delete(PERSISTENT_VOLUME_CLAIM, key_of(going))
+        await cluster.patch(JOB_SET, "js", {"spec": {"suspend": True}})
+        await eventually(lambda: holds(cluster, Suspended="True"))
+        assert (await cluster.get(JOB, "js-a-0"))["spec"]["suspend"] is True
+        await cluster.patch(PERSISTENT_VOLUME_CLAIM, "model-js", {"metadata": {"finalizers": None}})
+
+        async def is_gone() -> bool:
+            found = informers.informer(PERSISTENT_VOLUME_CLAIM).get(key_of(going))
+            return found is None or meta(found)["uid"] != meta(going)["uid"]
+
+        await eventually(is_gone)
+        await cluster.patch(JOB_SET, "js", {"spec": {"suspend": False}})
+
+        async def is_new() -> None:
+            found = await cluster.get(PERSISTENT_VOLUME_CLAIM, "model-js")
+            assert meta(found)["uid"] != meta(going)["uid"]
+
+        await eventually(is_new)
 
 
 async def test_a_claim_has_the_namespace_of_its_set(cluster: World) -> None:

@@ -62,11 +62,15 @@ class ClaimMaker:
     async def ensure(self, owner: Obj, claims: Sequence[Obj]) -> None:
         """Raises Conflict where one of the name is still on its way out."""
         for claim in claims:
-            found = self.informer.get(key_of(claim))
-            if found is not None and is_deleting(found):
+            if self.is_going(claim):
                 raise errors.Conflict(f"claim {key_of(claim)} is still being deleted")
-            if found is None:
+            if self.informer.get(key_of(claim)) is None:
                 await self._create(owner, claim)
+
+    def is_going(self, claim: Obj) -> bool:
+        """Whether one of the name is still on its way out."""
+        found = self.informer.get(key_of(claim))
+        return found is not None and is_deleting(found)
 
     async def _create(self, owner: Obj, claim: Obj) -> None:
         name, namespace = meta(claim)["name"], meta(claim)["namespace"]

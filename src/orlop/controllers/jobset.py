@@ -145,7 +145,6 @@ class JobSets(Controller):
     async def _go_on(self, jobset: Obj, jobs: Sequence[Obj], every: Sequence[Obj]) -> None:
         if has_names(jobset):
             await self._name(jobset)
-        await self._claims.ensure(jobset, claims_for(jobset))
         reached = progress(jobset, jobs)
         policy = jobset["spec"].get("failurePolicy") or {}
         old = any(labels_of(job).get(ATTEMPT) != str(restarts(jobset)) for job in every)
@@ -153,15 +152,26 @@ class JobSets(Controller):
             return  # all of the last attempt must have gone
         taken = {meta(job)["name"] for job in every}
         by_name = {meta(job)["name"]: job for job in jobs}
+        missing: list[Obj] = []
         for one in replicated(jobset):
             if not is_suspended(jobset) and not may_start(jobset, one, reached):
                 continue
             for index in range(replicas(one)):
                 name = job_name(jobset, one, index)
                 if name not in taken:
-                    await self._made.keep(jobset, self._job_for(jobset, one, index))
+                    missing.append(self._job_for(jobset, one, index))
                 elif name in by_name:
                     await self._align(jobset, by_name[name])
+        await self._claim(jobset, is_needed=bool(missing))
+        for job in missing:
+            await self._made.keep(jobset, job)
+
+    async def _claim(self, jobset: Obj, *, is_needed: bool) -> None:
+        """A claim on its way out keeps back Jobs that are to be made, and nothing else."""
+        claims = claims_for(jobset)
+        if not is_needed:
+            claims = [claim for claim in claims if not self._claims.is_going(claim)]
+        await self._claims.ensure(jobset, claims)
 
     def _job_for(self, jobset: Obj, one: Obj, index: int) -> Obj:
         job = job_for(jobset, one, index)

@@ -264,3 +264,47 @@ async def test_workers_that_slurm_has_ended_are_made_again_for_the_next_try(clus
 
         await eventually(are_new, within=30)
         await eventually(lambda: holds(cluster, Running="True", Restarting="False"))
+
+
+async def test_workers_that_fail_by_themselves_are_not_made_again(cluster: World) -> None:
+    async with cluster.running(*parts(cluster, lambda pod: 1, is_ready=lambda pod: False)):
+        await made(cluster, launcherCreationPolicy="WaitForWorkersReady")
+
+        async def have_failed() -> set[str]:
+            found = await cluster.list(POD)
+            assert [phase_of(pod) for pod in found] == ["Failed"] * 2
+            return {meta(pod)["uid"] for pod in found}
+
+        first = await eventually(have_failed)
+
+        async def are_the_same() -> None:
+            assert await have_failed() == first
+
+        await stays(are_the_same)
+
+
+async def test_what_it_needs_is_not_told_of_once_it_runs(cluster: World) -> None:
+    node = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
+    policy = {"minResources": {"cpu": 8}}
+    async with cluster.running(*parts(cluster, launcher_ends(None))) as informers:
+        await made(cluster, runPolicy={"schedulingPolicy": policy})
+        await eventually(lambda: holds(cluster, Running="True"))
+        await cluster.create(NODE, node)
+
+        async def is_known() -> bool:
+            return bool(informers.informer(NODE).list())
+
+        await eventually(is_known)
+        fewer = {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 1}}}}
+        await cluster.patch(MPI_JOB, "pi", fewer)
+
+        async def is_looked_at() -> None:
+            assert await pods(cluster) == ["launcher", "worker"]
+
+        await eventually(is_looked_at)
+
+        async def is_silent() -> None:
+            told = {one["reason"] for one in await cluster.list(EVENT)}
+            assert "MinResourcesNotMet" not in told
+
+        await stays(is_silent)

@@ -280,3 +280,29 @@ def test_a_launcher_that_is_a_worker_is_the_first_of_them() -> None:
     workers = [parts.worker_pod(job, index)["metadata"]["labels"] for index in range(2)]
     assert [one[label] for one in (launcher, *workers)] == ["0", "1", "2"]
     assert label not in parts.launcher_template(mpi_job())["metadata"]["labels"]
+
+
+def pod_of(told: str) -> Obj:
+    """By its phase and the second in which it was made."""
+    phase, second = told.split("@")
+    metadata = {"creationTimestamp": f"2026-01-01T00:00:{int(second):02}Z"}
+    return {"metadata": metadata, "status": {"phase": phase}}
+
+
+TRIES = [
+    # workers, launchers, whether the workers are of no use to the next try
+    (["Failed@0", "Succeeded@0"], ["Failed@0", "Pending@10"], True),
+    (["Failed@0", "Running@0"], ["Failed@0", "Pending@10"], False),
+    (["Failed@0", "Failed@0"], [], False),  # none has been tried
+    (["Failed@0", "Failed@0"], ["Pending@1"], False),  # nor has this one
+    (["Succeeded@0", "Succeeded@0"], ["Succeeded@0"], False),  # there may be no other
+    (["Failed@10", "Failed@11"], ["Failed@0", "Pending@10"], False),  # made for this very one
+    (["Failed@10", "Failed@11"], ["Failed@0", "Failed@10", "Pending@30"], True),
+]
+
+
+@pytest.mark.parametrize(("workers", "launchers", "wanted"), TRIES)
+def test_which_workers_are_made_again_for_the_next_try(
+    workers: list[str], launchers: list[str], wanted: bool
+) -> None:
+    assert parts.are_spent([*map(pod_of, workers)], [*map(pod_of, launchers)]) is wanted

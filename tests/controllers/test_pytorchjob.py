@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from orlop import errors
+from orlop.api import times
 from orlop.api.kinds import EVENT, HORIZONTAL_POD_AUTOSCALER, NODE, POD, SERVICE
-from orlop.api.objects import Obj, key_of, meta, phase_of
+from orlop.api.objects import Obj, annotations_of, key_of, meta, phase_of
+from orlop.client.clock import ManualClock
 from orlop.controllers.bundled import BundledKinds, WhileOurs
 from orlop.controllers.pytorchjob import DEFINITION, PYTORCH_JOB, PyTorchJobs
-from orlop.controllers.pytorchjob_parts import pod_for
-from orlop.controllers.pytorchjob_status import is_retried
+from orlop.controllers.pytorchjob_parts import ATTEMPT, pod_for
+from orlop.controllers.pytorchjob_status import backoff_left, is_retried
 from orlop.controllers.training_metrics import TRAINING_JOBS
 from orlop.manifests import definitions
 from tests.controllers.test_pytorchjob_parts import pytorch_job, replica
@@ -28,12 +30,21 @@ def fates(**codes: int) -> Fate:
     return lambda pod: wanted.get(meta(pod)["name"])
 
 
-def parts(cluster: World, fate: Fate) -> list[Any]:
+@pytest.fixture
+def clock(cluster: World) -> ManualClock:
+    made = ManualClock()
+    cluster.server.registry.now = made.now
+    return made
+
+
+def parts(cluster: World, fate: Fate, clock: ManualClock | None = None) -> list[Any]:
     manifests, api = {DEFINITION: definitions()[DEFINITION]}, cluster.api
     return [
         lambda informers: BundledKinds(api, informers, manifests=manifests),
-        lambda informers: WhileOurs(informers, [DEFINITION], lambda: [PyTorchJobs(api, informers)]),
-        lambda informers: Kubelet(api, informers, fate=fate),
+        lambda informers: WhileOurs(
+            informers, [DEFINITION], lambda: [PyTorchJobs(api, informers, clock=clock)]
+        ),
+        lambda informers: Kubelet(api, informers, fate=fate, clock=clock),
     ]
 
 
@@ -138,13 +149,18 @@ FAILURES = [
 
 @pytest.mark.parametrize(("policy", "code", "words"), FAILURES)
 async def test_what_a_failed_worker_means(
-    cluster: World, policy: str, code: int, words: str
+    cluster: World, clock: ManualClock, policy: str, code: int, words: str
 ) -> None:
     job = pytorch_job(runPolicy={"backoffLimit": 1})
     job["spec"]["pytorchReplicaSpecs"]["Worker"] = replica(2, restartPolicy=policy)
-    async with cluster.running(*parts(cluster, fates(worker_1=code))):
+    async with cluster.running(*parts(cluster, fates(worker_1=code), clock)):
         await made(cluster, job)
-        await eventually(lambda: holds(cluster, Failed="True"))
+
+        async def has_failed() -> bool:
+            clock.advance(1)
+            return await holds(cluster, Failed="True")
+
+        await eventually(has_failed)
 
         async def is_over() -> None:
             found = await status(cluster)
@@ -154,6 +170,7 @@ async def test_what_a_failed_worker_means(
             is_again = "backoff" in words
             assert found.get("restarts", 0) == int(is_again)
             assert found["replicaStatuses"]["Worker"]["failed"] == 1 + is_again
+            assert not any("active" in one for one in found["replicaStatuses"].values())
 
         await eventually(is_over)
 
@@ -177,7 +194,54 @@ def test_who_is_made_again(policy: str, code: int, reason: str, wanted: bool) ->
     assert is_retried(job, pod) is wanted
 
 
-async def test_a_pod_that_is_made_again_makes_the_job_whole(cluster: World) -> None:
+@pytest.mark.parametrize(
+    ("said", "rounds", "left"),
+    [
+        (None, 0, 0.0),
+        ("False", 3, 0.0),
+        ("True", 1, 7.0),
+        ("True", 2, 17.0),
+        ("True", 6, 317.0),
+        ("True", 7, 357.0),
+        ("True", 5000, 357.0),
+    ],
+)
+def test_how_long_pods_wait_that_are_made_again(said: str | None, rounds: int, left: float) -> None:
+    told = {"type": "Restarting", "status": said, "lastUpdateTime": times.rfc3339(100.0)}
+    status = {"restarts": rounds, "conditions": [told] if said else []}
+    assert backoff_left({**pytorch_job(), "status": status}, 103.0) == left
+
+
+async def test_a_program_that_dies_at_once_is_started_more_and_more_seldom(
+    cluster: World, clock: ManualClock
+) -> None:
+    since: dict[int, float] = {}  # by attempt, when its pod was made
+
+    def fate(pod: Obj) -> int:
+        attempt = int(annotations_of(pod)[ATTEMPT])
+        since[attempt] = times.parse(meta(pod)["creationTimestamp"])
+        return 137
+
+    job = pytorch_job(workers=0)
+    job["spec"]["pytorchReplicaSpecs"]["Master"]["restartPolicy"] = "ExitCode"
+    async with cluster.running(*parts(cluster, fate, clock)):
+        await made(cluster, job)
+        await eventually(lambda: holds(cluster, Restarting="True"))
+        await eventually(lambda: _is_empty(cluster))
+        await stays(lambda: _is_empty(cluster))
+
+        async def is_tried_again() -> bool:
+            clock.advance(1)
+            return len(since) > 3
+
+        await eventually(is_tried_again)
+    waited = [since[attempt + 1] - since[attempt] for attempt in range(3)]
+    assert all(map(float.__ge__, waited, (10.0, 20.0, 40.0))), waited
+
+
+async def test_a_pod_that_is_made_again_makes_the_job_whole(
+    cluster: World, clock: ManualClock
+) -> None:
     """All that fails until then is one restart."""
     uids: set[str] = set()
 
@@ -186,15 +250,21 @@ async def test_a_pod_that_is_made_again_makes_the_job_whole(cluster: World) -> N
         return 137 if len(uids) <= 3 else None
 
     before = TRAINING_JOBS["Restarting"].value("default", "pytorch")
-    async with cluster.running(*parts(cluster, fate)):
+    async with cluster.running(*parts(cluster, fate, clock)):
         await made(cluster, runPolicy={"backoffLimit": 1})
 
+        async def have_failed() -> None:
+            counts = (await status(cluster))["replicaStatuses"].values()
+            assert sum(one.get("failed", 0) for one in counts) == 3
+
+        await eventually(have_failed)
+
         async def is_whole() -> None:
+            clock.advance(1)
             assert await holds(cluster, Running="True", Restarting="False")
             assert list((await pods(cluster)).values()) == ["Running"] * 3
-            found = await status(cluster)
-            assert found["restarts"] == 1
-            assert sum(one.get("failed", 0) for one in found["replicaStatuses"].values()) == 3
+            assert (await status(cluster))["restarts"] == 1
+            await have_failed()
 
         await eventually(is_whole)
     assert TRAINING_JOBS["Restarting"].value("default", "pytorch") == before + 1
@@ -253,6 +323,34 @@ async def test_pods_that_wait_for_too_long_are_told_of(cluster: World) -> None:
             assert await events(cluster, "MinResourcesNotMet")
 
         await eventually(are_told)
+
+
+async def test_what_it_needs_is_not_told_of_once_it_runs(cluster: World) -> None:
+    node = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
+    policy = {"minResources": {"cpu": "1000"}}
+    async with cluster.running(*parts(cluster, fates())) as informers:
+        await made(cluster, runPolicy={"schedulingPolicy": policy})
+        await eventually(lambda: _are(cluster, 3))
+        await cluster.create(NODE, node)
+
+        async def is_known() -> bool:
+            return bool(informers.informer(NODE).list())
+
+        await eventually(is_known)
+        change = {"spec": {"replicas": 1}}
+        await cluster.patch(PYTORCH_JOB, "sgd", change, subresource="scale")
+        await eventually(lambda: _are(cluster, 2), "it is looked at")
+
+        async def is_silent() -> None:
+            assert not await events(cluster, "MinResourcesNotMet")
+
+        await stays(is_silent)
+
+
+async def _are(cluster: World, running: int) -> None:
+    assert list((await pods(cluster)).values()) == ["Running"] * running
+    active = (await status(cluster))["replicaStatuses"]
+    assert sum(one.get("active", 0) for one in active.values()) == running
 
 
 async def test_another_manager_s_is_left_alone(cluster: World) -> None:

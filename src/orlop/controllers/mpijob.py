@@ -18,7 +18,6 @@ from ..api.objects import (
     is_controlled_by,
     is_deleting,
     is_ready,
-    is_terminal,
     key_of,
     meta,
     phase_of,
@@ -33,6 +32,7 @@ from .finished import expire
 from .gang_wishes import gang_of
 from .min_resources import REASON, lacking
 from .mpijob_parts import (
+    are_spent,
     config_map,
     launcher_job,
     launcher_name,
@@ -49,6 +49,7 @@ from .possessions import Possessions
 from .training import (
     is_lost,
     is_suspended,
+    is_waiting,
     overdue,
     run_policy,
     scheduling_policy,
@@ -169,11 +170,13 @@ class MpiJobs(Controller):
 
         As long as a launcher of the same gang runs it is not known yet whether there is a next.
         """
-        runs = any(phase_of(pod) == "Running" for pod in self._launchers_of(job))
+        launchers = self._launchers_of(job)
+        runs = any(phase_of(pod) == "Running" for pod in launchers)
         if runs and gang_of(job, members(job)):
             return []
-        are_over = not runs and all(is_terminal(pod) for pod in workers)
-        return [pod for pod in workers if is_lost(pod) or are_over]
+        if not runs and are_spent(workers, launchers):
+            return workers
+        return [pod for pod in workers if is_lost(pod)]
 
     def _are_ready(self, job: Obj) -> bool:
         workers = self._workers(job)
@@ -207,11 +210,13 @@ class MpiJobs(Controller):
 
     async def _waiting(self, job: Obj) -> Result:
         """What its scheduling policy wants told while its pods wait."""
+        pods = [*self._workers(job), *self._launchers_of(job)]
+        if not is_waiting(job, pods, members(job)):
+            return Result.done()
         short = lacking(scheduling_policy(job).get("minResources"), self.nodes.list())
         if short:
             await self.recorder.event(job, "Warning", REASON, short)
-        pods = [*self._workers(job), *self._launchers_of(job)]
-        late = overdue(job, pods, members(job), self.clock.now())
+        late = overdue(job, members(job), self.clock.now())
         if late is None:
             return Result.done()
         left, words = late

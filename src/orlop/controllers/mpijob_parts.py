@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ..api.objects import Obj, meta, phase_of, uid_of
+from ..api.objects import Obj, is_terminal, meta, phase_of, uid_of
 from ..manifests import script
 from ..wellknown import GROUP, GROUP_VOLUME
 from . import training
@@ -245,3 +245,19 @@ def missing(job: Obj, workers: Sequence[Obj]) -> list[int]:
     there = {meta(pod)["name"] for pod in workers}
     every = range(replicas(job, "Worker"))
     return [index for index in every if worker_name(job, index) not in there]
+
+
+def are_spent(workers: Sequence[Obj], launchers: Sequence[Obj]) -> bool:
+    """Whether all workers have ended, and another try of the launcher waits for new ones.
+
+    Those made for that try are not: workers that fail by themselves would be made without end.
+    """
+    waiting = [pod for pod in launchers if not is_terminal(pod)]
+    if not waiting or len(waiting) == len(launchers):
+        return False
+    since = max(_created(pod) for pod in waiting)
+    return all(is_terminal(pod) and _created(pod) < since for pod in workers)
+
+
+def _created(pod: Obj) -> str:
+    return str(meta(pod)["creationTimestamp"])

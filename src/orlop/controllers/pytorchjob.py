@@ -20,6 +20,7 @@ from .pods import PodControl, face_of
 from .possessions import Possessions
 from .pytorchjob_parts import autoscaler, members, missing, names, pod_for, service, surplus
 from .pytorchjob_status import (
+    backoff_left,
     failed_now,
     is_retried,
     left_over,
@@ -29,6 +30,7 @@ from .pytorchjob_status import (
 )
 from .training import (
     is_suspended,
+    is_waiting,
     overdue,
     run_policy,
     scheduling_policy,
@@ -64,7 +66,7 @@ class PyTorchJobs(Controller):
         1. One that is over keeps what its cleanPodPolicy leaves it, until its time has come.
         2. Judge the ends of its pods, and write it down: what is deleted cannot be counted later.
         3. Pods that failed and are made again go; one that is suspended has none.
-        4. Make what is missing.
+        4. Make what is missing; after a failure not at once.
         """
         job = self.objects.get(key)
         if job is None or is_deleting(job):
@@ -82,13 +84,14 @@ class PyTorchJobs(Controller):
             # What ran into a limit of the job's is stopped, whatever the policy says of the others.
             if end[0] == "Failed":
                 await self._control.delete(job, unfinished(pods))
+                job = await self.write_status(job, left_over(job))
             return await self._after(job)
         if is_suspended(job):
             await self._control.delete(job, [pod for pod in pods if not is_deleting(pod)])  # 3
             return Result.done()
         await self._control.delete(job, again)
-        await self._make(job)  # 4
-        return await self._waiting(job)
+        result = await self._make(job)  # 4
+        return result.sooner(await self._waiting(job))
 
     def _pods_of(self, job: Obj) -> list[Obj]:
         return list(self.pods.by_index(BY_CONTROLLER, uid_of(job)))
@@ -101,7 +104,7 @@ class PyTorchJobs(Controller):
             await self.recorder.event(job, one.type, one.reason, one.message)
         return written
 
-    async def _make(self, job: Obj) -> None:
+    async def _make(self, job: Obj) -> Result:
         for role, index in names(job).values():
             await self._services.keep(job, service(job, role, index))
         scaler = autoscaler(job)
@@ -110,18 +113,24 @@ class PyTorchJobs(Controller):
         pods = self._pods_of(job)
         too_many = [pod for pod in surplus(job, pods) if not is_deleting(pod)]
         await self._control.delete(job, too_many)
+        left = backoff_left(job, self.clock.now())
+        if left > 0:
+            return Result.again(left)
         made = [pod_for(job, role, index) for role, index in missing(job, pods)]
         await self._control.create(job, made)
+        return Result.done()
 
     async def _waiting(self, job: Obj) -> Result:
         """What its policies want told, or looked at, while it goes on."""
         now = self.clock.now()
         left = seconds_left(job, now)
         result = Result.again(left) if left is not None else Result.done()
+        if not is_waiting(job, self._pods_of(job), members(job)):
+            return result
         short = lacking(scheduling_policy(job).get("minResources"), self.nodes.list())
         if short:
             await self.recorder.event(job, "Warning", REASON, short)
-        late = overdue(job, self._pods_of(job), members(job), now)
+        late = overdue(job, members(job), now)
         if late is None:
             return result
         if late[0] > 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..api import times
-from ..api.objects import Obj, is_deleting, meta, phase_of
+from ..api.objects import Obj, condition_of, is_deleting, meta, phase_of
 from .pytorchjob_parts import (
     CONTAINER,
     MASTER,
@@ -28,6 +28,8 @@ from .training import is_lost, is_suspended, run_policy
 from .training_status import News, Statement
 
 RETRYABLE = 128  # exit codes from here on are of signals, or a program's own word for "again"
+_FIRST_BACKOFF = 10.0  # seconds before pods are made again, doubling with each time
+_LONGEST_BACKOFF = 360.0
 
 
 def exit_code(pod: Obj) -> int | None:
@@ -77,6 +79,15 @@ def seconds_left(job: Obj, now: float) -> float | None:
     if limit is None or not started or is_suspended(job):
         return None
     return times.parse(started) + float(limit) - now
+
+
+def backoff_left(job: Obj, now: float) -> float:
+    """Seconds until pods may be made again: 10, 20, 40 ... since some failed, as Jobs wait."""
+    told = condition_of(job, "Restarting")
+    if told is None or told["status"] != "True":
+        return 0.0
+    delay = min(_FIRST_BACKOFF * 2.0 ** min(rounds(job) - 1, 30), _LONGEST_BACKOFF)
+    return times.parse(told["lastUpdateTime"]) + delay - now
 
 
 def verdict(job: Obj, pods: Sequence[Obj], now: float) -> tuple[str, str] | None:
@@ -134,6 +145,8 @@ def observe(
         if statement.says("Running"):
             statement.say("Running", "False", "PyTorchJobRestarting", words)
         statement.say("Restarting", "True", "PyTorchJobRestarting", words, "Warning")
+        if is_new_round(job, again):
+            statement.renew("Restarting")
     elif _is_running(job, pods, is_whole=statement.says("Restarting")):
         words = f"{title} is running."
         if statement.says("Restarting"):

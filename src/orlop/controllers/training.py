@@ -79,15 +79,20 @@ def is_lost(pod: Obj) -> bool:
     return phase_of(pod) == "Failed" and reason in _LOST
 
 
-def overdue(job: Obj, pods: Sequence[Obj], needed: int, now: float) -> tuple[float, str] | None:
-    """In how many seconds its pods will have waited for too long, and the words for it.
+def is_waiting(job: Obj, pods: Iterable[Obj], needed: int) -> bool:
+    """Whether it may run, and fewer pods than it needs have begun."""
+    begun = sum(phase_of(pod) in ("Running", "Succeeded", "Failed") for pod in pods)
+    return not is_suspended(job) and begun < needed
 
-    None where it has no such limit, or they wait no longer.
+
+def overdue(job: Obj, needed: int, now: float) -> tuple[float, str] | None:
+    """In how many seconds pods that wait will have done so for too long, and the words for it.
+
+    None where it has no such limit.
     """
     limit = scheduling_policy(job).get("scheduleTimeoutSeconds")
     started = (job.get("status") or {}).get("startTime")
-    begun = sum(phase_of(pod) in ("Running", "Succeeded", "Failed") for pod in pods)
-    if not limit or not started or is_suspended(job) or begun >= needed:
+    if not limit or not started:
         return None
     left = times.parse(started) + float(limit) - now
     words = f"fewer than {needed} pods run after {limit} s; they hold nothing while they wait"

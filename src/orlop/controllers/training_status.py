@@ -72,6 +72,14 @@ class Statement:
             self.news.append(News(kind, told, reason, message))
         return bool(is_news)
 
+    def renew(self, kind: str) -> None:
+        """What a condition says has happened once more, though it never ceased to be so."""
+        conditions: list[Obj] = self.status["conditions"]
+        news = {"lastUpdateTime": rfc3339(self.now)}
+        self.status["conditions"] = [
+            {**one, **news} if one["type"] == kind else one for one in conditions
+        ]
+
     def begin(self) -> None:
         """That it is there, whether it is suspended, and since when it may run."""
         if condition_of(self.job, "Created") is None:

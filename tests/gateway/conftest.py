@@ -119,12 +119,12 @@ def ports():
 
 @pytest.fixture
 def router(cluster, authority, ports):
-    def make(informers, ports=ports):
+    def make(informers, ports=ports, listen="127.0.0.1", dial=dial):
         return IngressRouter(
             cluster.api,
             informers,
             Backends(informers, dial),
-            listen="127.0.0.1",
+            listen=listen,
             ports=ports,
             address="192.0.2.7",
             tls=authority.server_context(authority.apiserver),

@@ -12,8 +12,9 @@ from aiohttp import web
 
 from orlop import pki
 from orlop.api.kinds import EVENT, INGRESS, SECRET
+from orlop.api.objects import Key
 
-from .conftest import a_service, an_ingress, soon, told
+from .conftest import a_service, an_ingress, dial, soon, told
 
 
 @pytest.fixture
@@ -49,6 +50,29 @@ async def test_a_request_is_passed_on_whole_and_says_who_asks(
     assert seen["headers"]["x-mine"] == "1"
     found = await cluster.get(INGRESS, "shop")
     assert found["status"]["loadBalancer"]["ingress"] == [{"ip": "192.0.2.7"}]
+
+
+async def test_who_asks_by_ipv6_is_told_to_the_backend_and_to_no_agent(
+    cluster, backend, router, ports, client
+):
+    announced = []
+
+    async def noted(ip, port, who=None):
+        announced.append(who)
+        return await dial(ip, port)
+
+    await a_service(cluster, await backend(told))
+    await cluster.create(INGRESS, an_ingress())
+    async with cluster.running(lambda informers: router(informers, listen="::1", dial=noted)):
+
+        async def is_known():
+            url = f"http://[::1]:{ports[0]}/"
+            answer = await client.get(url, headers={"Host": "shop.example"})
+            assert answer.status == 200, await answer.text()
+            assert (await answer.json())["headers"]["x-forwarded-for"] == "::1"
+
+        await soon(is_known)
+    assert set(announced) == {None}
 
 
 async def test_what_no_rule_names_is_not_found_and_what_nobody_serves_unavailable(
@@ -160,3 +184,21 @@ async def test_a_port_that_is_taken_is_told(cluster, router, ports):
                 assert str(ports[1]) in reasons["Served"]
 
             await soon(is_told)
+
+
+async def test_what_was_said_of_an_ingress_is_forgotten_with_it(cluster, router):
+    made = []
+
+    def make(informers):
+        made.append(router(informers, (0, 0)))
+        return made[0]
+
+    async with cluster.running(make):
+        await cluster.create(INGRESS, an_ingress())
+
+        async def has_said(expected):
+            assert bool(made[0]._told) is expected
+
+        await soon(lambda: has_said(True))
+        await cluster.api.delete(INGRESS, Key("default", "shop"))
+        await soon(lambda: has_said(False))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import time
+from contextlib import AsyncExitStack
 from ipaddress import IPv4Network
 
 import pytest
@@ -14,6 +16,7 @@ from orlop.api.kinds import ENDPOINT_SLICE, INGRESS, NODE, POD, SERVICE
 from orlop.api.objects import Key, annotations_of
 from orlop.controllers.endpointslice import EndpointSlices
 from orlop.errors import BadRequest
+from orlop.gateway import way_in
 from orlop.gateway.ingress_pod import IngressPod
 from orlop.kubelet.agent_streams import SessionFailed
 from orlop.kubelet.mirror_ports import MirrorPorts
@@ -38,7 +41,9 @@ class View:
 
 @pytest.fixture
 async def mirrors():
-    return MirrorPorts(PodAddresses(IPv4Network("10.244.0.0/16"), 300), View())
+    made = MirrorPorts(PodAddresses(IPv4Network("10.244.0.0/16"), 300), View())
+    made.begin()
+    return made
 
 
 @pytest.fixture
@@ -160,13 +165,19 @@ async def test_a_port_that_the_router_has_not_is_refused(cluster, both, mirrors)
         await session_to(mirrors, pod, 81)
 
 
+def bound(port=0):
+    sock = socket.socket()
+    sock.setblocking(False)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", port))
+    return sock
+
+
 async def connected(both, is_announced):
     """What a pod gets of the router's own port for pods."""
     door = await both.opened()
-    sock = socket.socket()
-    sock.setblocking(False)
+    sock = bound()
     loop = asyncio.get_running_loop()
-    sock.bind(("127.0.0.1", 0))
     if is_announced:
         real, pod, to = sock.getsockname(), ("10.244.9.9", 5000), ("10.244.1.1", 80)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as said:
@@ -189,6 +200,79 @@ async def test_pods_are_let_in_by_their_agents_word_and_known_by_it(cluster, bot
         assert b'"x-forwarded-for": "10.244.9.9"' in answer
 
     await soon(is_answered)
+
+
+class Asker:
+    """Asks over one connection, again and again, whom the backend takes it for."""
+
+    def __init__(self, sock):
+        self._sock, self._streams = sock, None
+
+    async def is_taken_for(self, expected):
+        if self._streams is None:
+            self._streams = await asyncio.open_connection(sock=self._sock)
+        reader, writer = self._streams
+        writer.write(b"GET / HTTP/1.1\r\nHost: shop.example\r\n\r\n")
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        body = await reader.readexactly(int(length))
+        assert head.startswith(b"http/1.1 200 "), body
+        assert json.loads(body)["headers"]["x-forwarded-for"] == expected
+
+    def close(self):
+        if self._streams is not None:
+            self._streams[1].close()
+        self._sock.close()
+
+
+async def test_a_pod_is_known_for_as_long_as_its_connection(cluster, both, backend, monkeypatch):
+    monkeypatch.setattr(way_in, "MAX_KNOWN", 1)
+    await a_service(cluster, await backend(told))
+    await cluster.create(INGRESS, an_ingress())
+    async with AsyncExitStack() as stack:
+        askers = []
+        for _ in range(3):
+            askers.append(Asker(await connected(both, True)))
+            stack.callback(askers[-1].close)
+            await soon(lambda: askers[-1].is_taken_for("10.244.9.9"))
+        for asker in askers:
+            await asker.is_taken_for("10.244.9.9")
+
+
+async def test_a_stranger_at_the_port_of_a_pods_connection_is_not_that_pod(
+    cluster, router, ports, backend
+):
+    made = []
+
+    def make(informers):
+        made.append(router(informers))
+        return made[0]
+
+    await a_service(cluster, await backend(told))
+    await cluster.create(INGRESS, an_ingress())
+    async with cluster.running(make), AsyncExitStack() as stack:
+        theirs = await connected(made[0], True)
+        pod, stranger = Asker(theirs), bound(theirs.getsockname()[1])
+        stack.callback(pod.close)
+        await soon(lambda: pod.is_taken_for("10.244.9.9"))
+        await asyncio.get_running_loop().sock_connect(stranger, ("127.0.0.1", ports[0]))
+        other = Asker(stranger)
+        stack.callback(other.close)
+        await other.is_taken_for("127.0.0.1")
+
+
+async def test_a_flood_of_notices_is_heard_bit_by_bit(authority):
+    with socket.socket(type=socket.SOCK_DGRAM) as here, socket.socket(type=socket.SOCK_DGRAM) as by:
+        here.bind(("127.0.0.1", 0))
+        here.setblocking(False)
+        for _ in range(way_in.HEARD_AT_ONCE + 1):
+            by.sendto(b"nobody's", here.getsockname())
+        async with asyncio.TaskGroup() as group:
+            tls = authority.server_context(authority.apiserver)
+            way_in.WayIn(web.Server(told), tls, KEY, group)._hear(here)
+        assert here.recv(100) == b"nobody's"
+        with pytest.raises(BlockingIOError):
+            here.recv(100)
 
 
 async def test_who_has_nobodys_word_is_turned_away(both):

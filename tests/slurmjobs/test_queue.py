@@ -9,9 +9,10 @@ import pytest
 
 from orlop.client.clock import ManualClock
 from orlop.engine import JobState
+from orlop.errors import EngineUnavailable
 from orlop.slurm.userjobs import UserJob
 from orlop.slurm.userslurm import Listing
-from orlop.slurmjobs.queue import Queue
+from orlop.slurmjobs.queue import SOON, Queue
 
 OURS = "of a SlurmJob"
 
@@ -84,6 +85,37 @@ def test_what_the_kubelet_asks_puts_our_question_off() -> None:
     slurm.hear({})
     assert queue._due > due
     assert slurm.asked == 0
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_who_asks_while_slurm_answers_is_not_forgotten(is_answered: bool) -> None:
+    slurm, clock = Slurm(), ManualClock()
+    queue = Queue(slurm, busy=100.0, idle=100.0, clock=clock)
+    answer = slurm.list
+
+    async def asked_meanwhile() -> None:
+        clock.advance(0.1)
+        queue.ask()
+        if not is_answered:
+            raise EngineUnavailable("slurmctld does not answer")
+        await answer()
+
+    slurm.list = asked_meanwhile  # type: ignore[method-assign]
+    await queue._list()
+    assert queue._due - clock.now() < 1.0
+
+
+def test_the_kubelets_answer_is_none_to_who_asked_after_its_question() -> None:
+    slurm, clock = Slurm(), ManualClock()
+    queue = Queue(slurm, busy=100.0, idle=100.0, clock=clock)
+    slurm.hear({})
+    queue.ask()
+    clock.advance(SOON / 2)
+    slurm.hear({})
+    assert queue._due - clock.now() < SOON
+    clock.advance(SOON)
+    slurm.hear({})
+    assert queue._due - clock.now() > SOON
 
 
 async def test_asking_wakes_it() -> None:

@@ -22,7 +22,7 @@ from aiohttp import web
 
 from .. import errors
 from ..api.kinds import INGRESS, INGRESS_CLASS, SECRET, SERVICE
-from ..api.objects import Key, Obj, is_deleting, key_of
+from ..api.objects import Key, Obj, is_deleting, key_of, uid_of
 from ..client.api import Api
 from ..client.clock import Clock
 from ..client.informer import Informers
@@ -31,7 +31,7 @@ from ..controllers._shape import Controller, Result
 from .backends import Backends, NoEndpoints
 from .proxy import pass_on
 from .routing import SERVICE_KEY, Routes, certificates, is_ours
-from .way_in import Door, WayIn
+from .way_in import OPTIONS, Door, PodConnection, WayIn
 
 FORWARDED = (
     f"kubectl port-forward -n {SERVICE_KEY.namespace} service/{SERVICE_KEY.name} 8080:80 8443:443"
@@ -85,7 +85,7 @@ class IngressRouter(Controller):
 
     async def run(self) -> None:
         runner = web.ServerRunner(
-            web.Server(self._handle, access_log=None, handler_cancellation=True),
+            web.Server(self._handle, handler_cancellation=True, **OPTIONS),
             shutdown_timeout=1.0,
         )
         await runner.setup()
@@ -143,6 +143,9 @@ class IngressRouter(Controller):
         self._routes = Routes(ours)
         problems = self._load(ours)
         ingress = self.objects.get(key)
+        if ingress is None:
+            uids = {uid_of(one) for one in self.objects.list()}
+            self._told = {said: words for said, words in self._told.items() if said[0] in uids}
         if ingress is None or is_deleting(ingress) or ingress not in ours:
             return Result.done()
         if self._problems:
@@ -187,7 +190,7 @@ class IngressRouter(Controller):
             return await pass_on(
                 request,
                 lambda: self._backends.connect(backend.service, backend.port, client),
-                client[0] if client is not None else "127.0.0.1",
+                client[0] if client is not None else request.remote or "127.0.0.1",
             )
         except NoEndpoints as error:
             return _plain(503, str(error))
@@ -196,12 +199,14 @@ class IngressRouter(Controller):
             return _plain(502, f"service {backend.service} does not answer")
 
     def _client(self, request: web.BaseRequest) -> tuple[str, int] | None:
-        """Who asks; None for one who comes from within, or whom pods could not be told of."""
+        """Who asks, as pods are told; None where they are told that it is us.
+
+        So it is for who comes from within, and for IPv6, of which a notice cannot speak.
+        """
+        if isinstance(request.protocol, PodConnection):
+            return request.protocol.pod
         peer = request.transport.get_extra_info("peername") if request.transport else None
-        if not peer or ":" in peer[0]:
-            return None
-        real = (peer[0], peer[1])
-        return self._way_in.client_of(real) if self._way_in is not None else real
+        return (peer[0], peer[1]) if peer and ":" not in peer[0] else None
 
     # Certificates
 

@@ -118,7 +118,7 @@ class IngressPod(Loop[Key]):
         if self._offered and self._offered != uid_of(pod):
             self._mirrors.withdraw(self._offered)
         self._offered = uid_of(pod)
-        address = self._mirrors.offer(pod, self._router.connect, place)
+        address = await self._mirrors.offer(pod, self._router.connect, place)
         new = pod_status(pod, address, self._address, self.clock.now())
         patch = merge_diff(pod.get("status") or {}, new)
         if patch:

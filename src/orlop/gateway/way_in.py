@@ -11,7 +11,9 @@ import asyncio
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from aiohttp import web
 
@@ -22,6 +24,8 @@ PATIENCE = 0.25  # seconds for a notice that is late
 LIFETIME = 30.0  # seconds in which a connection must come that was announced
 MAX_KNOWN = 4096
 BACKLOG = 512
+HEARD_AT_ONCE = 64  # notices; whoever floods us must leave time for the rest of the loop
+OPTIONS: dict[str, Any] = {"access_log": None}  # of HTTP, by whatever way it comes
 
 
 @dataclass(slots=True)
@@ -30,6 +34,14 @@ class Door:
 
     notice: int = 0
     ports: dict[int, int] = field(default_factory=dict)  # 80 and 443 -> the real ones
+
+
+class PodConnection(web.RequestHandler):
+    """HTTP over a connection that an agent has spoken for; `pod` is whom it said it is."""
+
+    def __init__(self, server: web.Server, pod: Place) -> None:
+        super().__init__(server, loop=asyncio.get_running_loop(), **OPTIONS)
+        self.pod = pod
 
 
 class WayIn:
@@ -46,7 +58,6 @@ class WayIn:
         self._contexts = {HTTP: None, HTTPS: tls}
         self._said: dict[tuple[Place, int], tuple[Place, float]] = {}
         self._news = asyncio.Event()
-        self._pods: dict[Place, Place] = {}  # real ends of connections -> the pods they are
 
     async def connect(self, port: int) -> socket.socket:
         """A connection from within this process; raises OSError where nobody listens."""
@@ -57,12 +68,9 @@ class WayIn:
         for end in (ours, theirs):
             end.setblocking(False)
         # On its own: a handshake needs whoever gets the other end from us.
-        self._group.create_task(self._hand_over(theirs, port), name="a forwarded connection")
+        work = self._hand_over(theirs, port, self._server)
+        self._group.create_task(work, name="a forwarded connection")
         return ours
-
-    def client_of(self, real: Place) -> Place:
-        """Who is at the other end of a connection, as the cluster knows it."""
-        return self._pods.get(real, real)
 
     # Pods
 
@@ -93,7 +101,7 @@ class WayIn:
             notices.close()
 
     def _hear(self, notices: socket.socket) -> None:
-        while True:
+        for _ in range(HEARD_AT_ONCE):
             try:
                 raw = notices.recv(LENGTH + 1)
             except OSError:
@@ -134,14 +142,13 @@ class WayIn:
         if time.monotonic() > until:
             sock.close()
             return
-        if len(self._pods) >= MAX_KNOWN:
-            self._pods.clear()  # they are names in headers, of connections that are mostly over
-        self._pods[real] = peer
-        await self._hand_over(sock, port)
+        await self._hand_over(sock, port, lambda: PodConnection(self._server, peer))
 
-    async def _hand_over(self, sock: socket.socket, port: int) -> None:
+    async def _hand_over(
+        self, sock: socket.socket, port: int, http: Callable[[], web.RequestHandler]
+    ) -> None:
         loop = asyncio.get_running_loop()
         try:
-            await loop.connect_accepted_socket(self._server, sock, ssl=self._contexts[port])
+            await loop.connect_accepted_socket(http, sock, ssl=self._contexts[port])
         except (OSError, ssl.SSLError):
             sock.close()  # a client that does not speak TLS, or does not trust us

@@ -291,6 +291,7 @@ class Kubelet:
         self._accounts.recall(pod for pod in found if is_terminal(pod))
         if mine or any(self._paths.pods.glob("*")):
             await self._ticker.tick()
+        self.mirrors.begin()
 
     async def _work(self) -> None:
         while True:

@@ -27,12 +27,18 @@ class MirrorPorts:
     def __init__(self, addresses: PodAddresses, view: NetworkView) -> None:
         self._addresses, self._view = addresses, view
         self._open: dict[str, Open] = {}  # by the pod's uid
+        self._may_allocate = asyncio.Event()
 
-    def offer(self, pod: Obj, open: Open, place: Place) -> str:
-        """Serve the ports of a mirror pod from now on; its address.
+    def begin(self) -> None:
+        """Give out addresses from now on: those of the pods that run already are reserved."""
+        self._may_allocate.set()
+
+    async def offer(self, pod: Obj, open: Open, place: Place) -> str:
+        """Serve the ports of a mirror pod from now on; its address, as soon as there can be one.
 
         `open` connects to a port of it from here; `place` is where other pods find it.
         """
+        await self._may_allocate.wait()
         uid = uid_of(pod)
         self._addresses.reserve(uid, (pod.get("status") or {}).get("podIP") or "")
         address = self._addresses.allocate(uid)
@@ -80,7 +86,10 @@ class SocketSession:
 
     async def write(self, data: bytes) -> None:
         assert self._socket is not None, "it was opened"
-        await asyncio.get_running_loop().sock_sendall(self._socket, data)
+        try:
+            await asyncio.get_running_loop().sock_sendall(self._socket, data)
+        except OSError:
+            pass  # reading ends, too; other connections of the client go on
 
     def end(self) -> None:
         assert self._socket is not None, "it was opened"

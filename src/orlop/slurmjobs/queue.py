@@ -48,7 +48,7 @@ class Queue:
         self._pace = Pace(busy, idle)
         self._clock = clock or SystemClock()
         self._due = self._clock.now()
-        self._is_moved = asyncio.Event()
+        self._is_moved, self._moved_at = asyncio.Event(), float("-inf")
         self._hearers: list[Hear] = []
         self._asked_at = 0.0
         self.jobs: Listing = {}
@@ -78,7 +78,7 @@ class Queue:
         self._move(self._clock.now() + self._pace.interval)
 
     def _move(self, due: float) -> None:
-        self._due = min(self._due, due)
+        self._due, self._moved_at = min(self._due, due), self._clock.now()
         self._is_moved.set()
 
     async def run(self) -> None:
@@ -96,6 +96,7 @@ class Queue:
 
     async def _list(self) -> None:
         self._asked_at = self._clock.now()
+        self._due = float("inf")  # who asks from now on may not be answered by this
         try:
             await self._slurm.list()
             self._pace.took(self._clock.now() - self._asked_at)
@@ -106,7 +107,7 @@ class Queue:
             self._pace.rest()
         finally:
             self._asked_at = 0.0
-        self._due = self._clock.now() + self._pace.interval
+        self._due = min(self._due, self._clock.now() + self._pace.interval)
 
     def _on_listing(self, jobs: Listing) -> None:
         former, self.jobs = self.jobs, jobs
@@ -119,7 +120,9 @@ class Queue:
             self._pace.watch()
         else:
             self._pace.relax()
-        self._due = self._clock.now() + self._pace.interval + SLACK
+        due = self._clock.now() + self._pace.interval + SLACK
+        # Who has asked since then is not answered by it.
+        self._due = min(self._due, due) if self._moved_at >= self.listed_at else due
 
     def _tell(self, former: Listing, jobs: Listing) -> None:
         changed = {number for number, job in jobs.items() if former.get(number) != job}

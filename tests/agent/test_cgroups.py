@@ -161,6 +161,31 @@ def test_a_kill_in_the_jobs_own_cgroup_is_blamed_on_one_container(tree, monkeypa
     assert not first.has_oom_kill(9)
 
 
+@pytest.mark.parametrize("path", ["/system.slice/slurmd.service", "/"])
+def test_a_kill_in_a_cgroup_that_others_share_is_not_blamed_on_ours(tree, monkeypatch, path):
+    monkeypatch.setattr(module, "_writable", lambda folder: "")
+    group = tree.v2(path).create("a-0", 1 << 20, 0)
+    (tree.mount / path[1:] / "memory.events").write_text("oom 1\noom_kill 1\n")
+    assert not group.has_oom_kill(9)
+
+
+def test_without_any_cgroup_no_file_of_the_working_directory_is_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    group = Cgroups(str(tmp_path / "none"), str(tmp_path / "none")).create("a-0", 1 << 20, 0)
+    (tmp_path / "memory.events").write_text("oom 1\noom_kill 1\n")
+    assert not group.has_oom_kill(9)
+
+
+@pytest.mark.parametrize(("memory", "cpu"), [(1 << 20, 500), (1 << 20, 0), (0, 500), (0, 0)])
+def test_where_only_cpus_are_ours_to_limit_the_jobs_kills_count(tree, monkeypatch, memory, cpu):
+    monkeypatch.setattr(module, "_writable", lambda folder: folder if "/cpu/" in folder else "")
+    group = tree.v1().create("a-0", memory, cpu)
+    events = tree.mount / "memory/slurm/job_1/step_batch/memory.oom_control"
+    events.write_text("oom_kill 1\n")
+    assert len(group.folders) == bool(cpu)
+    assert group.has_oom_kill(9)
+
+
 def test_what_is_not_limited_for_each_container_is_said(tree, monkeypatch):
     monkeypatch.setattr(module, "_writable", lambda folder: "")
     cgroups = tree.v2()

@@ -70,6 +70,24 @@ def test_ranks_are_slurms_to_limit():
     assert limits_of(plan(ranks={"container": "a"}, a=10, b=20)) == {"b": 20 * MIB}
 
 
+@pytest.mark.parametrize(
+    ("files", "mib"),
+    [
+        ({"smaps_rollup": "Pss: 9216 kB\nPss_File: 2048 kB\nAnonymous: 1024 kB\n"}, 7),
+        ({"smaps_rollup": "Pss: 9216 kB\nAnonymous: 5120 kB\n"}, 5),
+        ({"smaps_rollup": "Pss: 4096 kB\nAnonymous: 5120 kB\n"}, 4),
+        ({"statm": f"9999 {8 * MIB // PAGE} {2 * MIB // PAGE} 1 0 1 0\n"}, 6),
+        ({"smaps_rollup": "", "statm": f"9999 {8 * MIB // PAGE} 0 1 0 1 0\n"}, 8),
+    ],
+    ids=["now", "before Linux 5.3", "before it, shared since a fork", "closed to us", "empty"],
+)
+def test_every_kernel_tells_what_a_process_has_in_no_file(tmp_path, files, mib):
+    (tmp_path / "1").mkdir()
+    for name, text in files.items():
+        (tmp_path / "1" / name).write_text(text)
+    assert proportional(str(tmp_path), 1) == mib * MIB
+
+
 def test_a_process_that_is_gone_has_nothing(tmp_path):
     assert proportional(str(tmp_path), 1) == 0
 

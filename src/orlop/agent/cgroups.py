@@ -75,7 +75,8 @@ class Cgroups:
         if not self._memory and _writable(self._unified) and not folders.get("memory"):
             self._memory = self._cpu = self._delegate()
         events = "memory.oom_control" if folders.get("memory") else "memory.events"
-        self._kills = Kills(os.path.join(self._of_job, events)) if not self._memory else None
+        is_counted = not self._memory and _is_ours_alone(self._of_job)
+        self._kills = Kills(os.path.join(self._of_job, events)) if is_counted else None
 
     @property
     def limits_memory(self) -> bool:
@@ -145,10 +146,8 @@ class Cgroups:
 
         In a pod with limits of its own it has them in any case: what it uses counts.
         """
-        if self._kills is not None and not self._cpu:
-            return Group([], "", self._kills)
         if not (memory or cpu or self._pod):
-            return NONE
+            return Group([], "", self._kills)
         return self._create(f"orlop-{name}", memory, cpu, self._is_v2)
 
     def _create(self, name: str, memory: int, cpu: int, is_v2: bool) -> Group:
@@ -164,9 +163,9 @@ class Cgroups:
             if cpu:
                 _write(os.path.join(folders[-1], "cpu.cfs_quota_us"), str(cpu * PERIOD // 1000))
         if not folders:
-            return NONE
+            return Group([], "", self._kills)
         events = "memory.events" if is_v2 else "memory.oom_control"
-        return Group(folders, os.path.join(folders[0], events))
+        return Group(folders, os.path.join(folders[0], events), self._kills)
 
     def remove_pod(self) -> None:
         """When all containers are gone."""

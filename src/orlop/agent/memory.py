@@ -102,11 +102,26 @@ def proportional(proc: str, pid: int) -> int:
         with open(f"{proc}/{pid}/smaps_rollup") as file:
             for line in file:
                 name, _, rest = line.partition(":")
-                if name.startswith("Pss"):
+                if name in ("Pss", "Pss_File", "Anonymous"):
                     sizes[name] = int(rest.split()[0]) << 10
+        if "Pss_File" in sizes:
+            return sizes["Pss"] - sizes["Pss_File"]
+        return min(sizes["Pss"], sizes["Anonymous"])  # before Linux 5.3: what is in no file
+    except (OSError, ValueError, KeyError):
+        return _unshared(proc, pid)
+
+
+def _unshared(proc: str, pid: int) -> int:
+    """The same of a process that may not be looked into, or by a kernel before 4.14.
+
+    At most: what it has in common with its parent since a fork is counted with both.
+    """
+    try:
+        with open(f"{proc}/{pid}/statm") as file:
+            _, resident, shared = file.read().split()[:3]
     except (OSError, ValueError):
-        return 0  # it has just ended, or may not be looked into
-    return sizes.get("Pss", 0) - sizes.get("Pss_File", 0)
+        return 0  # it has just ended
+    return (int(resident) - int(shared)) * PAGE
 
 
 def end(run: Run, pids: set[int]) -> None:

@@ -13,14 +13,32 @@ import pytest
 
 NOBODY = 65534
 
+UNREADABLE = """
+from orlop.agent.runtimes.mirror import fill
+with tempfile.TemporaryDirectory() as made:
+    original, folder = made + "/original", made + "/folder"
+    os.makedirs(original + "/mount"); os.mkdir(folder)
+    os.chmod(original, 0o444)
+    try:
+        fill(folder, original)
+        print(os.listdir(folder))
+    finally:
+        os.chmod(original, 0o755)
+"""
+
 
 def said(path: str) -> str:
-    """As an ordinary user, to whom most of /dev is closed."""
     code = f"from orlop.agent.runtimes.mirror import _is_closed_device as f; print(f({path!r}))"
-    become = f"import os; os.getuid() or os.setresuid({NOBODY}, {NOBODY}, {NOBODY}); "
+    return run_as_user(code)
+
+
+def run_as_user(code: str) -> str:
+    """What it prints as an ordinary user, to whom most of /dev is closed."""
+    load = "import os, tempfile, orlop.agent.runtimes.mirror; "  # while it may be read
+    become = f"os.getuid() or os.setresuid({NOBODY}, {NOBODY}, {NOBODY})\n"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", "import orlop.agent.runtimes.mirror; " + become + code],
+        [sys.executable, "-c", load + become + code],
         env=env,
         capture_output=True,
         text=True,
@@ -49,3 +67,8 @@ def closed() -> Iterator[str]:
 
 def test_a_device_that_a_user_may_not_open_is_not(closed: str) -> None:
     assert said(closed) == "True"
+
+
+def test_an_entry_of_which_the_node_says_nothing_is_no_failure() -> None:
+    assert said("/gone") == "False"
+    assert run_as_user(UNREADABLE) == "['mount']"

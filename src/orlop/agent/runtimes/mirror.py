@@ -83,7 +83,10 @@ def fill(folder: str, original: str) -> None:
 
 
 def _is_closed_device(path: str) -> bool:
-    mode = os.lstat(path).st_mode
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False  # a dead mount, another user's, or just gone: no reason not to start
     if not (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
         return False
     return not (os.access(path, os.R_OK) or os.access(path, os.W_OK))

@@ -79,8 +79,15 @@ def test_memory_is_what_the_process_has(make_pod, kubelet, runtime):
     script = f"x=$(head -c 20000000 /dev/zero | tr '\\0' x); grep VmRSS /proc/$$/status; {WAIT}"
     pod, agent = started(make_pod, kubelet, container(script=script), runtime=runtime)
     resident = int(re.search(r"VmRSS:\s+(\d+) kB", said(pod, "VmRSS")).group(1)) * 1024
+
+    def is_alike(found):
+        return resident * 0.9 <= found["workingSet"] <= resident * 1.3 + (4 << 20)
+
     found = asked(agent)["c"]
-    assert resident * 0.9 <= found["workingSet"] <= resident * 1.3 + (4 << 20)
+    for number in range(2, 50):  # a child that is about to become `sleep` seems to have it all, too
+        if not is_alike(found):
+            found = asked(agent, number)["c"]
+    assert is_alike(found), (resident, found)
     assert 18_000_000 <= found["rss"] <= found["usage"]
 
 

@@ -11,6 +11,8 @@ import socket
 import subprocess
 import sys
 import textwrap
+import time
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ from orlop.agent.cgroups import Cgroups
 from orlop.agent.compiling import STARTER, compile_helper, helper_file
 from orlop.agent.places import make_places
 from orlop.agent.ranks import door as doors
+from orlop.agent.ranks.builder import _lives
 from orlop.agent.ranks.door import Door, tasks_on
 from orlop.agent.ranks.starter import main, place_of
 from orlop.agent.sandbox import Sandbox
@@ -247,3 +250,26 @@ def test_a_rank_whose_door_closes_before_it_is_told_says_so(start, tmp_path):
         _, errors = rank.communicate(timeout=60)
     assert rank.returncode == 127
     assert errors.startswith(b"orlop agent: ")
+
+
+# Its first thread ends and another lives on: what /proc shows while that becomes another program.
+HEADLESS = """
+import ctypes, platform, threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
+"""
+
+
+def test_a_program_lives_as_long_as_any_of_its_threads():
+    def state() -> str:
+        return Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+    with subprocess.Popen([sys.executable, "-c", HEADLESS]) as child:
+        while state() != "Z":
+            assert child.poll() is None
+        assert not doors._has_ended(child.pid)
+        assert _lives(child.pid)
+        child.kill()
+        while not doors._has_ended(child.pid):
+            time.sleep(0.01)
+        assert not _lives(child.pid)

@@ -132,6 +132,8 @@ def _watch(pid: int) -> int:
 def _lives(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] != b"Z"
+            fields = file.read().rpartition(b")")[2].split()
+        # While another thread of it becomes another program, its first one seems dead.
+        return fields[0] != b"Z" or int(fields[17]) > 1
     except OSError:
         return False

@@ -296,6 +296,11 @@ def unix_datagrams():
         assert data == b"sendmsg"
         server.sendto(b"answer", own)
         assert client.recv(99) == b"answer"
+        server.sendmsg([b"answer"], [], 0, own)
+        assert client.recv(99) == b"answer"
+        server.connect(own)
+        server.send(b"answer")
+        assert client.recv(99) == b"answer"
         reading, writing = os.pipe()
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("<i", writing))
         client.sendmsg([b"x"], [rights], 0, name)

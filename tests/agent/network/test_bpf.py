@@ -63,7 +63,7 @@ def test_on_the_nodes_network_only_what_goes_to_somebody_is_asked_about(
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("number", [425, 426, 427, X32 | 42])
-def test_on_the_nodes_network_nothing_is_refused(machine, number):
+def test_on_the_nodes_network_other_ways_to_make_calls_are_open(machine, number):
     for audit in (AUDIT[machine], 0x40000003):
         assert run(build(machine, True), number, (3, POINTER, 16), audit) == ALLOW
 

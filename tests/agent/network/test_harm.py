@@ -192,27 +192,52 @@ def test_a_pod_has_no_way_to_the_localhost_of_another(neighbourhood):
 ABSTRACT = """
 import os, socket, sys
 mine = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-mine.bind("\\0mailbox")
+mine.bind("\\0" + sys.argv[2])
 if sys.argv[1] == "wait":
     print("bound", flush=True)
     while True:
         print(mine.recv(99), flush=True)
 other = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-other.sendto(b"sendto", "\\0mailbox")
-other.sendmsg([b"sendmsg"], [], 0, "\\0mailbox")
-other.connect("\\0mailbox")
+other.sendto(b"sendto", "\\0" + sys.argv[2])
+other.sendmsg([b"sendmsg"], [], 0, "\\0" + sys.argv[2])
+other.connect("\\0" + sys.argv[2])
 other.send(b"connect")
 print([mine.recv(99).decode() for _ in range(3)])
 """
 
 
-def test_two_pods_of_a_node_have_the_same_abstract_name_each_for_itself(neighbourhood):
+@pytest.mark.parametrize("name", ["mailbox", "cafe1"])  # the second as the kernel gives them
+def test_two_pods_of_a_node_have_the_same_abstract_name_each_for_itself(neighbourhood, name):
     command = ("/usr/bin/python3", "-c", ABSTRACT)
-    one = neighbourhood.add(container("c", *command, "wait"), runtime="host")
+    one = neighbourhood.add(container("c", *command, "wait", name), runtime="host")
     one.pod.wait_for_line("bound")
-    two = neighbourhood.add(container("c", *command, "write"), runtime="host")
+    two = neighbourhood.add(container("c", *command, "write", name), runtime="host")
     two.pod.wait_for_line("['sendto', 'sendmsg', 'connect']")
     assert [line for line in one.pod.lines() if line != "bound"] == []
+
+
+BAD_RIGHTS = """
+import errno, socket, struct
+server, client = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in "sc")
+server.bind("\\0mailbox")
+whole = struct.pack("<3i", 0, 0, 777)
+for rights, code in [(whole, "EBADF"), (whole[:5], "EINVAL")] * 50:
+    try:
+        client.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)], 0, "\\0mailbox")
+    except OSError as error:
+        assert errno.errorcode[error.errno] == code, (error, code)
+    else:
+        raise AssertionError(code)
+"""
+
+
+def test_descriptors_that_are_none_leave_nothing_behind(neighbourhood):
+    client = neighbourhood.add(runtime="host")
+    client.sh(f"/usr/bin/python3 -c '{BAD_RIGHTS}'")
+    folder = f"/proc/{netd_of(client)}/fd"
+    before = len(os.listdir(folder))
+    client.sh(f"/usr/bin/python3 -c '{BAD_RIGHTS}'")
+    assert len(os.listdir(folder)) < before + 50  # not the two good ones of each time
 
 
 @pytest.mark.parametrize("protocol", ["SOCK_STREAM", "SOCK_DGRAM"])
@@ -252,11 +277,14 @@ def real_port(pod) -> int | None:
     return None
 
 
-def test_nobody_is_taken_for_the_pod_that_had_its_port_before(neighbourhood, server):
+@pytest.mark.parametrize("outside", [False, True])
+def test_nobody_is_taken_for_the_pod_that_had_its_port_before(neighbourhood, server, outside):
     """While the control plane is away nobody can tell a client that the pod it knows is gone."""
     nowhere = {**neighbourhood.kubelet.plan, "endpointFile": "/no/such/file"}
     command = container("c", "/usr/bin/python3", "-c", ECHO)
-    alone = neighbourhood.add(command, runtime="host", plan={"kubelet": nowhere})
+    alone = neighbourhood.add(
+        command, runtime="host", plan={"kubelet": nowhere}, allow_outside=outside
+    )
     alone.pod.wait_for_line("ready")
     gone = neighbourhood.add(runtime="host")
     gone.sh("true")

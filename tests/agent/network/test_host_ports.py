@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -35,9 +37,18 @@ while True:
     data, peer = server.recvfrom(9999)
     server.sendto(peer[0].encode() + b" " + data, peer)
 """
+BOTH = SERVER.replace('("", 80)', '("::", 80), family=socket.AF_INET6, dualstack_ipv6=True')
+BOTH_ECHO = ECHO.replace("AF_INET,", "AF_INET6,")
 GET = """
 import socket, sys
 with socket.create_connection((sys.argv[1], int(sys.argv[2])), 10) as one:
+    print(one.recv(100).decode())
+"""
+ASK = """
+import socket, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+    one.settimeout(10)
+    one.sendto(b"hello", (sys.argv[1], int(sys.argv[2])))
     print(one.recv(100).decode())
 """
 
@@ -85,6 +96,22 @@ def test_everybody_reaches_the_pod_at_every_address_of_the_node(neighbourhood):
     assert server.sh(f"/usr/bin/python3 -c '{GET}' {server.ip} 80").split()[0] == server.ip
 
 
+@pytest.mark.parametrize(("protocol", "port"), [("tcp", 80), ("udp", 53)])
+def test_a_server_of_both_families_is_reached_by_all(neighbourhood, protocol, port):
+    kind = socket.SOCK_STREAM if protocol == "tcp" else socket.SOCK_DGRAM
+    script, ask = (BOTH, GET) if protocol == "tcp" else (BOTH_ECHO, ASK)
+    number = free_port(kind)
+    server = a_server(neighbourhood, wanted(number, port, protocol), script=script)
+    assert server.state[protocol] == {str(port): number}
+    words = ["/usr/bin/python3", "-c", ask, NODE, str(number)]
+    said = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert said.split()[0] == f"::ffff:{NODE}"
+    client = neighbourhood.add(runtime="host")
+    said = client.sh(f"/usr/bin/python3 -c '{ask}' {server.ip} {port}")
+    assert said.split()[0] == f"::ffff:{client.ip}"
+    assert server.sh(f"/usr/bin/python3 -c '{ask}' {server.ip} {port}")
+
+
 def test_it_is_there_after_netd_was_killed(neighbourhood):
     number = free_port()
     server = a_server(neighbourhood, wanted(number))
@@ -109,6 +136,14 @@ def test_a_host_ip_keeps_others_out(neighbourhood):
     assert said_at("127.0.0.1", number).split()[1] == "80"
     client = neighbourhood.add(runtime="host")
     assert client.sh(f"/usr/bin/python3 -c '{GET}' {server.ip} 80").split()[0] == client.ip
+
+
+def test_a_host_ip_of_the_node_is_open_there_and_nowhere_else(neighbourhood):
+    number = free_port()
+    a_server(neighbourhood, wanted(number, ip=NODE))
+    assert said_at(NODE, number).split()[:2] == [NODE, "80"]
+    with contextlib.suppress(ConnectionError):
+        assert said_at("127.0.0.1", number) == ""
 
 
 def test_of_two_pods_one_has_it_and_the_other_runs_without(neighbourhood):
@@ -143,11 +178,25 @@ def test_a_network_policy_holds_for_it(neighbourhood):
 # What cannot be had
 
 
-def test_a_port_of_another_program_is_told_and_others_are_had():
+@pytest.fixture
+def take():
+    """Ports that are held until the test ends; a pod's are until its agent does."""
+    made = []
+
+    def take(*ports):
+        made.append(HostPorts(list(ports), NODE))
+        return made[-1]
+
+    yield take
+    for one in made:
+        for held in one._held:
+            held.close()
+
+
+def test_a_port_of_another_program_is_told_and_others_are_had(take):
     with socket.create_server(("", 0)) as other:
         taken, free = other.getsockname()[1], free_port()
-        found = HostPorts([wanted(taken, 79), wanted(free)], NODE)
-    found.close()
+        found = take(wanted(taken, 79), wanted(free))
     assert found.had == [wanted(free)]
     assert found.problems == [f"hostPort {taken} (TCP): another program on this node has it"]
     assert f"{free} to 80 (TCP)" in found.words()
@@ -166,10 +215,9 @@ def test_an_address_that_cannot_be_is_told(one, words):
     ]
 
 
-def test_a_port_of_the_pod_is_at_one_port_of_the_node():
+def test_a_port_of_the_pod_is_at_one_port_of_the_node(take):
     first, second = free_port(), free_port()
-    found = HostPorts([wanted(first), wanted(second)], NODE)
-    found.close()
+    found = take(wanted(first), wanted(second))
     assert found.problems == [f"hostPort {second} (TCP): port 80 of the pod is at {first} already"]
 
 

@@ -2,14 +2,15 @@
 
 Such names belong to the network namespace, which all pods of a node share; so they get the pod's
 address before them on the way to the kernel and lose it on the way back. Sockets with a path are
-left alone, and so are the names that the kernel itself gives: five digits, each only once.
+left alone. The kernel itself gives names of five digits, each only once: what looks like one is the
+pod's own first, and else that of whoever wrote to it and shall be answered.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from errno import EBADF
+from errno import EBADF, ECONNREFUSED, EINVAL
 
 from . import sockets
 from .lent import Lent
@@ -47,7 +48,7 @@ class Abstract:
         if self._world.is_node or len(raw) <= len(_HEAD) or not raw.startswith(_HEAD):
             return None
         name = raw[len(_HEAD) :]
-        if name.startswith(self._tag) or (len(name) == 5 and not name.strip(_DIGITS)):
+        if name.startswith(self._tag):
             return None  # as the kernel told it, of one who wrote to the caller
         if len(name) > MAX_NAME - len(self._tag):
             import hashlib  # such names are rare, and it is slow to import
@@ -58,6 +59,10 @@ class Abstract:
     def shown(self, raw: bytes) -> Optional[bytes]:
         head = _HEAD + self._tag
         return _HEAD + raw[len(head) :] if raw.startswith(head) else None
+
+    def _may_be_the_kernels(self, real: bytes) -> bool:
+        name = real[len(_HEAD) + len(self._tag) :]
+        return len(name) == 5 and not name.strip(_DIGITS)
 
     def bind(self, call: Call, target: Target, raw: bytes) -> Optional[int]:
         real = self.real(raw)
@@ -76,7 +81,10 @@ class Abstract:
             return None
         fd = target.grab(call, call.args[0])
         try:
-            return -self._lent.connect(call, fd, real, sockets.is_blocking(fd))
+            code = self._lent.connect(call, fd, real, sockets.is_blocking(fd))
+            if code == ECONNREFUSED and self._may_be_the_kernels(real):
+                return None
+            return -code
         finally:
             os.close(fd)
 
@@ -100,10 +108,10 @@ class Abstract:
         try:
             for level, kind, data in unpack_control(message.control(), self._world):
                 if (level, kind) == (sockets.SOL_SOCKET, _SCM_RIGHTS):
-                    numbers = struct.unpack(f"<{len(data) // 4}i", data)
-                    copies = [target.grab(call, number) for number in numbers]
-                    lent += copies
-                    data = struct.pack(f"<{len(copies)}i", *copies)
+                    first = len(lent)
+                    for number in _numbers(data):
+                        lent.append(target.grab(call, number))  # noqa: PERF401 (it may raise)
+                    data = struct.pack(f"<{len(lent) - first}i", *lent[first:])
                 if (level, kind) != (sockets.SOL_SOCKET, _SCM_CREDENTIALS):
                     control.append((level, kind, data))
             return self._send(call, fd, real, message.data(), control, flags)
@@ -113,11 +121,15 @@ class Abstract:
 
     def _send(
         self, call: Call, fd: int, real: bytes, data: bytes, control: list[Control], flags: int
-    ) -> int:
+    ) -> Optional[int]:
         flags &= 0xFFFFFFFF
         own = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM, 0, fileno=os.dup(fd))
         try:
             return own.sendmsg([data], control, flags | MSG_DONTWAIT, real[2:])
+        except ConnectionRefusedError:
+            if self._may_be_the_kernels(real):
+                return None
+            raise
         except BlockingIOError:
             if flags & MSG_DONTWAIT or control or not sockets.is_blocking(fd):
                 raise
@@ -126,6 +138,13 @@ class Abstract:
             return LATER
         finally:
             own.close()
+
+
+def _numbers(data: bytes) -> tuple[int, ...]:
+    """The descriptors that a control message passes on."""
+    if len(data) % 4:
+        raise OSError(EINVAL, "no whole number of descriptors")
+    return struct.unpack(f"<{len(data) // 4}i", data)
 
 
 def _sending(call: Call, fd: int, real: bytes, data: bytes, flags: int) -> Step:

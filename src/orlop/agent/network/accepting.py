@@ -90,7 +90,7 @@ class Accepting:
         return self._directory.allows("ingress", "tcp", sockaddr.text(peer.ip), port)
 
     def _identify(self, connection: int, peer: Address, port: int) -> object:
-        world = self._world
+        world, neighbour = self._world, None
         if peer.ip == world.node or peer.is_loopback:
             own = sockets.own_address(connection)
             assert own is not None, "an accepted connection has such a name"
@@ -107,7 +107,7 @@ class Accepting:
         announced = self._named(peer, self._notices.find("tcp", peer, port))
         if announced is not None:
             return announced
-        return peer if world.allows_outside else _NOT_YET
+        return peer if world.allows_outside and neighbour is None else _NOT_YET
 
     def _named(self, real: Address, notice: Optional[Notice]) -> Optional[Address]:
         if notice is None:
@@ -129,8 +129,9 @@ class Accepting:
     def is_guest(self, connection: int, peer: Address, port: int) -> bool:
         """Somebody of no pod who comes by a hostPort, and whom no NetworkPolicy holds back."""
         own = sockets.own_address(connection)
-        is_open = own is not None and self._world.is_open("tcp", own)
-        return is_open and self._is_allowed(peer, port)
+        if own is None or self._identities.neighbour(peer) is not None:
+            return False
+        return self._world.is_open("tcp", own) and self._is_allowed(peer, port)
 
 
 class _Taking:

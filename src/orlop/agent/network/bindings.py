@@ -159,9 +159,10 @@ class Bindings:
             bound = sockets.own_address(fd)
             assert bound is not None, "an internet socket has such a name"
             port = wanted.port or bound.port
+            # At all addresses, a socket of IPv6 is at those of IPv4, too, which is what counts.
+            ip = ANY4 if bound.is_any else bound.ip
             binding = Binding(
-                Address(wanted.family, wanted.ip, port),
-                Address(wanted.family, bound.ip, bound.port),
+                Address(wanted.family, wanted.ip, port), Address(wanted.family, ip, bound.port)
             )
             binding.user = (pid, os.fstat(fd).st_ino)
             if wanted.port and protocol == "tcp" and self._held < MAX_HELD:
@@ -253,8 +254,8 @@ class Bindings:
             os.close(fd)
 
     def _publish(self, protocol: str, real: Address) -> None:
-        binding = self._by_real.get((protocol, real.ip, real.port))
-        is_reached = real.ip in (self._world.node, ANY4)
+        binding = self._found(protocol, real)
+        is_reached = real.is_any or real.ip == self._world.node
         if binding is None or binding.is_published or not is_reached:
             return
         binding.is_published = True

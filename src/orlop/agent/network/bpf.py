@@ -83,7 +83,9 @@ def build(machine: str, is_node: bool = False) -> bytes:
     """The filter for one architecture, as the kernel takes it.
 
     `is_node`: of a pod on its node's network; then only what goes to somebody is asked about, and
-    nothing is refused, as whoever goes past the filter has the node's network, as wanted.
+    whoever goes past the filter has the node's network, as wanted. Multipath TCP alone is refused
+    there, too: when its socket is made nobody knows where it will go, and netd could not lead it
+    to a service.
     """
     made = _Assembler()
     made.load(_ARCH)

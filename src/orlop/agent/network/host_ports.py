@@ -71,10 +71,6 @@ class HostPorts:
         self._held.append(lock)
         return ""
 
-    def close(self) -> None:
-        for one in self._held:
-            one.close()
-
     def words(self) -> str:
         """What leads where."""
         ports = (f"{one['hostPort']} to {one['port']} ({one['protocol'].upper()})"

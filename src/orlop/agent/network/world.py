@@ -32,7 +32,10 @@ class World:
         self._open: dict[tuple[str, int], bytes] = {}
         for one in network.get("hostPorts") or ():
             ip = ANY4 if one["hostIP"] in ("", "::") else sockaddr.number(one["hostIP"])
-            place = Address(AF_INET, ip if ip == self.node else ANY4, one["hostPort"])
+            # A connection tells which address it came to, and is closed where that is not open; a
+            # datagram's socket has to be there alone.
+            is_there = one["protocol"] == "udp" and ip == self.node
+            place = Address(AF_INET, ip if is_there else ANY4, one["hostPort"])
             self.host_ports[(one["protocol"], one["port"])] = place
             self._open[(one["protocol"], one["hostPort"])] = ip
 

@@ -7,6 +7,7 @@ as the contract between them has it. Services are what a test says.
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -69,7 +70,8 @@ class Neighbourhood:
     def add(self, *containers: dict[str, Any], **options: Any) -> Neighbour:
         """A new pod that runs; by default one that waits for commands."""
         self._count += 1
-        ip = f"10.244.{(self._count + 255) >> 8}.{self._count + 1 & 255}"
+        # Pods of tests that run at once are on one node, where no two have the same address.
+        ip = f"10.244.{10 + os.getpid() % 244}.{self._count + 1}"
         network = {
             "podIP": ip,
             "podCIDR": "10.244.0.0/16",

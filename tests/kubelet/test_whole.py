@@ -229,3 +229,4 @@ def test_pods_of_the_local_engine_have_the_same_network(home, resolver):
     home.until(lambda: client()["status"].get("phase") == "Succeeded", 120)
     expected = f"hello {client()['status']['podIP']}\n192.0.2.7\n"
     assert home.kubectl("logs", "client") == expected
+    home.kubectl("delete", "pods", "--all", "--timeout=40s")

@@ -134,6 +134,14 @@ class Site:
         about = [item for item in found.items if item["involvedObject"]["name"] == name]
         return [(item["type"], item["reason"], item["message"]) for item in about]
 
+    async def told(self, reason, name="web"):
+        """The events with that reason."""
+        return [event for event in await self.events(name) if event[1] == reason]
+
+    def silent_agent(self, name="web"):
+        """One that has no line, and writes to its journal only."""
+        return FakeAgent(self.folder(name))
+
     async def node(self, name="main"):
         return await self.api.get(NODE, Key("", name))
 

@@ -10,9 +10,9 @@ are not counted, which a cgroup would.
 from __future__ import annotations
 
 import os
-import time
 
-from .lean import signal, start_thread
+from .lean import signal
+from .looking import now_and_then
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from .stats import Process, Stats
 
 INTERVAL = 0.25  # seconds between two looks
-REST = 20.0  # and as many times what a look took
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -39,16 +38,12 @@ class Watch:
 
     def start(self) -> None:
         if self._limits or self._pod_limit:
-            start_thread(self._run)
+            now_and_then(self._look, INTERVAL)
 
-    def _run(self) -> None:
-        took = 0.0
-        while True:
-            time.sleep(max(INTERVAL, REST * took))
-            began = time.monotonic()
-            for run, pids in self.excess():
-                self._call(lambda run=run, pids=pids: end(run, pids))  # type: ignore[misc]
-            took = time.monotonic() - began
+    def _look(self) -> bool:
+        for run, pids in self.excess():
+            self._call(lambda run=run, pids=pids: end(run, pids))  # type: ignore[misc]
+        return False
 
     def excess(self) -> list[tuple[Run, set[int]]]:
         """The runs that are to be killed, with their processes."""

@@ -9,10 +9,9 @@ rarer it is taken.
 from __future__ import annotations
 
 import os
-import time
 
 from .happenings import Terminate
-from .lean import start_thread
+from .looking import now_and_then
 from .plan import Plan
 from .volumes import Volumes
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 INTERVAL = 2.0  # seconds between two looks
-REST = 20.0  # and as many times what a look took
 
 
 class Watch:
@@ -43,18 +41,13 @@ class Watch:
     def start(self) -> None:
         of_containers = any(one.storage.get("limit") for one in self._plan.containers)
         if self._limited or of_containers or self._plan.pod.storage.get("limit"):
-            start_thread(self._run)
+            now_and_then(self._look, INTERVAL)
 
-    def _run(self) -> None:
-        took = 0.0
-        while True:
-            time.sleep(max(INTERVAL, REST * took))
-            began = time.monotonic()
-            words = self.excess()
-            if words:
-                self._post(Terminate("evicted", 0.0, words))
-                return
-            took = time.monotonic() - began
+    def _look(self) -> bool:
+        words = self.excess()
+        if words:
+            self._post(Terminate("evicted", 0.0, words))
+        return bool(words)
 
     def excess(self) -> str:
         """The first limit that is exceeded, in upstream's words and order; empty: none is."""

@@ -6,7 +6,7 @@ who takes it along when it goes is theirs to say; a claim that is there already 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from .. import errors
 from ..api.kinds import PERSISTENT_VOLUME_CLAIM
@@ -52,11 +52,23 @@ def mounts(pod_spec: Obj, name: str) -> bool:
     )
 
 
-class ClaimMaker:
-    """Makes what is missing, and tells of it."""
+Told = Callable[[Obj, str, str], tuple[str, str]]
+"""For an owner, a claim's name and why it could not be made, if so: an Event's reason and words."""
 
-    def __init__(self, api: Api, informers: Informers, recorder: Recorder) -> None:
-        self._api, self._recorder = api, recorder
+
+def told(owner: Obj, name: str, failure: str) -> tuple[str, str]:
+    if failure:
+        return "FailedCreatePVC", f"Failed to create PVC {name}: {failure}"
+    return "SuccessfulCreatePVC", f"Created PVC {name}"
+
+
+class ClaimMaker:
+    """Makes what is missing, and tells of it in the words of the owner's kind."""
+
+    def __init__(
+        self, api: Api, informers: Informers, recorder: Recorder, told: Told = told
+    ) -> None:
+        self._api, self._recorder, self._told = api, recorder, told
         self.informer = informers.informer(PERSISTENT_VOLUME_CLAIM)
 
     async def ensure(self, owner: Obj, claims: Sequence[Obj]) -> None:
@@ -77,8 +89,7 @@ class ClaimMaker:
         try:
             made = await self._api.create(PERSISTENT_VOLUME_CLAIM, claim, namespace=namespace)
         except errors.ApiError as error:
-            words = f"Failed to create PVC {name}: {error.message}"
-            await self._recorder.event(owner, "Warning", "FailedCreatePVC", words)
+            await self._recorder.event(owner, "Warning", *self._told(owner, name, error.message))
             raise
         await self.informer.seen(made)
-        await self._recorder.event(owner, "Normal", "SuccessfulCreatePVC", f"Created PVC {name}")
+        await self._recorder.event(owner, "Normal", *self._told(owner, name, ""))

@@ -28,6 +28,7 @@ from ..client.api import Api
 from ..client.clock import Clock
 from ..client.informer import Informers
 from ._shape import BY_CONTROLLER, Controller, Result
+from .claim_templates import ClaimMaker
 from .claims import Claims
 from .history import History, Revisions, count_of, revision_name, template_of
 from .pods import PodControl, face_of, is_available, seconds_until_available
@@ -44,6 +45,18 @@ from .statefulset_pods import (
 )
 
 
+def _told(stateful_set: Obj, name: str, failure: str) -> tuple[str, str]:
+    """Of a claim, as upstream says it."""
+    own = meta(stateful_set)["name"]
+    pod = f"{own}-{name.rpartition('-')[2]}"
+    if failure:
+        return (
+            "FailedCreate",
+            f"create Claim {name} for Pod {pod} in StatefulSet failed: {failure}",
+        )
+    return "SuccessfulCreate", f"create Claim {name} Pod {pod} in StatefulSet {own} success"
+
+
 class StatefulSets(Controller):
     name = "statefulset-controller"
     kind = STATEFUL_SET
@@ -54,7 +67,8 @@ class StatefulSets(Controller):
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)
         self.pods = informers.informer(POD)
-        self.volume_claims = informers.informer(PERSISTENT_VOLUME_CLAIM)
+        self._claim_maker = ClaimMaker(api, informers, self.recorder, _told)
+        self.volume_claims = self._claim_maker.informer
         self._claims = Claims(api, self.pods, STATEFUL_SET)
         self._control = PodControl(api, self.pods, self.recorder)
         self._history = History(api, informers, STATEFUL_SET)
@@ -105,34 +119,11 @@ class StatefulSets(Controller):
         await self._control.delete(stateful_set, step.delete)
         made: list[Obj] = []
         for ordinal in step.create:
-            await self._ensure_claims(stateful_set, ordinal)
+            await self._claim_maker.ensure(stateful_set, claims_for(stateful_set, ordinal))
             name = revision_for(stateful_set, ordinal, meta(current)["name"], update)
             chosen = current if name == meta(current)["name"] else revisions.update
             made.append(pod_for(stateful_set, ordinal, template_of(chosen), name))
         await self._control.create(stateful_set, made)
-
-    async def _ensure_claims(self, stateful_set: Obj, ordinal: int) -> None:
-        for claim in claims_for(stateful_set, ordinal):
-            found = self.volume_claims.get(key_of(claim))
-            if found is not None and is_deleting(found):
-                raise errors.Conflict(f"claim {key_of(claim)} is still being deleted")
-            if found is None:
-                await self._create_claim(stateful_set, claim)
-
-    async def _create_claim(self, stateful_set: Obj, claim: Obj) -> None:
-        name, namespace = meta(claim)["name"], meta(claim)["namespace"]
-        pod = f"{meta(stateful_set)['name']}-{name.rpartition('-')[2]}"
-        try:
-            made = await self.api.create(PERSISTENT_VOLUME_CLAIM, claim, namespace=namespace)
-        except errors.ApiError as error:
-            message = f"create Claim {name} for Pod {pod} in StatefulSet failed: {error.message}"
-            await self.recorder.event(stateful_set, "Warning", "FailedCreate", message)
-            raise
-        await self.volume_claims.seen(made)
-        message = (
-            f"create Claim {name} Pod {pod} in StatefulSet {meta(stateful_set)['name']} success"
-        )
-        await self.recorder.event(stateful_set, "Normal", "SuccessfulCreate", message)
 
     async def _mend(self, stateful_set: Obj) -> None:
         for pod in self.pods.by_index(BY_CONTROLLER, uid_of(stateful_set)):

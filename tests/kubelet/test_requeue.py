@@ -1,0 +1,45 @@
+"""Pods at their time limit: requeued where they ask for it."""
+
+from __future__ import annotations
+
+from orlop.engine import JobState
+
+from .conftest import condition, eventually
+from .objects import exited, finished, running, started, terminating
+
+
+async def with_timeout(site, word):
+    await site.create(metadata={"annotations": {"slurm.orlop.dev/on-timeout": word}})
+    agent = await site.agent()
+    await agent.say(started(), running())
+    await site.until_phase("Running")
+    await agent.say(terminating("signal"), exited(143), finished("Failed", "Terminated"))
+    await agent.hang_up()
+    site.engine.set("17", JobState.TIMEOUT, message="job 17 reached its time limit")
+
+
+async def test_a_pod_that_asks_for_it_is_requeued_at_its_time_limit(site):
+    await with_timeout(site, "requeue")
+    pod = await site.until(
+        lambda pod: condition(pod, "orlop.dev/Allocated").get("reason") == "Requeued"
+    )
+    assert pod["status"]["phase"] == "Pending"
+    assert site.engine.requeued == ["17"]
+    assert await eventually(lambda: site.told("Requeued"), "it is told")
+    assert condition(pod, "orlop.dev/TimeLimit") == {}
+
+
+async def test_a_pod_that_cannot_be_requeued_ends_and_says_why(site):
+    site.engine.refuses_requeue = "Requested operation is presently disabled"
+    await with_timeout(site, "requeue")
+    pod = await site.until_phase("Failed")
+    assert pod["status"]["reason"] == "DeadlineExceeded"
+    [event] = await eventually(lambda: site.told("RequeueFailed"), "it is told")
+    assert "presently disabled" in event[2]
+
+
+async def test_others_end_at_their_time_limit_and_say_that_it_was_that(site):
+    await with_timeout(site, "successor")
+    pod = await site.until_phase("Failed")
+    assert condition(pod, "orlop.dev/TimeLimit")["status"] == "True"
+    assert site.engine.requeued == []

@@ -8,10 +8,11 @@ import pytest
 
 from orlop.api.kinds import EVENT, NODE, POD
 from orlop.api.objects import Key, Obj, condition_of
-from orlop.controllers.bundled import BundledKinds, WhileOurs
+from orlop.controllers.bundled import BundledKinds, WhileOurs, bundled_kind
 from orlop.controllers.pod_groups import (
     BUILT_IN,
     BUILT_IN_DEFINITION,
+    BUILT_IN_DEFINITIONS,
     DEFINITION,
     POD_GROUP,
     BuiltInPodGroups,
@@ -133,6 +134,38 @@ async def test_a_built_in_group_says_whether_it_was_scheduled(cluster):
         running = {"status": {"phase": "Running"}}
         await cluster.api.patch(POD, Key("default", "m0"), running, subresource="status")
         await eventually(lambda: says("True"))
+
+
+@pytest.mark.parametrize("version", ["v1alpha2", "v1alpha3"])
+async def test_what_kubernetes_documents_is_served_in_its_versions(cluster, version):
+    """A Workload and a group that refers to it, as on kubernetes.io; both are read in any."""
+    manifests = {name: definitions()[name] for name in BUILT_IN_DEFINITIONS}
+    policy = {"schedulingPolicy": {"gang": {"minCount": 4}}}
+    head = {"apiVersion": f"scheduling.k8s.io/{version}"}
+    controller = {"apiGroup": "batch", "kind": "Job", "name": "train"}
+    templates = [{"name": "workers", **policy}]
+    workload = {
+        **head,
+        "kind": "Workload",
+        "metadata": {"name": "w", "namespace": "default"},
+        "spec": {"controllerRef": controller, "podGroupTemplates": templates},
+    }
+    named = {"workload": {"workloadName": "w", "podGroupTemplateName": "workers"}}
+    group = {
+        **head,
+        "kind": "PodGroup",
+        "metadata": {"name": "pg", "namespace": "default"},
+        "spec": {"podGroupTemplateRef": named, **policy},
+    }
+    async with cluster.running(
+        lambda informers: BundledKinds(cluster.api, informers, manifests=manifests)
+    ):
+        for made, plural in ((workload, "workloads"), (group, "podgroups")):
+            kind = bundled_kind("scheduling.k8s.io", version, made["kind"], plural)
+            await eventually(lambda kind=kind, made=made: cluster.api.create(kind, made))
+        found = await cluster.get(BUILT_IN, "pg")
+        assert found["apiVersion"] == BUILT_IN.api_version
+        assert found["spec"] == group["spec"]
 
 
 async def test_a_group_that_needs_more_than_any_node_has_is_told_so(cluster: World) -> None:

@@ -103,6 +103,7 @@ async def test_a_pod_near_its_limit_goes_when_another_is_ready(cluster):
         (200.0, 300.0, {"slurm.orlop.dev/replace": "280"}, True),
         (280.0, 300.0, {"slurm.orlop.dev/replace": "280"}, False),
         (200.0, 10 * HOUR, {"slurm.orlop.dev/gang": "true"}, False),
+        (200.0, 10 * HOUR, {"slurm.orlop.dev/gang": "false"}, True),
     ],
     ids=[
         "due",
@@ -114,6 +115,7 @@ async def test_a_pod_near_its_limit_goes_when_another_is_ready(cluster):
         "by its own word",
         "never at once",
         "gang",
+        "no gang by its own word",
     ],
 )
 async def test_when_a_pod_is_due(cluster, left, ran, annotations, is_due):
@@ -132,6 +134,21 @@ async def test_when_a_pod_is_due(cluster, left, ran, annotations, is_due):
             return await cluster.find(POD, meta(one)["name"]) is None
 
         await (eventually(is_replaced) if is_due else stays(is_there))
+
+
+async def test_a_pod_of_a_built_in_group_is_left_to_its_limit(cluster):
+    wanted = workload(REPLICA_SET, "web", replicas=1)
+    wanted["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    await cluster.create(REPLICA_SET, wanted)
+    async with cluster.running(*parts(cluster)):
+        [one] = await eventually(lambda: ready(cluster, 1))
+        await give_end(cluster, meta(one)["name"], 200.0, 10 * HOUR)
+
+        async def is_there() -> bool:
+            now = await cluster.find(POD, meta(one)["name"])
+            return now is not None and EXPIRING not in annotations_of(now)
+
+        await stays(is_there)
 
 
 async def test_who_waited_long_is_followed_early(cluster):

@@ -60,7 +60,7 @@ def test_a_gang_of_unlike_members_is_one_job_with_a_step_for_each(site: Site):
 
 
 PLUGINS = ("scheduling.x-k8s.io/v1alpha1", {"minMember": 2})
-BUILT_IN = ("scheduling.k8s.io/v1alpha3", {"schedulingPolicy": {"gang": {"minCount": 2}}})
+BUILT_IN = ("scheduling.k8s.io/v1alpha2", {"schedulingPolicy": {"gang": {"minCount": 2}}})
 
 
 @pytest.mark.parametrize("kind", [PLUGINS, BUILT_IN], ids=["of the plugin", "built in"])

@@ -267,11 +267,21 @@ async def test_members_that_all_ask_at_once_are_one_job_with_one_number_each(
     await asyncio.gather(*(gangs.engine.cancel(job) for job in jobs))
 
 
-async def test_a_gang_larger_than_the_partition_is_refused_at_its_first_member(gangs: Gangs):
-    member = gangs.member(cpus_per_task="8")
-    gang = Gang("default/gang/g", "default/g", 3, frozenset({uid_of(member.pod)}))
-    with pytest.raises(SubmitRejected, match=r"are 24 CPUs, and all of partition main has 16"):
-        await gangs.engine.submit(replace(member, gang=gang))
+async def test_a_gang_larger_than_the_partition_is_refused_with_what_it_asks_for(gangs: Gangs):
+    members = [gangs.member(cpus_per_task=cpus) for cpus in ("8", "8", "1")]
+    peers = frozenset(uid_of(member.pod) for member in members)
+    gang = Gang("default/gang/g", "default/g", 3, peers)
+    for member in members[:2]:
+        with pytest.raises(WaitingForGang):
+            await gangs.engine.submit(replace(member, gang=gang))
+    with pytest.raises(SubmitRejected, match=r"3 members ask for 17 CPUs.* main has 16"):
+        await gangs.engine.submit(replace(members[2], gang=gang))
+
+
+async def test_a_large_member_beside_small_ones_is_taken_where_all_of_them_fit(gangs: Gangs):
+    members = [gangs.member("exit 0", cpus_per_task=cpus) for cpus in ("8", "1", "1", "1")]
+    for job in await gangs.submit(*members):
+        await gangs.until(job, JobState.COMPLETED)
 
 
 async def test_members_that_do_not_go_together_are_all_told_so(gangs: Gangs):

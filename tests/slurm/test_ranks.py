@@ -24,6 +24,7 @@ def annotated(**notes):
         {OURS + "ntasks-per-node": "4"},
         {OURS + "flags": "-n 8"},
         {OURS + "mpi": "pmix"},
+        {OURS + "ntasks": "2", OURS + "gang": "false"},
     ],
     ids=str,
 )
@@ -49,6 +50,21 @@ def test_a_pod_that_asks_for_several_tasks_is_a_rank_set(asked):
 )
 def test_a_container_that_starts_its_tasks_itself_or_has_one_runs_once(asked):
     assert rank_set(pod(container(), annotations=asked)) is None
+
+
+@pytest.mark.parametrize(
+    "by",
+    [
+        {"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}},
+        {"spec": {"schedulingGroup": {"podGroupName": "g"}}},
+    ],
+    ids=["the plugin's group", "the built-in group"],
+)
+def test_a_member_of_a_pod_group_runs_once(by):
+    made = pod(container(), annotations=annotated(ntasks="8"))
+    for part, fields in by.items():
+        made[part] |= fields
+    assert rank_set(made) is None
 
 
 def test_the_rank_container_its_label_and_the_flags_of_srun_are_annotations():

@@ -30,7 +30,7 @@ from ..client.informer import Informers
 from ..controllers.bundled import Runnable
 from ..controllers.folder_provisioner import folders_in
 from ..controllers.manager import ControllerManager
-from ..controllers.pod_groups import BUILT_IN_DEFINITION
+from ..controllers.pod_groups import BUILT_IN_DEFINITIONS
 from ..controllers.slurm_quota import Quota
 from ..files import write_private
 from ..gateway.backends import Backends
@@ -285,10 +285,10 @@ class ControlPlane:
         return [ports, router, pod]
 
     def _without_kinds(self) -> list[str]:
-        """The original API server has its own PodGroup, where it has one at all; and what is
-        Slurm's means nothing without it.
+        """The original API server has its own PodGroup and Workload, where it has any at all; and
+        what is Slurm's means nothing without it.
         """
-        theirs = [BUILT_IN_DEFINITION] if self.settings.control_plane == "upstream" else []
+        theirs = BUILT_IN_DEFINITIONS if self.settings.control_plane == "upstream" else ()
         slurms = () if isinstance(self.engine, SlurmJobs) else DEFINITIONS
         return [*self.settings.without_kinds, *theirs, *slurms]
 

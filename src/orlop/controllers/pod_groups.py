@@ -26,6 +26,7 @@ from .status import condition, with_condition
 DEFINITION = "podgroups.scheduling.x-k8s.io"
 POD_GROUP = bundled_kind("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups")
 BUILT_IN_DEFINITION = "podgroups.scheduling.k8s.io"
+BUILT_IN_DEFINITIONS = (BUILT_IN_DEFINITION, "workloads.scheduling.k8s.io")
 BUILT_IN = bundled_kind("scheduling.k8s.io", "v1alpha3", "PodGroup", "podgroups")
 BY_GROUP = "pod group"
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from .. import errors
 from ..api import times
+from ..api.gangs import mark_of
 from ..api.kinds import POD, REPLICA_SET, STATEFUL_SET
 from ..api.objects import (
     Key,
@@ -24,7 +25,6 @@ from ..api.objects import (
     is_deleting,
     is_terminal,
     key_of,
-    labels_of,
     meta,
     phase_of,
     uid_of,
@@ -33,7 +33,7 @@ from ..client.api import Api, WatchEvent
 from ..client.clock import Clock
 from ..client.informer import Informers
 from ..settings import WallTimeSettings
-from ..wellknown import ALLOCATED, END_TIME, EXPIRING, REPLACE, SLURM_PREFIX
+from ..wellknown import ALLOCATED, END_TIME, EXPIRING, REPLACE
 from ._shape import BY_CONTROLLER, Loop, Result, by_controller
 from .pods import eviction_of, is_expiring
 from .statefulset_pods import is_healthy, ordinal_of, ordinals_of
@@ -41,8 +41,6 @@ from .statefulset_pods import is_healthy, ordinal_of, ordinals_of
 AGAIN = 5.0  # seconds until a pod that may not go yet is looked at again
 MOST = 0.5  # of its time a pod may have a successor, however long others waited
 MOST_ASKED = 0.9  # and where the pod itself says how long
-_GANG = SLURM_PREFIX + "gang"
-_POD_GROUP = "scheduling.x-k8s.io/pod-group"
 
 
 class WallTimes(Loop[Key]):
@@ -154,9 +152,8 @@ class WallTimes(Loop[Key]):
 def _may_go(pod: Obj) -> bool:
     """A member of a gang would find its successor in the same job, with the same end."""
     annotations = annotations_of(pod)
-    is_gang = _GANG in annotations or _POD_GROUP in labels_of(pod)
     is_wanted = annotations.get(REPLACE, "true").lower() not in ("false", "no")
-    return END_TIME in annotations and is_wanted and not is_gang and not is_terminal(pod)
+    return END_TIME in annotations and is_wanted and mark_of(pod) is None and not is_terminal(pod)
 
 
 def _wait(pod: Obj) -> float:

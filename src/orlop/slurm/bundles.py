@@ -18,6 +18,7 @@ from ..errors import ConfigError
 _MEMORY = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 _COUNTED = re.compile(r"(?:gres/)?(?P<name>[A-Za-z_][\w.:-]*?)(?::(?P<count>\d+))?")
+MOST_TRIED = 32  # numbers of bundles, where none of the usual sizes can be had
 _GPUS = ("gpus", "gpus-per-node", "gpus-per-task")
 # One step on one host each: what only says so is allowed and means nothing more.
 _ONES = ("ntasks", "nodes", "ntasks-per-node")
@@ -40,7 +41,7 @@ class Shape:
     gres: Mapping[str, int] = field(default_factory=dict)  # name, with its type if it has one
 
     def __add__(self, other: Shape) -> Shape:
-        gres = dict(Counter(self.gres) + Counter(other.gres))
+        gres = dict(Counter(self.gres) + Counter(other.gres)) if other.gres else self.gres
         return Shape(self.cpus + other.cpus, self.memory_mib + other.memory_mib, gres)
 
     def __or__(self, other: Shape) -> Shape:
@@ -63,10 +64,31 @@ NOTHING = Shape(0)
 
 
 @dataclass(frozen=True, slots=True)
+class Hosts:
+    """What there is to be had, as far as Slurm tells."""
+
+    count: int
+    largest: Shape  # zero memory: not known
+
+    def hold(self, bundle: Shape, count: int) -> bool:
+        """Whether so many can be, if all of them were like the largest and idle."""
+        each = self.largest.cpus // max(bundle.cpus, 1)
+        if bundle.memory_mib and self.largest.memory_mib:
+            each = min(each, self.largest.memory_mib // bundle.memory_mib)
+        return count <= each * self.count
+
+
+@dataclass(frozen=True, slots=True)
 class Packing:
     bundle: Shape  # what each of them has
     count: int
     places: tuple[int, ...]  # for each member, its bundle
+
+    @property
+    def total(self) -> Shape:
+        """What is asked of Slurm."""
+        gres = {name: n * self.count for name, n in self.bundle.gres.items()}
+        return Shape(self.bundle.cpus * self.count, self.bundle.memory_mib * self.count, gres)
 
 
 def shape_of(options: Mapping[str, str | None], who: str) -> Shape:
@@ -87,14 +109,29 @@ def shape_of(options: Mapping[str, str | None], who: str) -> Shape:
     return Shape(max(cpus, 1), memory, dict(gres))
 
 
-def pack(shapes: Sequence[Shape]) -> Packing:
-    """With the least that nobody uses; of equal ways that with the smallest bundles."""
-    largest = _all_of(shapes)
-    unlike = {(s.cpus, s.memory_mib, s.gres_words): s for s in shapes}
-    rooms = [largest, *(largest + shape for shape in unlike.values())]
-    packings = [_packed(shapes, room) for room in rooms]
-    total = sum(shapes, NOTHING)
+def pack(shapes: Sequence[Shape], hosts: Hosts | None = None) -> Packing:
+    """With the least that nobody uses; of equal ways that with the smallest bundles.
+
+    Bundles that `hosts` do not have are taken only where no others will do: for Slurm to refuse.
+    """
+    largest, total = _all_of(shapes), sum(shapes, NOTHING)
+    unlike = list({(s.cpus, s.memory_mib, s.gres_words): s for s in shapes}.values())
+    if len(unlike) == 1:
+        return Packing(largest, len(shapes), tuple(range(len(shapes))))
+    packings = [_packed(shapes, room) for room in (largest, *(largest + shape for shape in unlike))]
+    if hosts is not None:
+        possible = [one for one in packings if hosts.hold(one.bundle, one.count)]
+        if not possible:  # closer together, though Slurm finds room for that less easily
+            counts = range(min(len(shapes), MOST_TRIED), 0, -1)
+            closer = (_packed(shapes, largest | _part(total, count)) for count in counts)
+            possible = [one for one in closer if hosts.hold(one.bundle, one.count)]
+        packings = possible or packings
     return min(packings, key=lambda one: (_cost(one, total), one.bundle.cpus, one.count))
+
+
+def _part(whole: Shape, count: int) -> Shape:
+    gres = {name: math.ceil(n / count) for name, n in whole.gres.items()}
+    return Shape(math.ceil(whole.cpus / count), math.ceil(whole.memory_mib / count), gres)
 
 
 def place_in(room: Shape, taken: Mapping[int, Sequence[Shape]], shape: Shape) -> int | None:

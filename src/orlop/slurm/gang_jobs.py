@@ -19,9 +19,9 @@ from weakref import WeakValueDictionary
 from ..api.objects import key_of, uid_of
 from ..engine import Job, JobId, JobState, Machine, Submission
 from ..engine.muster import Muster, waiting_words
-from ..errors import ConfigError, EngineError, EngineUnavailable, SubmitRejected, WaitingForGang
+from ..errors import ConfigError, EngineError, EngineUnavailable, WaitingForGang
 from ..log import logger
-from . import bundles, gangs
+from . import bundles, gang_sizes, gangs
 from .batch import to_its_end
 from .bundles import Packing, Shape
 from .commands import CommandFailed, Commands
@@ -156,7 +156,9 @@ class GangJobs:
     async def _together(self, submission: Submission, shape: Shape) -> JobId:
         gang = submission.gang
         assert gang is not None, "only members of a gang come here"
-        await self._check_size(submission, shape, gang.size)
+        machine = await self._slurm.machine(submission.machine)
+        if machine is not None:
+            gang_sizes.check_alone(shape, gang.size, str(key_of(submission.pod)), machine)
         members = self._muster.add(submission)
         uids = frozenset(uid_of(member.pod) for member in members)
         past = self._refusals.get(gang.key)
@@ -176,20 +178,6 @@ class GangJobs:
             self._muster.discard(member)
         return member_id(job, numbers[uid_of(submission.pod)])
 
-    async def _check_size(self, submission: Submission, shape: Shape, size: int) -> None:
-        """Say at once what can never be, before anybody has waited for the others."""
-        machine = await self._slurm.machine(submission.machine)
-        if machine is None:
-            return
-        for what, each, all_of in (
-            ("CPUs", shape.cpus, machine.cpus),
-            ("MiB of memory", shape.memory_mib, machine.memory_mib),
-        ):
-            if all_of and each * size > all_of:
-                asked = f"{size} members with {each} {what} each are {each * size} {what}"
-                has = f"all of partition {machine.name} has {all_of}"
-                raise SubmitRejected(f"{asked}, and {has}; ask for less, or another partition")
-
     async def _submit(self, name: str, members: list[Submission]) -> JobId:
         specs = [await self._slurm.spec(member) for member in members]
         names = [str(key_of(member.pod)) for member in members]
@@ -197,7 +185,8 @@ class GangJobs:
             bundles.shape_of(dict(spec.options), who)
             for spec, who in zip(specs, names, strict=True)
         ]
-        packing = bundles.pack(shapes)
+        machine = await self._slurm.machine(members[0].machine)
+        packing = gang_sizes.packed(shapes, machine)
         pods = list(zip((member.folder for member in members), names, shapes, strict=True))
         limits = [requested(member.pod, "time") for member in members]
         # Before any file is written: what does not go together never becomes a folder.

@@ -15,6 +15,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from .. import wellknown
+from ..api.gangs import mark_of
 from ..api.objects import Obj, annotations_of
 from ..errors import ConfigError
 from . import options, resources
@@ -59,9 +60,8 @@ def rank_set(pod: Obj) -> RankSet | None:
 
 def _is_launched_otherwise(pod: Obj, annotations: Mapping[str, str]) -> bool:
     """By mpiexec in the container, as earlier systems did it; or as a member of a gang."""
-    labels = (pod.get("metadata") or {}).get("labels") or {}
-    is_member = wellknown.GANG in annotations or wellknown.POD_GROUP_LABEL in labels
-    return is_member or any(name in annotations for name in wellknown.MPI_FLAGS_ALIASES)
+    has_flags = any(name in annotations for name in wellknown.MPI_FLAGS_ALIASES)
+    return has_flags or mark_of(pod) is not None
 
 
 def _shape(annotations: Mapping[str, str]) -> dict[str, str]:

@@ -67,11 +67,16 @@ class Neighbourhood:
         self.helper = ""  # the compiled part of netd, if pods shall have it
         threading.Thread(target=self._welcome, daemon=True).start()
 
+    @property
+    def next_ip(self) -> str:
+        """That of the pod that will be added next."""
+        # Pods of tests that run at once are on one node, where no two have the same address.
+        return f"10.244.{10 + os.getpid() % 244}.{self._count + 2}"
+
     def add(self, *containers: dict[str, Any], **options: Any) -> Neighbour:
         """A new pod that runs; by default one that waits for commands."""
+        ip = self.next_ip
         self._count += 1
-        # Pods of tests that run at once are on one node, where no two have the same address.
-        ip = f"10.244.{10 + os.getpid() % 244}.{self._count + 1}"
         network = {
             "podIP": ip,
             "podCIDR": "10.244.0.0/16",

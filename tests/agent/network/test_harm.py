@@ -145,6 +145,96 @@ def netd_is_another(pod, before: int) -> bool:
         return False
 
 
+# Who is of the pod itself, and cannot have been expected by the netd that is asked.
+SELF = """
+import os, socket, sys, time
+here, far, go = sys.argv[1:]
+public = socket.create_server(("", 80))
+private = socket.create_server(("127.0.0.1", 81))
+ends = []
+def connect(to, *, port=0, server=public):
+    client = socket.socket()
+    if port:
+        client.bind(("", port))
+    client.connect(to)
+    ends.append((client, server))
+connect(("127.0.0.1", 80))
+connect((here, 80))
+connect((far, 8080))
+connect((here, 80), port=5000)
+connect(("127.0.0.1", 81), port=5001, server=private)
+print("ready", flush=True)
+while not os.path.exists(go):
+    time.sleep(0.02)
+for client, server in ends:
+    server.settimeout(20)
+    one, peer = server.accept()
+    assert peer == client.getsockname() == one.getpeername(), (peer, client.getsockname())
+    print(peer[0], peer[1] if peer[1] < 9999 else "", *one.getsockname(), flush=True)
+time.sleep(1000)
+"""
+
+
+def test_connections_of_a_pod_to_itself_are_known_to_the_next_netd(neighbourhood, stage):
+    vip, go = "10.96.0.77", stage.folder / f"go-{time.monotonic_ns()}"
+    ip = neighbourhood.next_ip
+    argv = ["/usr/bin/python3", "-c", SELF, ip, vip, str(go)]
+    pod = neighbourhood.add(container("c", *argv), runtime="host")
+    neighbourhood.serve(vip, 8080, (pod, 80))
+    pod.pod.wait_for(lambda: "ready" in pod.pod.lines(), 40)
+    os.kill(netd_of(pod), signal.SIGKILL)
+    go.touch()
+    expected = [
+        "ready",
+        "127.0.0.1  127.0.0.1 80",
+        f"{ip}  {ip} 80",
+        f"{ip}  {ip} 80",
+        f"{ip} 5000 {ip} 80",
+        "127.0.0.1 5001 127.0.0.1 81",
+    ]
+    pod.pod.wait_for(
+        lambda: len(pod.pod.lines()) == len(expected) or pod.pod.records_of("terminated"), 60
+    )
+    assert pod.pod.lines() == expected
+
+
+# Is interrupted in nearly every accept, while it is made sure who comes.
+RESTLESS = """
+import signal, socket
+signal.signal(signal.SIGALRM, lambda *args: None)
+server = socket.create_server(("", 80), backlog=128)
+print("ready", flush=True)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+while True:
+    one, _ = server.accept()
+    one.sendall(b"hello")
+    one.close()
+"""
+# Programs of the user's that are in no pod are let in, though not at once.
+CROWD = """
+import socket, sys
+ends = [socket.create_connection((sys.argv[1], int(sys.argv[2])), 60) for _ in range(40)]
+print(*{one.recv(100).decode() for one in ends})
+"""
+
+
+def test_nobody_is_lost_when_signals_interrupt_accept(neighbourhood):
+    script = ["/usr/bin/python3", "-c", RESTLESS]
+    server = neighbourhood.add(container("c", *script), runtime="host")
+    server.pod.wait_for(lambda: "80" in server.state["tcp"], 40)
+    words = [
+        "/usr/bin/python3",
+        "-c",
+        CROWD,
+        server.state["address"],
+        str(server.state["tcp"]["80"]),
+    ]
+    if IS_ROOT:
+        words = ["setpriv", "--reuid", server.pod.user, "--clear-groups", *words]
+    said = subprocess.run(words, capture_output=True, text=True, check=True, timeout=90, cwd="/")
+    assert said.stdout == "hello\n"
+
+
 def test_what_listened_before_netd_was_killed_is_found_after(neighbourhood, server):
     before = server.state["tcp"]["80"]
     os.kill(netd_of(server), signal.SIGKILL)

@@ -62,7 +62,7 @@ class Accepting:
             taking = _Taking(self, call, fd, flags, self._identities.shown("tcp", own).port)
             wait = taking.step(target, True)
             if wait is not None:
-                self._pending.add(call, fd, wait, taking.step)
+                self._pending.add(call, fd, wait, taking.step, taking.leave)
                 fd = -1
             return LATER
         finally:
@@ -73,11 +73,13 @@ class Accepting:
 
     def judge(self, connection: int, peer: Address, port: int) -> object:
         """The peer as its pod, _NOBODY, or _NOT_YET while a notice may be on its way."""
-        sibling = self._notices.known("tcp", peer, port)
-        if sibling is not None and sibling.own is not None:
-            self._identities.accepted(sockets.cookie(connection), sibling.peer, sibling.own)
-            return Address(peer.family, sibling.peer.ip, sibling.peer.port)
-        found = self._named(peer, sibling) or self._identify(connection, peer, port)
+        found = self._notices.known("tcp", peer, port) or self._identify(connection, peer, port)
+        if isinstance(found, Notice):
+            pod = Address(peer.family, found.peer.ip, found.peer.port)
+            if found.own is not None:
+                self._identities.accepted(sockets.cookie(connection), found.peer, found.own)
+                return pod
+            found = pod
         if isinstance(found, Address):
             if not self._is_allowed(found, port):
                 return _NOBODY
@@ -94,25 +96,29 @@ class Accepting:
         if peer.ip == world.node or peer.is_loopback:
             own = sockets.own_address(connection)
             assert own is not None, "an accepted connection has such a name"
+            owner = self._owners.look(TCP, peer, own)
+            # One of the pod's own that is not expected yet, or was by the netd before us.
+            sibling = self._identities.sibling(owner.cookie, peer, port)
+            if sibling is not None:
+                return Notice(sibling[0], port, 0.0, sibling[1])
             if own.ip == world.loopback and peer.ip != world.loopback:
                 return _NOBODY  # another pod has no business at our localhost
-            is_ours = self._owners.is_ours(TCP, peer, own)
-            if is_ours and peer.ip == world.loopback:  # the agent: a probe, a forwarded port
+            if owner.is_ours and peer.ip == world.loopback:  # the agent: a probe, a forwarded port
                 return Address(peer.family, LOOPBACK4, peer.port)
-            neighbour = self._identities.neighbour(peer) if is_ours else None
+            neighbour = self._identities.neighbour(peer) if owner.is_ours else None
             if neighbour is not None and not self._directory.is_in_doubt:
                 return neighbour
-            if is_ours is False:
+            if owner.is_ours is False:
                 return peer if world.is_open("tcp", own) else _NOBODY
-        announced = self._named(peer, self._notices.find("tcp", peer, port))
+        announced = self._notices.find("tcp", peer, port)
         if announced is not None:
             return announced
         return peer if world.allows_outside and neighbour is None else _NOT_YET
 
-    def _named(self, real: Address, notice: Optional[Notice]) -> Optional[Address]:
-        if notice is None:
-            return None
-        return Address(real.family, notice.peer.ip, notice.peer.port)
+    def keep(self, fd: int, connection: int, peer: Address) -> None:
+        """For the next who accepts, who may be waiting already."""
+        self.arrivals.keep(fd, connection, peer)
+        self._pending.nudge(sockets.cookie(fd))
 
     def is_neighbour(self, connection: int, peer: Address) -> bool:
         """A program of this user's on this node that is in no pod with a network of its own.
@@ -124,7 +130,7 @@ class Accepting:
         is_here = peer.ip == self._world.node or peer.is_loopback
         if not is_here or own is None or self._identities.neighbour(peer) is not None:
             return False
-        return bool(self._owners.is_ours(TCP, peer, own))
+        return bool(self._owners.look(TCP, peer, own).is_ours)
 
     def is_guest(self, connection: int, peer: Address, port: int) -> bool:
         """Somebody of no pod who comes by a hostPort, and whom no NetworkPolicy holds back."""
@@ -175,6 +181,18 @@ class _Taking:
             os.close(self._connection)
             self._connection = -1
 
+    def leave(self) -> Optional[Wait]:
+        """The caller hears nothing more: whom it would have got is kept for its next accept."""
+        found = self._verdict() if self._connection >= 0 and self._call.has_caller else _NOBODY
+        if found is _NOT_YET:
+            return LOOK_AGAIN
+        connection, self._connection = self._connection, -1
+        if isinstance(found, Address):
+            self._accepting.keep(self._fd, connection, found)
+        elif connection >= 0:
+            os.close(connection)
+        return None
+
     def _nothing_there(self) -> Optional[Wait]:
         left = 0.0
         if self._give_up_at is not None:
@@ -212,4 +230,4 @@ class _Taking:
         if self._call.answer_with(connection, self._flags & CLOSE_ON_EXEC):
             os.close(connection)
         else:
-            self._accepting.arrivals.keep(self._fd, connection, peer)
+            self._accepting.keep(self._fd, connection, peer)

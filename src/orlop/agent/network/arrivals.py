@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
 
 from . import sockets
 from .sockaddr import Address
@@ -23,7 +22,8 @@ MAX_KEPT = 256
 class Arrivals:
     def __init__(self) -> None:
         self._lock = threading.Lock()  # what we saw waiting nobody else takes
-        self._kept: OrderedDict[int, tuple[int, Address]] = OrderedDict()  # by listening socket
+        # With the cookie of the listening socket, the earliest first.
+        self._kept: list[tuple[int, int, Address]] = []
 
     def take(self, fd: int, flags: int, blocking: bool) -> tuple[int, Optional[Address]]:
         """A connection that is there, and its real peer; raises BlockingIOError."""
@@ -34,9 +34,18 @@ class Arrivals:
 
     def kept(self, fd: int) -> Optional[tuple[int, Address]]:
         """One that was kept, and who it is."""
-        return self._kept.pop(sockets.cookie(fd), None) if self._kept else None
+        if not self._kept:
+            return None
+        cookie = sockets.cookie(fd)
+        with self._lock:
+            for number, (listening, connection, peer) in enumerate(self._kept):
+                if listening == cookie:
+                    del self._kept[number]
+                    return connection, peer
+        return None
 
     def keep(self, fd: int, connection: int, peer: Address) -> None:
-        self._kept[sockets.cookie(fd)] = (connection, peer)
-        if len(self._kept) > MAX_KEPT:
-            os.close(self._kept.popitem(last=False)[1][0])
+        with self._lock:
+            self._kept.append((sockets.cookie(fd), connection, peer))
+            if len(self._kept) > MAX_KEPT:
+                os.close(self._kept.pop(0)[1])

@@ -238,18 +238,23 @@ class Bindings:
 
     # listen
 
-    def listen(self, call: Call, target: Target) -> None:
-        """Give a name to a socket that has none, and let others know of it; the kernel listens."""
+    def listen(self, call: Call, target: Target) -> Optional[int]:
+        """Listen, at a name if the socket has none yet, and then let others know of it.
+
+        None: the kernel may. Whoever hears of a port and comes at once finds it open.
+        """
         fd = target.grab(call, call.args[0])
         try:
             real = sockets.own_address(fd)
             if real is None or sockets.protocol(fd) != "tcp":
-                return
+                return None
             if not real.port:
                 self.bind_socket(fd, "tcp", Address(real.family, ANY4, 0))
-                real = sockets.own_address(fd)
+            sockets.listen(fd, call.args[1])
+            real = sockets.own_address(fd)
             if real is not None:
                 self._publish("tcp", real)
+            return 0
         finally:
             os.close(fd)
 

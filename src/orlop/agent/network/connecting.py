@@ -171,14 +171,15 @@ class Connecting:
             pass  # it is announced all the same
 
     def _announce(self, fd: int, to: Address, place: Place) -> None:
-        if place.notice is None and not place.is_own:
+        if place.notice is None and not place.own_port:
             return
         real = sockets.own_address(fd)
         if real is None or len(real.ip) == 16:
             return
         shown = self._identities.shown("tcp", real)
-        if place.is_own:
-            self._notices.expect("tcp", real, self._identities.towards(to, shown), to)
+        if place.own_port:
+            own = self._identities.named(to, place.own_port)
+            self._notices.expect("tcp", real, self._identities.towards(to, shown), own)
         elif place.pod is not None and place.notice is not None:
             notice = self._notices.sign("tcp", real, shown.port, place.pod)
             self._notices.send(notice, place.notice)

@@ -235,9 +235,9 @@ class Datagrams:
         ip = own.ip if any(own.ip) else self._source(place.real.ip)
         real = Address(own.family, ip, own.port)
         shown = self._identities.shown("udp", real)
-        if place.is_own:
+        if place.own_port:
             shown = self._identities.towards(to, shown)
-            self._notices.expect("udp", real, shown, to)
+            self._notices.expect("udp", real, shown, self._identities.named(to, place.own_port))
         elif place.pod is not None and place.notice is not None:
             notice = self._notices.sign("udp", real, shown.port, place.pod)
             self._notices.send(notice, place.notice)

@@ -33,6 +33,18 @@ class Identities:
         """A connection of the pod to itself: under which of its names."""
         self._register.put(cookie, peer, own)
 
+    def sibling(self, cookie: int, real: Address, port: int) -> Optional[tuple[Address, Address]]:
+        """Of a connection to our port from a socket of this very pod: its names at both ends."""
+        found = self._register.find(cookie, real.family) if cookie else None
+        if found is None:
+            return None
+        return self.towards(found[0], self.shown("tcp", real)), self.named(found[0], port)
+
+    def named(self, to: Address, port: int) -> Address:
+        """Our port as one of this pod knows it that asked for `to`; by a service, by the pod's."""
+        ip = to.ip if self._world.is_own(to) else self._world.pod
+        return Address(to.family, ip, port)
+
     def peer(self, cookie: int, real: Address) -> Optional[Address]:
         """Whom a program knows the other end as; None: by its real name."""
         found = self._register.find(cookie, real.family)

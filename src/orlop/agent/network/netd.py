@@ -269,8 +269,8 @@ class Netd:
             return self._abstract.bind(call, target, raw)
         return self._bindings.bind(call, target, wanted)
 
-    def _listen(self, call: Call, target: Target) -> None:
-        self._bindings.listen(call, target)
+    def _listen(self, call: Call, target: Target) -> Optional[int]:
+        return self._bindings.listen(call, target)
 
     def _connect(self, call: Call, target: Target) -> Optional[int]:
         raw = target.read_address(call, call.args[1], call.args[2] & 0xFFFFFFFF)

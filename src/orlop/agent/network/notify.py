@@ -80,6 +80,17 @@ class Call:
         except OSError:
             return False
 
+    @property
+    def has_caller(self) -> bool:
+        """Whether its thread lives, and may call again."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+        return True
+
     def answer(self, value: int) -> bool:
         """Return `value`, or minus an errno; whether the caller was still there to hear it."""
         if value < 0:

@@ -12,6 +12,7 @@ import select
 import threading
 import time
 
+from . import sockets
 from .notify import Call
 from .target import Target
 
@@ -24,15 +25,17 @@ if TYPE_CHECKING:
     Wait = tuple[int, float]
     # Called when the descriptor is ready (True) or time is up (False); None: all is answered.
     Step = Callable[[Target, bool], Optional[Wait]]
+    # Called in its stead when the caller is gone or was interrupted.
+    Leave = Callable[[], Optional[Wait]]
 
 SWEEP = 1.0  # seconds between looks for callers that are gone
 
 
 class _Entry:
-    __slots__ = ("call", "deadline", "step")
+    __slots__ = ("call", "deadline", "leave", "step")
 
-    def __init__(self, call: Call, step: Step, timeout: float) -> None:
-        self.call, self.step = call, step
+    def __init__(self, call: Call, step: Step, leave: Leave, timeout: float) -> None:
+        self.call, self.step, self.leave = call, step, leave
         self.wait(timeout)
 
     def wait(self, timeout: float) -> None:
@@ -55,11 +58,11 @@ class Pending:
         self._watched[fd] = act
         self._epoll.register(fd, select.EPOLLIN)
 
-    def add(self, call: Call, fd: int, wait: Wait, step: Step) -> None:
+    def add(self, call: Call, fd: int, wait: Wait, step: Step, leave: Leave = lambda: None) -> None:
         """Wait for `fd`, which is ours to close from now on."""
         events, timeout = wait
         with self._lock:
-            self._entries[fd] = _Entry(call, step, timeout)
+            self._entries[fd] = _Entry(call, step, leave, timeout)
             self._epoll.register(fd, events | select.EPOLLONESHOT)
         if timeout or len(self._entries) == 1:
             self.wake()
@@ -69,6 +72,14 @@ class Pending:
             os.write(self._wake_write, b"\0")
         except BlockingIOError:
             pass
+
+    def nudge(self, cookie: int) -> None:
+        """Have those who wait for a socket look again, as if their time were up."""
+        with self._lock:
+            for fd, entry in self._entries.items():
+                if sockets.cookie(fd) == cookie:
+                    entry.deadline = time.monotonic()
+        self.wake()
 
     def turn(self, longest: float) -> None:
         """Wait for something to happen, and do what is due."""
@@ -95,7 +106,8 @@ class Pending:
             entry = self._entries.get(fd)
             if entry is None:
                 return
-            more = entry.step(self._target, is_ready) if entry.call.is_waiting else None
+            is_waiting = entry.call.is_waiting
+            more = entry.step(self._target, is_ready) if is_waiting else entry.leave()
             if more is None:
                 self._drop(fd)
                 return
@@ -114,7 +126,7 @@ class Pending:
         with self._lock:
             for fd, entry in list(self._entries.items()):
                 if not entry.call.is_waiting:
-                    self._drop(fd)
+                    self._step(fd, False)
 
 
 def _drain(fd: int) -> None:

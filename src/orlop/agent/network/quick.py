@@ -15,7 +15,7 @@ from errno import EAGAIN
 from . import heard, register
 from .arrivals import Arrivals
 from .notices import PROTOCOLS, Notice, Notices
-from .owners import Owners
+from .owners import Owner, Owners
 from .sockaddr import AF_INET, Address
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .sockaddr import Range
     from .world import World
 
-ABI = 4  # as quick.h has it
+ABI = 5  # as quick.h has it
 CALL_SIZE = 80
 MAX_UIDS = 16
 _ADDRESS = struct.Struct("<HHI16s")
@@ -58,7 +58,7 @@ _LONG: dict[str, tuple[Any, list[Any]]] = {
     "next": (_int, [_pointer, _int, _pointer]),
     "returned": (_int, [_pointer]),
     "sweep": (None, []),
-    "is_ours": (_int, [_int, _bytes, _bytes]),
+    "is_ours": (_int, [_int, _bytes, _bytes, _pointer]),
     "take": (_int, [_int, _int, _int, _pointer]),
     "keep": (None, [_int, _int, _bytes]),
     "take_kept": (_int, [_int, _pointer]),
@@ -130,7 +130,7 @@ class Quick:
             self._call("learn_pod")(generation, _packed(to), _packed(real) + ends)
 
     def learn_own(self, generation: int, to: Address, real: Address) -> None:
-        ends = _PLACE.pack(b"", b"", 0, 0, 1)
+        ends = _PLACE.pack(b"", b"", to.port, 0, 1)
         self._call("learn_own")(generation, _packed(to), _packed(real) + ends)
 
     def learn_service(self, generation: int, to: Address, ends: list[tuple[bytes, int]]) -> bool:
@@ -175,9 +175,10 @@ class QuickOwners(Owners):
         super().__init__(-1, [])
         self._is_ours = quick.functions["is_ours"]
 
-    def is_ours(self, protocol: int, peer: Address, own: Address) -> Optional[bool]:
-        found = self._is_ours(protocol, _packed(peer), _packed(own))
-        return None if found < 0 else bool(found)
+    def look(self, protocol: int, peer: Address, own: Address) -> Owner:
+        cookie = ctypes.c_uint64(0)
+        found = self._is_ours(protocol, _packed(peer), _packed(own), ctypes.byref(cookie))
+        return Owner(None if found < 0 else bool(found), cookie.value)
 
 
 class QuickArrivals(Arrivals):

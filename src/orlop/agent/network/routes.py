@@ -27,16 +27,17 @@ MAX_TAUGHT = 1024
 class Place:
     """One real place of a destination."""
 
-    __slots__ = ("is_own", "notice", "pod", "real")
+    __slots__ = ("notice", "own_port", "pod", "real")
 
     def __init__(
         self,
         real: Address,
         pod: Optional[tuple[bytes, int]] = None,
         notice: Optional[tuple[str, int]] = None,
-        is_own: bool = False,
+        own_port: int = 0,
     ) -> None:
-        self.real, self.is_own = real, is_own
+        self.real = real
+        self.own_port = own_port  # of this very pod: its port there
         self.pod = pod  # whose it is, and its port there
         self.notice = notice  # where its netd hears who comes
 
@@ -74,7 +75,7 @@ class Routes:
             raise OSError(ECONNREFUSED, "nobody of this pod listens there")
         if self.quick is not None and generation is not None:
             self.quick.learn_own(generation, to, found)
-        return Place(Address(to.family, found.ip, found.port), is_own=True)
+        return Place(Address(to.family, found.ip, found.port), own_port=to.port)
 
     def _generation(self, protocol: str) -> Optional[int]:
         """As of when something is found that is worth teaching."""

@@ -110,6 +110,12 @@ def bind(fd: int, packed: bytes) -> None:
         raise _fail()
 
 
+def listen(fd: int, backlog: int) -> None:
+    """`backlog` as the caller gave it, of which the kernel takes the lower half."""
+    if libc.listen(fd, _int(backlog & 0xFFFFFFFF)):
+        raise _fail()
+
+
 def connect(fd: int, packed: bytes) -> int:
     """0, or the errno."""
     return ctypes.get_errno() if libc.connect(fd, packed, len(packed)) else 0

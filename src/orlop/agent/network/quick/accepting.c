@@ -6,10 +6,11 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 
 enum { KEPT = 64 };
 enum { NOBODY, SOMEBODY, NOT_YET };
-static const double patience = 0.05, patience_here = 0.003, look_again = 0.001; /* seconds */
+static const double patience = 0.05, patience_here = 0.003; /* seconds */
 /* A notice is sent just after its connection, and most that are late come while one looks: to wait
  * for it here takes less than to be woken again. */
 static const double at_once = 0.0003;
@@ -34,6 +35,7 @@ static void keep(int fd, int connection, const struct address *peer)
     *place = (struct kept){cookie_of(fd), connection, *peer};
     kept_count++;
     pthread_mutex_unlock(&lock);
+    look_for_kept();
 }
 
 static int take_kept(int fd, struct address *peer)
@@ -89,35 +91,41 @@ static void own_end(const struct taking *taking, struct address *own)
         own_name(taking->connection, own);
 }
 
-static int found_by_notice(struct taking *taking, const struct address *real)
+static int is_known(struct taking *taking, const struct address *real, const struct notice *notice)
 {
-    struct notice notice;
-    if (!find_notice(TCP, real, taking->port, &notice))
-        return 0;
-    taking->peer = notice.peer;
+    taking->peer = notice->peer;
     taking->peer.family = real->family;
-    remember(cookie_of(taking->connection), &taking->peer, notice.own.length ? &notice.own : NULL);
-    return 1;
+    remember(cookie_of(taking->connection), &taking->peer,
+             notice->own.length ? &notice->own : NULL);
+    return SOMEBODY;
 }
 
 /* Who is at the other end; `taking->peer` is its real address before, and its pod's after. */
 static int judge(struct taking *taking)
 {
     struct address real = taking->peer, own;
+    struct notice notice;
+    uint64_t cookie;
     int ours = -1;
     if (!real.length)
         return NOBODY;
-    if (found_by_notice(taking, &real))
-        return SOMEBODY;
+    if (find_notice(TCP, &real, taking->port, &notice))
+        return is_known(taking, &real, &notice);
     own_end(taking, &own);
     /* Another pod has no business at our localhost. */
-    if (is_here(&real) && is4(&own, world.loopback) && !is4(&real, world.loopback))
-        return NOBODY;
-    read_notices();
-    if (found_by_notice(taking, &real))
-        return SOMEBODY;
+    int is_amiss = is_here(&real) && is4(&own, world.loopback) && !is4(&real, world.loopback);
+    if (!is_amiss) {
+        read_notices();
+        if (find_notice(TCP, &real, taking->port, &notice))
+            return is_known(taking, &real, &notice);
+    }
     if (is_here(&real)) {
-        ours = is_ours(TCP, &real, &own);
+        ours = is_ours(TCP, &real, &own, &cookie);
+        /* One of the pod's own that is not expected yet, or was by the netd before us. */
+        if (sibling(cookie, &real, taking->port, &notice))
+            return is_known(taking, &real, &notice);
+        if (is_amiss)
+            return NOBODY;
         if (ours == 1 && is4(&real, world.loopback)) { /* the agent: a probe, a forwarded port */
             set4(&taking->peer, htonl(INADDR_LOOPBACK));
         } else if (ours != 1 || !neighbour(&real, &taking->peer)) {
@@ -203,7 +211,7 @@ int resume_accept(const struct call *call, int fd, struct taking *taking, double
         }
         int verdict = is_new ? judge_at_once(taking) : judge(taking);
         if (verdict == NOT_YET) {
-            *seconds = look_again;
+            *seconds = LOOK_AGAIN;
             *is_for_socket = 0;
             return WAIT;
         }
@@ -214,6 +222,19 @@ int resume_accept(const struct call *call, int fd, struct taking *taking, double
         close(taking->connection);
         taking->connection = -1;
     }
+}
+
+/* The caller hears nothing more: whom it would have got is kept for its next accept. */
+int leave_accept(const struct call *call, int fd, struct taking *taking)
+{
+    if (taking->connection < 0 || (kill((pid_t)call->asked.pid, 0) && errno == ESRCH))
+        return DONE;
+    int verdict = judge(taking);
+    if (verdict == SOMEBODY) {
+        keep(fd, taking->connection, &taking->peer);
+        taking->connection = -1;
+    }
+    return verdict == NOT_YET ? WAIT : DONE;
 }
 
 static double receive_timeout(int fd)

@@ -87,8 +87,9 @@ static void tell(int fd, const struct attempt *attempt, const struct place *plac
         return;
     shown(TCP, &real, 1, &name);
     if (place->is_own) {
-        struct notice notice = {name, attempt->to, attempt->to.port};
+        struct notice notice = {name, {0}, place->port};
         towards(&attempt->to, &notice.peer);
+        named(&attempt->to, place->port, &notice.own);
         expect(TCP, &real, &notice);
     } else {
         announce(&real, name.port, place);

@@ -107,6 +107,29 @@ void towards(const struct address *peer, struct address *shown)
     shown->ip[peer->length - 1] = 1;
 }
 
+/* Our port as one of this pod knows it that asked for `to`; by a service, by the pod's address. */
+void named(const struct address *to, uint16_t port, struct address *found)
+{
+    *found = *to;
+    found->port = port;
+    if (!is_loopback(to) && !is_any(to))
+        set4(found, world.pod);
+}
+
+/* Of a connection to our port from a socket of this very pod: its names at both ends. */
+int sibling(uint64_t cookie, const struct address *real, uint16_t port, struct notice *found)
+{
+    struct address to, own;
+    int has_own;
+    if (!cookie || !recall(cookie, real->family, &to, &own, &has_own))
+        return 0;
+    shown(TCP, real, 1, &found->peer);
+    towards(&to, &found->peer);
+    named(&to, port, &found->own);
+    found->port = port;
+    return 1;
+}
+
 static int finish(const struct call *call, const struct address *name)
 {
     int code = write_name(call, call->asked.args[1], call->asked.args[2], name);

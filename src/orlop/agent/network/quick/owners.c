@@ -4,7 +4,7 @@
 
 #include <poll.h>
 
-enum { BY_FAMILY = 20, REQUEST = 1, STATE_AT = 16 + 1, UID_AT = 16 + 64 };
+enum { BY_FAMILY = 20, REQUEST = 1, STATE_AT = 16 + 1, COOKIE_AT = 16 + 44, UID_AT = 16 + 64 };
 
 struct question {
     uint32_t length;
@@ -18,6 +18,7 @@ struct question {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t asked; /* questions */
 
 static void place(uint8_t into[16], const struct address *address, int family)
 {
@@ -31,28 +32,41 @@ static void place(uint8_t into[16], const struct address *address, int family)
     }
 }
 
-/* The answer's length; 0 when there is no such socket. */
-static ssize_t ask(const struct question *question, uint8_t *into, size_t room)
+/* With the lock held; -1 when there is none. */
+static ssize_t hear(uint8_t *into, size_t room)
 {
     struct pollfd ready = {world.diagnostics, POLLIN, 0};
-    uint16_t type;
-    pthread_mutex_lock(&lock);
-    ssize_t length = send(world.diagnostics, question, sizeof *question, 0);
-    if (length > 0) {
+    ssize_t length = recv(world.diagnostics, into, room, MSG_DONTWAIT);
+    if (length < 0 && poll(&ready, 1, 500) > 0)
         length = recv(world.diagnostics, into, room, MSG_DONTWAIT);
-        if (length < 0 && poll(&ready, 1, 500) > 0)
-            length = recv(world.diagnostics, into, room, MSG_DONTWAIT);
-    }
-    pthread_mutex_unlock(&lock);
-    if (length < 16)
-        return 0;
-    memcpy(&type, into + 4, 2);
-    return type == BY_FAMILY ? length : 0;
+    return length;
 }
 
-int is_ours(int protocol, const struct address *peer, const struct address *own)
+/* The answer's length; 0 when there is no such socket. */
+static ssize_t ask(struct question *question, uint8_t *into, size_t room)
+{
+    uint16_t type = 0;
+    uint32_t sequence;
+    pthread_mutex_lock(&lock);
+    question->sequence = (uint32_t)getpid() << 16 ^ ++asked; /* not as the netd before us */
+    ssize_t length = send(world.diagnostics, question, sizeof *question, 0);
+    while (length > 0) {
+        length = hear(into, room);
+        if (length < 16)
+            break;
+        memcpy(&type, into + 4, 2);
+        memcpy(&sequence, into + 8, 4);
+        if (sequence == question->sequence) /* a netd that was killed may have left another */
+            break;
+    }
+    pthread_mutex_unlock(&lock);
+    return length >= 16 && type == BY_FAMILY ? length : 0;
+}
+
+int is_ours(int protocol, const struct address *peer, const struct address *own, uint64_t *cookie)
 {
     uint8_t said[8192];
+    *cookie = 0;
     if (world.diagnostics < 0)
         return -1;
     /* A client of IPv6 that speaks to a mapped address is found under its own family only. */
@@ -64,8 +78,11 @@ int is_ours(int protocol, const struct address *peer, const struct address *own)
         place(question.peer, peer, family);
         place(question.own, own, family);
         ssize_t length = ask(&question, said, sizeof said);
+        if (length < UID_AT + 4)
+            continue;
+        memcpy(cookie, said + COOKIE_AT, 8);
         /* Established or about to be: a socket that is closing has lost its owner. */
-        if (length < UID_AT + 4 || said[STATE_AT] < 1 || said[STATE_AT] > 3)
+        if (said[STATE_AT] < 1 || said[STATE_AT] > 3)
             continue;
         uint32_t uid;
         memcpy(&uid, said + UID_AT, 4);
@@ -77,7 +94,8 @@ int is_ours(int protocol, const struct address *peer, const struct address *own)
     return -1;
 }
 
-API int quick_is_ours(int protocol, const struct address *peer, const struct address *own)
+API int quick_is_ours(int protocol, const struct address *peer, const struct address *own,
+                      uint64_t *cookie)
 {
-    return is_ours(protocol, peer, own);
+    return is_ours(protocol, peer, own, cookie);
 }

@@ -24,7 +24,7 @@ struct waiting {
 };
 
 static struct waiting *all;
-static int epoll, bell;
+static int epoll, bell, has_kept;
 static double sleeps_until, last_event;
 static unsigned sweeps_wanted, sweeps_done;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -126,13 +126,22 @@ static void give_back(const struct call *call)
     pthread_mutex_unlock(&return_lock);
 }
 
+/* With the lock held; the caller is gone, or was interrupted. */
+static void leave(struct waiting *entry)
+{
+    if (entry->is_accept && leave_accept(&entry->call, entry->fd, &entry->of.taking) == WAIT)
+        entry->deadline = now() + LOOK_AGAIN;
+    else
+        drop(entry);
+}
+
 /* With the lock held. */
 static void step(struct waiting *entry, int is_ready)
 {
     double seconds = entry->is_accept || entry->of.attempt.is_blocking ? patient_outcome : outcome;
     int result = DONE, is_for_socket = 1;
     if (!is_waiting(&entry->call)) {
-        drop(entry);
+        leave(entry);
         return;
     }
     if (entry->is_accept)
@@ -156,7 +165,7 @@ static void sweep(void)
     for (struct waiting *entry = all, *next; entry; entry = next) {
         next = entry->next;
         if (!is_waiting(&entry->call))
-            drop(entry);
+            leave(entry);
     }
     sweeps_done = sweeps_wanted;
     pthread_cond_broadcast(&swept);
@@ -164,9 +173,10 @@ static void sweep(void)
 
 static void step_due(double time)
 {
+    int has_news = __atomic_exchange_n(&has_kept, 0, __ATOMIC_SEQ_CST);
     for (struct waiting *entry = all, *next; entry; entry = next) {
         next = entry->next;
-        if (entry->deadline && time >= entry->deadline)
+        if ((has_news && entry->is_accept) || (entry->deadline && time >= entry->deadline))
             step(entry, 0);
     }
 }
@@ -214,6 +224,13 @@ static void *look_after(void *nothing)
         pthread_mutex_unlock(&lock);
     }
     return NULL;
+}
+
+/* Have those who wait in accept look whether a connection was kept for them. */
+void look_for_kept(void)
+{
+    __atomic_store_n(&has_kept, 1, __ATOMIC_SEQ_CST);
+    ring();
 }
 
 int start_pending(void)

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ABI 4 /* as quick.py has it */
+#define ABI 5 /* as quick.py has it */
 #define API __attribute__((visibility("default")))
 #define TRIES 5 /* endpoints tried for one connection, as in directory.py */
 #define NAME_MAX_LENGTH 128
@@ -35,7 +35,7 @@ struct address {
 struct place { /* one real place of a destination */
     struct address real;
     uint32_t pod, notice; /* whose it is; where its netd hears who comes, 0: nowhere */
-    uint16_t port, notice_port;
+    uint16_t port, notice_port; /* port: the pod's */
     uint32_t is_own;
 };
 
@@ -143,27 +143,32 @@ void forget(uint64_t cookie);
 int neighbour(const struct address *real, struct address *found);
 void shown(int protocol, const struct address *real, int is_connected, struct address *found);
 void towards(const struct address *peer, struct address *shown);
+void named(const struct address *to, uint16_t port, struct address *found);
+int sibling(uint64_t cookie, const struct address *real, uint16_t port, struct notice *found);
 int do_getsockname(struct desk *desk, const struct call *call);
 int do_getpeername(struct desk *desk, const struct call *call);
 
-/* owners.c: 1, 0, or -1 when nobody can tell */
-int is_ours(int protocol, const struct address *peer, const struct address *own);
+/* owners.c: 1, 0, or -1 when nobody can tell; `cookie`: the socket's, 0 when it is not known */
+int is_ours(int protocol, const struct address *peer, const struct address *own, uint64_t *cookie);
 
 /* lent.c */
 int connect_lent(const struct call *call, int fd, const void *raw, unsigned length, uint64_t cookie);
 
 /* connecting.c, accepting.c */
 enum { WAIT = 2 }; /* beside DONE and TO_PYTHON: for the socket, as long as `seconds` says */
+#define LOOK_AGAIN 0.001 /* seconds, for a notice that is late */
 int do_connect(struct desk *desk, const struct call *call);
 int resume_connect(const struct call *call, int fd, struct attempt *attempt, int is_ready);
 int do_accept(struct desk *desk, const struct call *call, int flags);
 int resume_accept(const struct call *call, int fd, struct taking *taking, double *seconds,
                   int *is_for_socket);
+int leave_accept(const struct call *call, int fd, struct taking *taking);
 
 /* pending.c */
 void wait_connect(const struct call *call, int fd, const struct attempt *attempt);
 void wait_accept(const struct call *call, int fd, const struct taking *taking, double seconds,
                  int is_for_socket);
+void look_for_kept(void);
 int start_pending(void);
 
 #endif

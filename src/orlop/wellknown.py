@@ -125,6 +125,8 @@ HOME_ENV = "ORLOP_HOME"
 KILL_WAIT_ENV = "ORLOP_KILL_WAIT"  # of the job: seconds from the engine's TERM to its KILL
 WARNING_ENV = "ORLOP_WARNING_SIGNAL"  # of the job: the signal that comes ahead of its time limit
 TERM_AFTER_ENV = "ORLOP_TERM_AFTER"  # of the job: seconds from that signal to the pod's end
+RANKS_ENV = "ORLOP_RANKS"  # of the job: srun's options where its tasks are not the ranks alone
+SPARE_ENV = "ORLOP_SPARE_TASKS"  # of the job: tasks on its first node that are none of the ranks
 RESTARTS_ENV = "ORLOP_RESTART_COUNT"  # runs before this one that met their time limit, or requeues
 SLURM_ENV_PASSED = (
     "SLURM_JOB_ID",

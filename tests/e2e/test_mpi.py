@@ -121,7 +121,7 @@ def test_one_pod_has_init_sidecars_volumes_probes_exec_and_an_end_for_all_ranks(
     made["spec"]["containers"][0] |= {"readinessProbe": probe, **mounted}
     said = "echo beside; trap 'exit 0' TERM; while true; do sleep 0.1; done"
     beside = {"name": "beside", "image": "busybox", "command": ["sh", "-c", said], **mounted}
-    made["spec"]["containers"].append(beside)
+    made["spec"]["containers"].append(beside | {"resources": {"requests": {"cpu": "2"}}})
     site.apply(made)
     site.kubectl("wait", "--for=condition=Ready", "pod/all", f"--timeout={LONG}s", timeout=LONG + 9)
     shown = site.kubectl("exec", "all", "-c", "beside", "--", "sh", "-c", "cat /data/[0-3]")
@@ -142,19 +142,26 @@ def test_one_pod_has_init_sidecars_volumes_probes_exec_and_an_end_for_all_ranks(
     assert sorted(re.findall(r"rank (\d) was told", follow.communicate(timeout=60)[0])) == [*"0123"]
 
 
-def test_sacct_shows_the_ranks_as_a_step_of_the_jobs(accounted_site: Site) -> None:
+def test_sacct_shows_the_ranks_as_a_step_of_a_job_that_has_the_others_cpus_too(
+    accounted_site: Site,
+) -> None:
     site = accounted_site
-    site.apply(ranks("told", "host", "sh", "-c", "exit $SLURM_PROCID", ntasks="4"))
+    told = ranks("told", "host", "sh", "-c", "exit $SLURM_PROCID", ntasks="4")
+    beside = {"name": "beside", "image": "busybox", "command": ["true"]}
+    told["spec"]["containers"].append(beside | {"resources": {"requests": {"cpu": "2"}}})
+    site.apply(told)
     ended = site.wait_phase("told", "Failed", timeout=LONG)
     job = ended["metadata"]["annotations"]["slurm.orlop.dev/job-id"]
 
     def rows() -> list[list[str]]:
-        words = ["sacct", "-n", "-P", "-j", job, "-o", "JobID,JobName,NTasks,State"]
+        words = ["sacct", "-n", "-P", "-j", job, "-o", "JobID,JobName,NTasks,State,AllocCPUS"]
         found = [line.split("|") for line in site.run(*words).stdout.splitlines()]
-        has_ended = len(found) > 2 and found[0][1:] == [f"{site.namespace}/told", "", "FAILED"]
+        has_ended = len(found) > 2 and found[0][1:4] == [f"{site.namespace}/told", "", "FAILED"]
         return found if has_ended else []
 
     found = eventually(rows, "sacct knows how the job ended")
     [step] = [row for row in found if row[0] == f"{job}.0"]
     assert step[1:3] == ["main", "4"]
     assert step[3].split()[0] in ("FAILED", "CANCELLED")
+    # Two ranks and the two CPUs of the other container on each node; the ranks' are their step's.
+    assert (found[0][4], step[4]) == ("8", "4")

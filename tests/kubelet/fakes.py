@@ -37,6 +37,7 @@ class FakeEngine:
         self.calls = 0
         self.is_silent = False
         self.refusal: Exception | None = None
+        self.warnings: list[str] = []
         self.has_partition = True
         self._numbers = itertools.count(17)
 
@@ -63,6 +64,8 @@ class FakeEngine:
             raise self.refusal
         (submission.folder / "submit").write_text("")
         self.submissions.append(submission)
+        for warning in self.warnings:
+            submission.warn(warning)
         job = JobId(str(next(self._numbers)))
         self.by_folder[submission.folder] = job
         self.table[job] = Job(

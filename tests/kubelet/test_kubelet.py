@@ -83,6 +83,13 @@ async def test_events_of_the_agent_are_told_once_even_by_the_next_kubelet(site):
     assert [message for _, _, message in events] == ["Started container", "Started another"]
 
 
+async def test_what_the_engine_cannot_do_as_asked_is_an_event_of_the_pod(site):
+    site.engine.warnings = ["--verbose changes nothing"]
+    await site.create()
+    [event] = await eventually(lambda: _with_reason(site, "SubmitWarning"))
+    assert event == ("Warning", "SubmitWarning", "--verbose changes nothing")
+
+
 async def _longer(events, count):
     found = await events
     return found if len(found) > count else None

@@ -108,7 +108,7 @@ def test_how_many_tasks_a_node_has_at_most(asked, expected):
 def test_each_rank_gets_what_its_container_asks_for_and_each_node_the_others_once():
     asked = pod(
         container({"cpu": "2", "memory": "100Mi"}),
-        container({"cpu": "1", "memory": "50Mi"}, name="log"),
+        container({"memory": "50Mi"}, name="log"),
         annotations=annotated(ntasks="16", nodes="2"),
     )
     assert options_of(asked) == {

@@ -72,7 +72,8 @@ class Workshop:
     ) -> None:
         self.network = network
         self._has_own = network is not None and not network.is_node
-        self._cores = dealt(plan.containers, bound_cores())
+        # Slurm chooses the cores of ranks; the others keep off them by having all to choose from.
+        self._cores = dealt(plan.containers, bound_cores()) if plan.ranks is None else {}
         self._gpus = _gpus(plan)
         self._driver = ""  # where the GPUs' libraries are gathered, once a container needs them
         self._kit, self._cgroups = Kit(plan, sandbox, places.memory), cgroups

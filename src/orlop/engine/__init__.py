@@ -8,7 +8,7 @@ commands.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NewType, Protocol, runtime_checkable
@@ -118,6 +118,8 @@ class Submission:
     machine: str  # the Machine it was bound to
     gang: Gang | None = None
     around: Surroundings = field(default_factory=Surroundings)
+    # Of what the engine cannot do as asked, in words for the pod's owner.
+    warn: Callable[[str], None] = field(default=lambda _: None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

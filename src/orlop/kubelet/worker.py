@@ -12,6 +12,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from .. import errors
 from ..api.objects import Obj, controller_of, is_deleting, is_terminal, key_of, uid_of
@@ -192,7 +193,8 @@ class PodWorker:
         gang = await self.gangs.of(pod)
         command = self.command(state.folder)
         around = await self.policy.around(pod)
-        submission = Submission(pod, state.folder.path, command, machine, gang, around)
+        warn = partial(self.events.tell, pod, "Warning", "SubmitWarning")
+        submission = Submission(pod, state.folder.path, command, machine, gang, around, warn)
         state.job_id = await self.engine.submit(submission)
         state.submitted = self.clock.now()
         state.trouble, state.failures, state.retry_at = None, 0, 0.0

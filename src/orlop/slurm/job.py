@@ -33,7 +33,7 @@ from ..api.objects import Obj, annotations_of, key_of, uid_of
 from ..engine import Surroundings
 from ..errors import ConfigError
 from ..settings import SlurmSettings
-from . import aliases, durations, options, placement, ranks, resources, signals
+from . import aliases, durations, options, placement, rank_shape, ranks, resources, signals
 from .placement import Place
 from .policy import Policy
 from .signals import EarlySignal
@@ -139,6 +139,8 @@ def job_spec(
     wanted = _over(wanted, policy.locked(own))
     wanted.setdefault("partition", partition)
     warnings += placement.add(wanted, asked, _on_node(pod, weaker | asked), site.place)
+    of_ranks, shared = _make_room(wanted, pod)
+    warnings += shared
     warnings += _add_constraint(wanted, pod, site.place)
     _add_time(wanted, pod, site)
     _keep_to_limits(wanted, own, policy, site)
@@ -162,7 +164,7 @@ def job_spec(
         options=tuple({**ours, **dict(sorted(wanted.items())), **last}.items()),
         command=command,
         path=site.path,
-        environment=tuple(sorted(_environment(pod, site, early).items())),
+        environment=tuple(sorted((_environment(pod, site, early) | of_ranks).items())),
         prologue=_prologue(pod, site.settings),
         title=f"pod {name}",
         warnings=tuple(warnings),
@@ -213,6 +215,12 @@ def _on_node(pod: Obj, asked: Options) -> Obj:
     """What is asked for is asked of each node."""
     rank_set = ranks.rank_set(pod)
     return pod if rank_set is None else ranks.of_node(pod, rank_set, asked)
+
+
+def _make_room(wanted: Options, pod: Obj) -> tuple[dict[str, str], list[str]]:
+    """For containers that run beside ranks; what the agent must know of that, and warnings."""
+    rank_set = ranks.rank_set(pod)
+    return ({}, []) if rank_set is None else rank_shape.add(wanted, pod, rank_set)
 
 
 def _requests(pod: Obj, asked: Options) -> Options:

@@ -167,8 +167,9 @@ def ask_of_job(text: str) -> Ask:
 def ask_of_options(options: Iterable[tuple[str, str | None]]) -> Ask:
     """Of one that sbatch refused, from its options; what they leave open is not counted."""
     given = {name: value or "" for name, value in options}
-    tasks = _number(given.get("ntasks")) or 1.0
     nodes = _number(given.get("nodes")) or 1.0
+    each_node = _number(given.get("ntasks-per-node")) or 1.0
+    tasks = _number(given.get("ntasks")) or nodes * each_node
     tres: Tres = {"node": nodes, "cpu": tasks * (_number(given.get("cpus-per-task")) or 1.0)}
     memory = re.fullmatch(r"(\d+)([KMGT]?)B?", given.get("mem", ""), re.IGNORECASE)
     if memory:

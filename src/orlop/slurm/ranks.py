@@ -51,7 +51,7 @@ def rank_set(pod: Obj) -> RankSet | None:
     mpi = annotations.get(wellknown.MPI, "").strip()
     if mpi == wellknown.MPI_IN_CONTAINER or _is_launched_otherwise(pod, annotations):
         return None
-    if not mpi and not any(_least(value) > 1 for value in _shape(annotations).values()):
+    if not mpi and not any(least(value) > 1 for value in _shape(annotations).values()):
         return None
     flags = _words(annotations.get(wellknown.SRUN_FLAGS, ""))
     label = annotations.get(wellknown.LABEL, "").strip().lower() in ("true", "yes")
@@ -93,7 +93,7 @@ def _words(text: str) -> tuple[str, ...]:
     return words
 
 
-def _least(value: str) -> int:
+def least(value: str) -> int:
     """The least number of `4`, `2-8` or `2-8:2`; sbatch judges all else."""
     match = re.match(r"\s*(\d+)", value)
     return int(match.group(1)) if match else 0
@@ -123,18 +123,18 @@ def requests(pod: Obj, ranks: RankSet, asked: Options) -> Options:
 def tasks_per_node(asked: Options) -> int | None:
     """At most; None where it is left to Slurm."""
     if asked.get("ntasks-per-node"):
-        return _least(asked["ntasks-per-node"] or "") or None
-    nodes = _least(asked.get("nodes") or "")
+        return least(asked["ntasks-per-node"] or "") or None
+    nodes = least(asked.get("nodes") or "")
     if not nodes:
         return None
-    return math.ceil((_least(asked.get("ntasks") or "") or nodes) / nodes)
+    return math.ceil((least(asked.get("ntasks") or "") or nodes) / nodes)
 
 
 def tasks(asked: Options) -> int:
     """Of the whole job, as SLURM_NTASKS will have it."""
-    nodes = _least(asked.get("nodes") or "") or 1
-    per_node = _least(asked.get("ntasks-per-node") or "") or 1
-    return _least(asked.get("ntasks") or "") or nodes * per_node
+    nodes = least(asked.get("nodes") or "") or 1
+    per_node = least(asked.get("ntasks-per-node") or "") or 1
+    return least(asked.get("ntasks") or "") or nodes * per_node
 
 
 def of_node(pod: Obj, ranks: RankSet, asked: Options) -> Obj:

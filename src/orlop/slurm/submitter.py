@@ -96,7 +96,8 @@ class Submitter:
                     return known
                 spec = await self._slurm.spec(submission)
             for warning in spec.warnings:
-                log.warning("option ignored", pod=str(key_of(submission.pod)), why=warning)
+                log.warning("not as asked", pod=str(key_of(submission.pod)), why=warning)
+                submission.warn(warning)
             outcome = await self._with_its_like(_Asked(submission, spec))
         except OSError as error:
             raise _unwritten(submission.folder, error) from error

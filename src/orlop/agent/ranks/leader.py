@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import select
 
-from ...wellknown import AGENT_LAUNCH
+from ...wellknown import AGENT_LAUNCH, RANKS_ENV
 from .. import syscalls
 from ..lean import signal
 from ..process import exit_of, reaped
@@ -158,7 +158,11 @@ class Leader:
         argv += ["--input=0" if self._box.container.stdin else "--input=none"]
         if ranks.get("mpi"):
             argv.append(f"--mpi={ranks['mpi']}")
-        if environ.get("SLURM_CPUS_PER_TASK"):  # not inherited since Slurm 22.05
+        if environ.get(RANKS_ENV):
+            from .shape import of_ranks
+
+            argv += of_ranks(environ, self._box.folder)
+        elif environ.get("SLURM_CPUS_PER_TASK"):  # not inherited since Slurm 22.05
             argv.append(f"--cpus-per-task={environ['SLURM_CPUS_PER_TASK']}")
         argv += ranks.get("flags") or []
         return argv + rank(self._meeting, ranks)

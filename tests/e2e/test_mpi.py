@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 
 import pytest
 
 from tests.e2e.site import Obj, Site, eventually, pod, terminated
+from tests.e2e.test_streams import read_until, terminal
 
 SLURM = "slurm.orlop.dev/"
 RUNTIMES = ("crun", "apptainer")
@@ -142,9 +144,36 @@ def test_one_pod_has_init_sidecars_volumes_probes_exec_and_an_end_for_all_ranks(
     assert sorted(re.findall(r"rank (\d) was told", follow.communicate(timeout=60)[0])) == [*"0123"]
 
 
-def test_sacct_shows_the_ranks_as_a_step_of_a_job_that_has_the_others_cpus_too(
-    accounted_site: Site,
-) -> None:
+TALKS = """\
+[ $SLURM_PROCID = 0 ] && exec sh -i
+while true; do echo rank $SLURM_PROCID sees $(cat /config/colour); sleep 0.5; done
+"""
+
+
+def test_the_first_rank_has_a_terminal_and_all_have_files_that_change(site: Site) -> None:
+    colour = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "colour"}}
+    site.apply(colour | {"data": {"colour": "blue"}})
+    made = ranks("talks", "busybox", "sh", "-c", TALKS, ntasks="2")
+    mounted = {"volumeMounts": [{"name": "config", "mountPath": "/config"}]}
+    made["spec"]["volumes"] = [{"name": "config", "configMap": {"name": "colour"}}]
+    made["spec"]["containers"][0] |= {"stdin": True, "tty": True, **mounted}
+    site.apply(made)
+    site.wait_phase("talks", "Running", timeout=LONG)
+    session = f"stty rows 33 cols 111; kubectl -n {site.namespace} attach -it talks"
+    for answer in ("again", "once more"):  # one may go and come back
+        with terminal(site, "script", "-qec", f"sh -c {session!r}", "/dev/null") as (fd, _):
+            read_until(fd, "rank 1 sees blue\r\n")
+            os.write(fd, f"echo {answer} $(stty size) $((40 + 2))\r".encode())
+            read_until(fd, f"{answer} 33 111 42")
+    site.apply(colour | {"data": {"colour": "green"}})
+    eventually(lambda: "rank 1 sees green" in site.kubectl("logs", "talks", "--tail=9"), "green")
+    argv = ("kubectl", "-n", site.namespace, "attach", "-i", "talks")
+    assert "rank 1 sees green" in site.run(*argv, input="sleep 1; exit 3\r", check=False).stdout
+    ended = terminated(site.wait_phase("talks", "Failed", timeout=LONG))
+    assert re.fullmatch(r"rank 0 on node n\d: exited with code 3", ended["message"])
+
+
+def test_sacct_shows_ranks_as_a_step_of_a_job_with_room_for_others(accounted_site: Site) -> None:
     site = accounted_site
     told = ranks("told", "host", "sh", "-c", "exit $SLURM_PROCID", ntasks="4")
     beside = {"name": "beside", "image": "busybox", "command": ["true"]}

@@ -86,7 +86,7 @@ async def test_events_of_the_agent_are_told_once_even_by_the_next_kubelet(site):
 async def test_what_the_engine_cannot_do_as_asked_is_an_event_of_the_pod(site):
     site.engine.warnings = ["--verbose changes nothing"]
     await site.create()
-    [event] = await eventually(lambda: _with_reason(site, "SubmitWarning"))
+    [event] = await eventually(lambda: site.told("SubmitWarning"))
     assert event == ("Warning", "SubmitWarning", "--verbose changes nothing")
 
 

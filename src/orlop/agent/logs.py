@@ -30,11 +30,13 @@ class LogFile:
         self._second = (-1, b"")
 
     def feed(self, stream: str, data: bytes) -> None:
-        """Append what a container wrote to `stream` (stdout or stderr)."""
+        """Append what a container wrote to `stream`: stdout, stderr, or `stdout-` and a word for
+        another source of the same, whose lines are not cut by those of the first.
+        """
         lines = (self._rest.get(stream, b"") + data).split(b"\n")
         rest = lines.pop()
         stamp = self._stamp()
-        head = stamp + stream.encode()
+        head = stamp + stream.partition("-")[0].encode()
         out: list[bytes] = []
         for line in lines:
             tag, line = self.marked(stream, line)
@@ -52,6 +54,10 @@ class LogFile:
     def marked(self, stream: str, line: bytes) -> tuple[bytes, bytes]:
         """What is added to the tag of a line, and the line itself."""
         return b"", line
+
+    def shown(self, stream: str, data: bytes) -> bytes:
+        """What those who are attached see of it."""
+        return data
 
     def end(self, stream: str) -> None:
         """The stream is closed: what it left without a newline is a line."""

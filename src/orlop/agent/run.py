@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .ranks.log import Failure
 
 READ_SIZE = 65536
+TERMINAL = "stdout-terminal"  # of the first of many ranks, whose own output is another stream
 DRAIN_TIME = 2.0  # for what may hold pipes open after the container's end: escaped processes
 
 
@@ -76,11 +77,11 @@ class Run:
             ours, theirs = os.openpty()
             given, kept = (theirs, theirs, theirs), {ours: "stdout"}
             self.stdin = os.dup(ours)
+            if self.launch.leads:  # it is the first rank's, and the others have none
+                given, kept = self._make_outputs(theirs)
+                kept[ours] = TERMINAL
         else:
-            out_read, out_write = os.pipe()
-            err_read, err_write = os.pipe()
-            in_read = self._make_stdin()
-            given, kept = (in_read, out_write, err_write), {out_read: "stdout", err_read: "stderr"}
+            given, kept = self._make_outputs(self._make_stdin())
         for fd, stream in kept.items():
             self._add_stream(fd, stream)
         if self.launch.status:
@@ -92,6 +93,12 @@ class Run:
         finally:
             for fd in set(given):
                 os.close(fd)
+
+    def _make_outputs(self, stdin: int) -> tuple[tuple[int, int, int], dict[int, str]]:
+        """The streams of the launcher, and our ends of its outputs."""
+        out_read, out_write = os.pipe()
+        err_read, err_write = os.pipe()
+        return (stdin, out_write, err_write), {out_read: "stdout", err_read: "stderr"}
 
     def _add_stream(self, fd: int, stream: str) -> None:
         self._watch(fd)
@@ -184,6 +191,10 @@ class Run:
         self._taps.append((stream, fd))
 
     def _show(self, stream: str, data: bytes) -> None:
+        if not self._taps:
+            return
+        data = self.log.shown(stream, data)
+        stream = "stdout" if self.box.container.tty else stream
         for tap in [tap for tap in self._taps if tap[0] == stream]:
             try:
                 is_whole = os.write(tap[1], data) == len(data)

@@ -114,9 +114,10 @@ class Workshop:
         box, inner = self.inside(container, restart)
         runtime = RankSet(inner, self.plan)
         is_labelled = bool(self.plan.ranks and self.plan.ranks.get("label"))
+        newline = b"\r\n" if container.tty else b"\n"
         launch = runtime.compose(box)
         return Prepared(
-            box, runtime, launch, NONE, open_log=lambda path: RankLog(path, is_labelled)
+            box, runtime, launch, NONE, open_log=lambda path: RankLog(path, is_labelled, newline)
         )
 
     def inside(self, container: Container, restart: int = 0) -> tuple[Box, Runtime]:

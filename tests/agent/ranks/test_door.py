@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from orlop.agent.places import make_places
 from orlop.agent.ranks import door as doors
 from orlop.agent.ranks.builder import _lives
 from orlop.agent.ranks.door import Door, tasks_on
-from orlop.agent.ranks.starter import main, place_of
+from orlop.agent.ranks.starter import TERMINAL_ENV, main, place_of
 from orlop.agent.sandbox import Sandbox
 from orlop.agent.workshop import Workshop
 
@@ -64,7 +65,7 @@ def opened(tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     made = []
 
-    def opened(argv, **container):
+    def opened(argv, terminal=-1, **container):
         raw = {
             "version": 1,
             "pod": {"namespace": "d", "name": "p", "uid": "u"},
@@ -76,7 +77,8 @@ def opened(tmp_path, monkeypatch):
         the_plan = plans.read(str(tmp_path / "plan.json"))
         plans.lead(the_plan, str(tmp_path), "n1")
         shop = Workshop(the_plan, OUTSIDE, make_places(the_plan, OUTSIDE), Cgroups())
-        made.append(Door(place_of(str(tmp_path / "m")), *shop.inside(the_plan.containers[0]), "n1"))
+        inside = shop.inside(the_plan.containers[0])
+        made.append(Door(place_of(str(tmp_path / "m")), *inside, "n1", terminal))
         return made[0]
 
     yield opened
@@ -136,6 +138,54 @@ def test_ranks_become_the_command_with_what_slurm_tells_them(start, opened):
     serve(door, lambda: door.is_full and not door.lines())
     assert [one.communicate()[0] for one in ranks] == [b"0 7 1 n1  /usr\n", b"1 7 1 n1  /usr\n"]
     assert (door.step, door.expected, door.error) == ("5.0", 2, "")
+
+
+@pytest.fixture
+def terminal():
+    ours, theirs = os.openpty()
+    yield ours, theirs
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_the_first_rank_alone_has_the_terminal_and_its_own_session(tmp_path, opened, terminal):
+    ours, theirs = terminal
+    script = (
+        "test -t 0 && test -t 2 && : < /dev/tty && echo $SLURM_PROCID has it && exit 3; echo no"
+    )
+    door = opened(["sh", "-c", script], terminal=theirs)
+    ranks = [started_by_python(tmp_path, rank) for rank in (0, 1)]
+    serve(door, lambda: door.is_full and not door.lines())
+    assert [one.communicate()[0] for one in ranks] == [b"", b"no\n"]
+    assert os.read(ours, 100) == b"0 has it\r\n"
+    assert ranks[0].returncode == 3
+
+
+def test_a_signal_of_slurms_ends_the_rank_and_what_stands_before_it(tmp_path, opened, terminal):
+    door = opened(["sh", "-c", "echo begun; exec sleep 60"], terminal=terminal[1])
+    rank = started_by_python(tmp_path, 0)
+    serve(door, lambda: door.runs(0))
+    assert os.read(terminal[0], 100) == b"begun\r\n"
+    assert door.pids[0] != rank.pid
+    for pid in (rank.pid, door.pids[0]):  # Slurm sends it to all processes of a step
+        os.kill(pid, signal.SIGTERM)
+    rank.communicate()
+    assert rank.returncode == -signal.SIGTERM
+
+
+def test_a_first_rank_on_another_node_than_the_terminal_does_without(tmp_path, opened):
+    door = opened(["sh", "-c", "test -t 0 || echo none"])
+    rank = started_by_python(tmp_path, 0)
+    serve(door, lambda: door.runs(0))
+    assert rank.communicate()[0] == b"none\n"
+
+
+def started_by_python(folder, rank):
+    env = {**TOLD, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), TERMINAL_ENV: "1"}
+    words = ["agent.pyz", "rank", str(folder / "m"), str(folder)]
+    line = f"import sys; from orlop.agent.ranks.starter import main; sys.exit(main({words!r}))"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+    return subprocess.Popen([sys.executable, "-c", line], env=env, **pipes)
 
 
 def test_a_command_beside_a_rank_has_its_variables(start, opened):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from orlop.agent.logs import tail
 from orlop.agent.ranks.log import Failure, RankLog
+from orlop.agent.run import TERMINAL
 
 SAID = (
     b" 0: hello\n"
@@ -68,3 +71,30 @@ def test_how_a_rank_ended_in_the_words_and_numbers_of_kubernetes(ranks, what, co
     failure = Failure("n1", ranks, what)
     assert failure.code == code
     assert str(failure).startswith(words)
+
+
+def test_those_who_are_attached_see_whole_lines_without_labels(tmp_path):
+    log = RankLog(str(tmp_path / "log"))
+    seen = [log.shown("stdout", part) for part in (b" 0: he", b"llo\n1", b"2: a: b\n 3: ")]
+    assert seen == [b"", b"hello\n", b"a: b\n"]
+    log.close()
+
+
+def test_labels_that_were_asked_for_are_seen_and_lines_fit_a_terminal(tmp_path):
+    log = RankLog(str(tmp_path / "log"), is_labelled=True, newline=b"\r\n")
+    assert log.shown("stdout", b" 0: hello\n") == b" 0: hello\r\n"
+    log.close()
+
+
+@pytest.mark.parametrize(("is_labelled", "text"), [(False, "$ ls"), (True, "0: $ ls")])
+def test_what_the_first_rank_prints_on_its_terminal_is_its_own(tmp_path, is_labelled, text):
+    path = str(tmp_path / "log")
+    log = RankLog(path, is_labelled)
+    assert log.shown(TERMINAL, b"$ l") == b"$ l"
+    log.feed(TERMINAL, b"$ l")
+    log.feed("stdout", b"1: between\n")
+    log.feed(TERMINAL, b"s\n")
+    log.close()
+    between = "1: between" if is_labelled else "between"
+    assert written(path) == [["F:1", between], ["F:0", text]]
+    assert " stdout " in Path(path).read_text().splitlines()[1]

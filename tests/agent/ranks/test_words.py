@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from orlop.agent.ranks.words import Answer, Hello
+from orlop.agent.ranks.words import BESIDE, Answer, Hello
 
 
 def test_a_hello_arrives_as_it_was_said():
     said = Hello(3, 77, "5.0", "8(x2)", 1, ("/run/pmix", "/tmp/a b"))
     assert vars(Hello.decoded(said.encoded())) == vars(said)
-    beside = Hello(9, is_beside=True)
+    beside = Hello(9, kind=BESIDE)
     assert vars(Hello.decoded(beside.encoded())) == vars(beside)
 
 

@@ -2,7 +2,8 @@
 
 Started by the first starter of a node, beside the rank that this becomes. Sandbox, volumes and
 container are made as the agent makes them, from the same plan; it ends with the last rank of its
-node and leaves nothing there. It has no line home: Slurm tells of ranks, and the leader of the pod.
+node and leaves nothing there. It has no line home: Slurm tells of ranks, the leader of the pod, and
+what changes in volumes is in the plan, which the kubelet writes anew.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+import time
 
 from .. import plan, sandbox
 from ..cgroups import NONE
@@ -23,8 +25,10 @@ from .starter import place_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..plan import Plan
+    from ..volumes import Volumes
 
 LOOK = 500  # milliseconds between two looks at ranks that the kernel does not tell of
+FRESH = 10.0  # seconds between two looks at the plan; upstream's kubelet looks once a minute
 LAST = 20  # looks at a node of which no rank lives, before all have come
 
 
@@ -65,7 +69,9 @@ def _let_go_of_the_rank() -> None:
 
 
 def _serve(meeting: str, folder: str) -> None:
-    the_plan = plan.read(os.path.join(folder, "plan.json"))
+    path = os.path.join(folder, "plan.json")
+    mark = _mark(path)
+    the_plan = plan.read(path)
     hostname = os.uname().nodename
     plan.lead(the_plan, folder, hostname)
     the_plan.network = the_plan.resolver = None
@@ -77,7 +83,7 @@ def _serve(meeting: str, folder: str) -> None:
         made = workshop.inside(_container(the_plan))
         door = Door(meeting, *made, hostname)
         try:
-            _wait(door)
+            _wait(door, Files(path, mark, workshop.volumes))
         finally:
             door.close()
             leave(meeting)
@@ -92,13 +98,44 @@ class _NoCgroups:
         return NONE
 
 
+class Files:
+    """Volumes of ConfigMaps, Secrets and the like, which change with the plan."""
+
+    def __init__(self, path: str, mark: object, volumes: Volumes) -> None:
+        self._path, self._mark, self._volumes = path, mark, volumes
+        self._due = time.monotonic() + FRESH
+
+    def refresh(self) -> None:
+        """Look whether the plan is another, if it is time for that."""
+        if time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + FRESH
+        try:
+            mark = _mark(self._path)
+            if mark == self._mark:
+                return
+            for volume in plan.read(self._path).volumes:
+                if volume["kind"] == "files":
+                    self._volumes.update(volume["name"], volume["files"])
+            self._mark = mark
+        except (OSError, ValueError, KeyError):
+            pass  # the pod is being removed, or there is no room: what is there stays, whole
+
+
+def _mark(path: str) -> object:
+    """What is another for another file; opened, because a network file system then looks."""
+    with open(path, "rb") as file:
+        found = os.fstat(file.fileno())
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
 def _container(the_plan: Plan) -> plan.Container:
     assert the_plan.ranks is not None, "a plan without ranks"
     name = the_plan.ranks["container"]
     return next(one for one in the_plan.containers if one.name == name)
 
 
-def _wait(door: Door) -> None:
+def _wait(door: Door, files: Files) -> None:
     """Until all ranks of this node have come, and have gone."""
     watched: dict[int, int] = {}  # rank -> descriptor, -1 where there is none
     looks = 0
@@ -107,7 +144,8 @@ def _wait(door: Door) -> None:
         for fd in (door.fileno(), *door.lines(), *(fd for fd in watched.values() if fd >= 0)):
             poll.register(fd, select.POLLIN)
         is_told = bool(watched) and min(watched.values()) >= 0 and door.is_full
-        ready = [fd for fd, _ in poll.poll(None if is_told else LOOK)]
+        ready = [fd for fd, _ in poll.poll(int(FRESH * 1000) if is_told else LOOK)]
+        files.refresh()
         if door.fileno() in ready:
             door.on_knock()
         for fd in door.lines():

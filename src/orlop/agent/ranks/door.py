@@ -18,7 +18,7 @@ from ..lean import signal
 from ..process import children, spawn
 from ..runtimes import Box, native, stub
 from ..volumes import Bind
-from .words import FAILED, Answer, Hello
+from .words import BESIDE, FAILED, TERMINAL, Answer, Hello
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,8 +36,11 @@ START_TIME = 60.0  # for a runtime to tell that its container runs
 class Door:
     """What is known of the ranks of this node."""
 
-    def __init__(self, meeting: str, box: Box, runtime: Runtime, hostname: str) -> None:
+    def __init__(
+        self, meeting: str, box: Box, runtime: Runtime, hostname: str, terminal: int = -1
+    ) -> None:
         self._box, self._runtime, self._hostname = box, runtime, hostname
+        self._terminal = terminal  # for the first rank; it is the leader's
         self._lines: dict[int, tuple[_socket.socket, int]] = {}  # descriptor -> line, rank
         self._descriptors: list[int] = []
         self._holder = 0
@@ -69,7 +72,12 @@ class Door:
         except (OSError, ValueError):
             line.close()  # ended before it said who it is; the others are no worse for it
             return
-        if hello.is_beside:
+        if hello.kind == TERMINAL:
+            terminals = [self._terminal] if self._terminal >= 0 else []
+            _say(line, Answer([], {}), terminals)
+            line.close()
+            return
+        if hello.kind == BESIDE:
             self._let_in_beside(line, hello.rank)
             return
         try:

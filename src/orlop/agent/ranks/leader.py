@@ -16,7 +16,7 @@ from ..lean import signal
 from ..process import exit_of, reaped
 from ..runtimes import Box, Launch, find
 from .door import Door, be, end_holder, leave
-from .starter import place_of
+from .starter import TERMINAL_ENV, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +82,11 @@ class Leader:
     def lead(self) -> None:
         """Until srun ends; exits as it does."""
         command, meeting = self._command(), place_of(self._meeting)
-        self._door = door = Door(meeting, self._box, self._runtime, self._ranks["hostname"])
+        terminal = 0 if self._box.container.tty else -1
+        _close_copies_of(0)
+        self._door = door = Door(
+            meeting, self._box, self._runtime, self._ranks["hostname"], terminal
+        )
         wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_write)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -152,10 +156,10 @@ class Leader:
         srun = find(["srun"])
         if not srun:
             raise OSError("ranks are started by srun, which is not in the PATH of this node's jobs")
-        ranks, environ = self._ranks, os.environ
+        ranks, environ, container = self._ranks, os.environ, self._box.container
         argv = [srun, "--label", "--kill-on-bad-exit=1", "--wait=0", "--export=ALL"]
         argv += [f"--job-name={self._box.container.name}"]
-        argv += ["--input=0" if self._box.container.stdin else "--input=none"]
+        argv += ["--input=0" if container.stdin and not container.tty else "--input=none"]
         if ranks.get("mpi"):
             argv.append(f"--mpi={ranks['mpi']}")
         if environ.get(RANKS_ENV):
@@ -165,6 +169,9 @@ class Leader:
         elif environ.get("SLURM_CPUS_PER_TASK"):  # not inherited since Slurm 22.05
             argv.append(f"--cpus-per-task={environ['SLURM_CPUS_PER_TASK']}")
         argv += ranks.get("flags") or []
+        if container.tty:
+            environ[TERMINAL_ENV] = "1"
+            return argv + starter(self._meeting, ranks["folder"])
         return argv + rank(self._meeting, ranks)
 
     def _pass_on(self, number: int) -> None:
@@ -217,6 +224,19 @@ def _agent(*words: str) -> list[str]:
     import sys
 
     return [sys.executable, "-I", "-S", "-c", AGENT_LAUNCH, sys.argv[0], *words]
+
+
+def _close_copies_of(fd: int) -> None:
+    """Of the agent's end of a pipe that is ours: as long as we hold it, too, it never ends."""
+    what = os.readlink(f"/proc/self/fd/{fd}")
+    if not what.startswith("pipe:"):
+        return
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if int(name) != fd and os.readlink(f"/proc/self/fd/{name}") == what:
+                os.close(int(name))
+        except FileNotFoundError:
+            pass  # that of the listing itself
 
 
 def _ready(fds: list[int], timeout: int | None) -> list[int]:

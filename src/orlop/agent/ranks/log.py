@@ -12,7 +12,7 @@ import re
 from ..lean import signal
 from ..logs import LogFile
 
-_LABEL = re.compile(rb" *(\d+): ?")
+_LABEL = re.compile(rb"\A *(\d+): ?")
 _FAILED = re.compile(rb"srun: error: (\S+): tasks? (\S+): (.*)")
 _ENDED_BY_SRUN = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 _CODE = re.compile(r"Exited with exit code (\d+)")
@@ -49,18 +49,30 @@ class Failure:
 class RankLog(LogFile):
     """`is_labelled`: lines keep the label that srun gave them."""
 
-    def __init__(self, path: str, is_labelled: bool = False) -> None:
+    def __init__(self, path: str, is_labelled: bool = False, newline: bytes = b"\n") -> None:
         super().__init__(path)
-        self._is_labelled = is_labelled
+        self._is_labelled, self._newline = is_labelled, newline
+        self._unshown: dict[str, bytes] = {}  # beginnings of lines
         self.failure: Failure | None = None  # the first
         self.worst: Failure | None = None  # by its exit code
 
     def marked(self, stream: str, line: bytes) -> tuple[bytes, bytes]:
+        if "-" in stream:  # the terminal of the first rank, which srun knows nothing of
+            return b":0", b"0: " + line if self._is_labelled else line
         label = _LABEL.match(line)
         if label is None:
             self._listen(line)
             return b"", line
         return b":" + label.group(1), line if self._is_labelled else line[label.end() :]
+
+    def shown(self, stream: str, data: bytes) -> bytes:
+        """Whole lines, without labels that nobody asked for; a terminal's as they come."""
+        if "-" in stream:
+            return data
+        *lines, self._unshown[stream] = (self._unshown.get(stream, b"") + data).split(b"\n")
+        if not self._is_labelled:
+            lines = [_LABEL.sub(b"", line, count=1) for line in lines]
+        return b"".join(line + self._newline for line in lines)
 
     def _listen(self, line: bytes) -> None:
         found = _FAILED.match(line)

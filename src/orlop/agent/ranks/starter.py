@@ -15,7 +15,7 @@ import time
 
 from .. import syscalls
 from ..executing import Failure, execute, go_to
-from .words import FAILED, Answer, Hello
+from .words import BESIDE, FAILED, TERMINAL, Answer, Hello
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PATIENCE = 120.0  # seconds for a node to make its container; a slow file system may need many
 PAUSE = 0.003
 CODE = 127
+TERMINAL_ENV = "ORLOP_TERMINAL"  # set for those whose first rank has a terminal
 MAX_DESCRIPTORS = 8
 # What Slurm and its PMI tell a task, and what a container is therefore told.
 TOLD = ("SLURM", "PMI", "OMPI_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
@@ -34,14 +35,21 @@ def main(argv: list[str]) -> int:
     """Become the rank; returns only where that cannot be."""
     folder, *command = argv[3:]
     meeting, is_rank = place_of(argv[2]), not command
+    has_terminal = is_rank and os.environ.get("SLURM_PROCID") == "0" and TERMINAL_ENV in os.environ
+    if has_terminal:
+        from .terminal import stand_before
+
+        stand_before()  # what comes is done by a child, which may begin a session
     line = None
     try:
         if is_rank and os.environ.get("SLURM_LOCALID") == "0" and not os.path.exists(meeting):
             _have_it_made(meeting, folder)
         line = _connect(meeting)
-        hello = _hello() if is_rank else Hello(int(command[0]), is_beside=True)
+        hello = _hello() if is_rank else Hello(int(command[0]), kind=BESIDE)
         line.sendall(hello.encoded())
         answer, descriptors = _answer(line)
+        if has_terminal:
+            _take_terminal(meeting)
         _enter(answer, descriptors)
         env = {**answer.env, **(_told(os.environ) if is_rank else {})}
         go_to(answer.cwd)
@@ -117,6 +125,18 @@ def _connect(meeting: str) -> _socket.socket:
             if time.monotonic() > until:
                 raise Failure("no container was made on this node") from None
             time.sleep(PAUSE)
+
+
+def _take_terminal(meeting: str) -> None:
+    """It is the leader's, who is on the first rank's node unless the user arranged otherwise."""
+    from .terminal import take
+
+    line = _connect(meeting)
+    line.sendall(Hello(0, kind=TERMINAL).encoded())
+    _, descriptors = _answer(line)
+    line.close()
+    for fd in descriptors:
+        take(fd)
 
 
 def _answer(line: _socket.socket) -> tuple[Answer, list[int]]:

@@ -11,14 +11,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-RANK, BESIDE = "rank", "exec"
+RANK, BESIDE, TERMINAL = "rank", "exec", "terminal"
 FAILED = (
     b"!"  # before what kept a rank from running; a line that just ends is that of one that runs
 )
 
 
 class Hello:
-    """Of one that wants in: a rank to be, or a command beside the rank of that number."""
+    """Of one that wants in: a rank to be, a command beside the rank of that number; or of one that
+    only wants the terminal that a rank is to have.
+    """
 
     def __init__(
         self,
@@ -28,15 +30,14 @@ class Hello:
         tasks: str = "",
         node: int = 0,
         folders: tuple[str, ...] = (),
-        is_beside: bool = False,
+        kind: str = RANK,
     ) -> None:
-        self.rank, self.pid, self.step, self.is_beside = rank, pid, step, is_beside
+        self.rank, self.pid, self.step, self.kind = rank, pid, step, kind
         self.tasks, self.node = tasks, node  # how many on each node, as Slurm says it; which it is
         self.folders = folders  # of its PMI, which must be seen inside
 
     def encoded(self) -> bytes:
-        kind = BESIDE if self.is_beside else RANK
-        numbers = (kind, str(self.rank), str(self.pid), self.step, self.tasks, str(self.node))
+        numbers = (self.kind, str(self.rank), str(self.pid), self.step, self.tasks, str(self.node))
         return _texts([*numbers, *self.folders])
 
     @staticmethod
@@ -44,9 +45,7 @@ class Hello:
         kind, rank, pid, step, tasks, node, *folders = _split(data)
         numbers = (int(text or 0) for text in (rank, pid, node))
         rank_number, pid_number, node_number = numbers
-        return Hello(
-            rank_number, pid_number, step, tasks, node_number, tuple(folders), kind == BESIDE
-        )
+        return Hello(rank_number, pid_number, step, tasks, node_number, tuple(folders), kind)
 
 
 class Answer:

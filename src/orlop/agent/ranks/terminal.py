@@ -1,0 +1,44 @@
+"""The terminal of a set's first rank, where the container asks for one.
+
+Used by the starter. Whose terminal it is must begin a session, which what Slurm starts cannot: it
+leads a group already. So a child becomes the rank, and what Slurm started waits and ends as that
+does. It moves no byte: the terminal's other end is the agent's.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import termios
+
+from ..lean import signal
+
+# What Slurm sends to a step it sends to all of its processes: the rank is to heed it.
+_FOR_THE_RANK = (
+    signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2,
+)  # fmt: skip
+
+
+def stand_before() -> None:
+    """Returns in a child; its parent ends with it."""
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        return
+    for number in _FOR_THE_RANK:
+        signal.signal(number, signal.SIG_IGN)
+    status = os.waitpid(pid, 0)[1]
+    if os.WIFSIGNALED(status):
+        cause = os.WTERMSIG(status)
+        if cause != signal.SIGKILL:
+            signal.signal(cause, signal.SIG_DFL)
+        os.kill(os.getpid(), cause)
+    os._exit(os.WEXITSTATUS(status))
+
+
+def take(fd: int) -> None:
+    """Make it that of this session, and all three standard streams."""
+    fcntl.ioctl(fd, termios.TIOCSCTTY, 0)
+    for stream in (0, 1, 2):
+        os.dup2(fd, stream)
+    os.close(fd)

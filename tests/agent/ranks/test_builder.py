@@ -1,0 +1,68 @@
+"""What a builder does on its node beside making the container: files that change with the plan."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from orlop.agent.ranks import builder
+from orlop.agent.ranks.builder import Files, _mark
+from orlop.agent.volumes import Volumes
+
+
+def plan(path, **files):
+    listed = [{"path": name, "data": _encoded(text)} for name, text in files.items()]
+    raw = {
+        "version": 1,
+        "pod": {"namespace": "d", "name": "p", "uid": "u"},
+        "containers": [],
+        "volumes": [{"name": "v", "kind": "files", "files": listed}],
+    }
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(raw))
+    new.rename(path)
+    return raw
+
+
+def _encoded(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """A plan, the volume that was made of it, and what looks after that."""
+    monkeypatch.setattr(builder, "FRESH", 0.0)
+    path = tmp_path / "plan.json"
+    raw = plan(path, colour="blue")
+    volumes = Volumes(raw["volumes"], str(tmp_path), str(tmp_path), False)
+    return path, tmp_path / "volumes" / "v", Files(str(path), _mark(str(path)), volumes)
+
+
+def test_files_follow_the_plan(written):
+    path, volume, files = written
+    plan(path, colour="green", shape="round")
+    files.refresh()
+    assert (volume / "colour").read_text() == "green"
+    assert (volume / "shape").read_text() == "round"
+
+
+def test_a_plan_that_is_the_same_is_not_read_again(written, monkeypatch):
+    _, volume, files = written
+    monkeypatch.setattr(builder.plan, "read", lambda path: pytest.fail("read again"))
+    files.refresh()
+    assert (volume / "colour").read_text() == "blue"
+
+
+@pytest.mark.parametrize("text", ["", "{}", None])
+def test_a_plan_that_cannot_be_read_leaves_what_is_there(written, text):
+    path, volume, files = written
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
+    files.refresh()
+    assert (volume / "colour").read_text() == "blue"
+    plan(path, colour="green")
+    files.refresh()
+    assert (volume / "colour").read_text() == "green"

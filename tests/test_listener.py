@@ -43,6 +43,18 @@ async def listening(authority: pki.Pki, patience: Patience) -> AsyncIterator[int
     await listener.close()
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_at_all_addresses_both_families_are_taken(authority: pki.Pki, host: str) -> None:
+    listener = Listener(Echo, authority.server_context(authority.apiserver))
+    port = listener.start("::", 0)
+    tls = authority.client_context(authority.admin)
+    reader, writer = await asyncio.open_connection(host, port, ssl=tls, server_hostname="localhost")
+    writer.write(b"hello")
+    assert await asyncio.wait_for(reader.read(100), 20) == b"hello"
+    writer.close()
+    await listener.close()
+
+
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 

@@ -22,6 +22,32 @@ _BACKLOG = 1024
 _SHUTDOWN = 2.0
 
 
+ANYWHERE = ("0.0.0.0", "::")  # what is no address that others could come to
+
+
+def open_port(
+    host: str, port: int, kind: socket.SocketKind = socket.SOCK_STREAM, *, backlog: int = _BACKLOG
+) -> socket.socket:
+    """A socket at an address, which listens if it can; at `::`, at all of IPv4 and IPv6.
+
+    Raises OSError where the address cannot be had.
+    """
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, kind)
+    try:
+        if kind == socket.SOCK_STREAM:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sock.family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
+        sock.bind((host, port))
+        if kind == socket.SOCK_STREAM:
+            sock.listen(backlog)
+        sock.setblocking(False)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
 @dataclass(frozen=True, slots=True)
 class Patience:
     """How long, in seconds, and how many at once."""
@@ -51,9 +77,7 @@ class Listener:
 
     def start(self, host: str, port: int) -> int:
         """Listen; returns the port. OSError where the address cannot be had."""
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-        self._socket.setblocking(False)
+        self._socket = open_port(host, port, backlog=_BACKLOG)
         bound: int = self._socket.getsockname()[1]
         self._accepting = asyncio.create_task(self._accept(self._socket), name="listener")
         return bound

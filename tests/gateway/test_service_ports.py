@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 
 import pytest
@@ -15,16 +16,19 @@ from orlop.gateway.service_ports import ServicePorts
 from .conftest import a_service, dial, free_port, soon
 
 
-def offering(cluster, *, is_offered=True):
+def offering(cluster, *, is_offered=True, listen="127.0.0.1", made=None):
     def make(informers):
-        return ServicePorts(
+        ports = ServicePorts(
             cluster.api,
             informers,
-            Backends(informers, dial),
+            Backends(informers, dial, dial_datagrams=dial_datagrams),
             is_offered=is_offered,
-            listen="127.0.0.1",
+            listen=listen,
             address="192.0.2.7",
         )
+        if made is not None:
+            made.append(ports)
+        return ports
 
     return make
 
@@ -55,9 +59,9 @@ async def echo():
         server.close()
 
 
-async def say(port, words):
+async def say(port, words, host="127.0.0.1"):
     """What comes back from a connection that sends and then ends its side."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection(host, port)
     try:
         writer.write(words)
         writer.write_eof()
@@ -112,17 +116,19 @@ class Shouting(asyncio.DatagramProtocol):
         self.transport.sendto(self.word + data, address)
 
 
-def shout(sock, port, words):
+def shout(sock, port, words, host="127.0.0.1"):
     """What comes back from a datagram; OSError when nothing does."""
-    sock.sendto(words, ("127.0.0.1", port))
+    sock.sendto(words, (host, port))
     return sock.recv(100)
 
 
-async def test_datagrams_go_both_ways_and_a_client_stays_with_its_endpoint(cluster):
+@contextlib.asynccontextmanager
+async def shouting(cluster, *words):
+    """A service of UDP, whose endpoints say which one they are; its port of this host."""
     loop = asyncio.get_running_loop()
     ends = [
         await loop.create_datagram_endpoint(lambda w=w: Shouting(w), ("127.0.0.1", 0))
-        for w in (b"one ", b"two ")
+        for w in words
     ]
     numbers = [transport.get_extra_info("sockname")[1] for transport, _ in ends]
     ports = [{"name": "http", "port": 80, "protocol": "UDP"}]
@@ -130,14 +136,16 @@ async def test_datagrams_go_both_ways_and_a_client_stays_with_its_endpoint(clust
     for one in await cluster.list(ENDPOINT_SLICE):
         one["ports"][0]["protocol"] = "UDP"
         await cluster.api.update(ENDPOINT_SLICE, one)
-    port = await node_port(cluster)
+    yield await node_port(cluster)
+    for transport, _ in ends:
+        transport.close()
 
-    def make(informers):
-        backends = Backends(informers, dial, dial_datagrams=dial_datagrams)
-        words = {"is_offered": True, "listen": "127.0.0.1", "address": "192.0.2.7"}
-        return ServicePorts(cluster.api, informers, backends, **words)
 
-    async with cluster.running(make):
+async def test_datagrams_go_both_ways_and_a_client_stays_with_its_endpoint(cluster):
+    async with (
+        shouting(cluster, b"one ", b"two ") as port,
+        cluster.running(offering(cluster)),
+    ):
         for _ in range(4):
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
                 sock.settimeout(0.5)
@@ -149,8 +157,37 @@ async def test_datagrams_go_both_ways_and_a_client_stays_with_its_endpoint(clust
                 assert first in (b"one hello", b"two hello")
                 sock.settimeout(20)
                 assert await heard(b"again") == first[:4] + b"again"
-    for transport, _ in ends:
-        transport.close()
+
+
+BOTH_FAMILIES = pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+
+
+@BOTH_FAMILIES
+async def test_at_all_addresses_of_both_families_connections_are_taken(cluster, echo, host):
+    await a_service(cluster, await echo(b"one "), type="NodePort")
+    port = await node_port(cluster)
+    async with cluster.running(offering(cluster, listen="::")):
+
+        async def is_open():
+            assert await say(port, b"hello", host) == b"one hello"
+
+        await soon(is_open)
+
+
+@BOTH_FAMILIES
+async def test_at_all_addresses_of_both_families_datagrams_are_answered(cluster, host):
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    async with (
+        shouting(cluster, b"one ") as port,
+        cluster.running(offering(cluster, listen="::")),
+    ):
+        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(0.5)
+
+            async def heard():
+                return await asyncio.to_thread(shout, sock, port, b"hello", host)
+
+            assert await soon(heard) == b"one hello"
 
 
 async def test_an_endpoint_that_refuses_is_passed_over(cluster, echo):
@@ -182,6 +219,25 @@ async def test_a_service_that_is_gone_has_no_port_any_more(cluster, echo):
                 await say(port, b"x")
 
         await soon(is_closed)
+
+
+async def test_of_a_service_that_is_gone_nothing_is_kept_and_its_successor_is_told(cluster):
+    made = []
+    async with cluster.running(offering(cluster, made=made)):
+        for count in (1, 2):
+            await a_service(cluster, type="NodePort")
+
+            async def is_told(count=count):
+                said = [one for one in await cluster.list(EVENT) if one["reason"] == "PortOpened"]
+                assert len({one["involvedObject"]["uid"] for one in said}) == count
+
+            await soon(is_told)
+            await cluster.api.delete(SERVICE, Key("default", "web"))
+
+            async def is_forgotten():
+                assert made[0]._told == {}
+
+            await soon(is_forgotten)
 
 
 async def test_a_load_balancer_has_this_hosts_address_once_its_port_is_open(cluster, echo):

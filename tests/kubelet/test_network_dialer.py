@@ -53,6 +53,21 @@ async def test_a_pod_is_reached_straight_and_told_who_comes(site, place):
     await agent.hang_up()
 
 
+async def test_a_client_of_ipv6_is_shown_to_a_pod_as_the_control_plane(site, place):
+    listener, notices = place
+    agent, ip = await a_running_pod(site)
+    agent.tell(said(listener, notices))
+    ask(agent, f"pod/{ip}")
+    await told(agent, f"pod/{ip}")
+    sock = await site.kubelet.dialer.connect(ip, 80, ("2001:db8::1", 4711))
+    taken, real = await asyncio.get_running_loop().sock_accept(listener)
+    who = socket.inet_aton(real[0]) + real[1].to_bytes(2, "big")
+    assert notices.recv(4096).count(who) == 2  # where it comes from, and who it is
+    sock.close()
+    taken.close()
+    await agent.hang_up()
+
+
 async def test_where_nothing_is_known_of_its_network_the_agent_is_asked(site):
     agent, ip = await a_running_pod(site)
     agent.tell({"type": "hello", "job": agent.job, "node": "n1", "seq": 9, "streams": 1})

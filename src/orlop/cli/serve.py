@@ -40,6 +40,7 @@ from ..gateway.service_ports import ServicePorts
 from ..jwt import SigningKey
 from ..kubelet import Kubelet
 from ..kubelet.network_plan import network_key
+from ..listener import ANYWHERE
 from ..network.ranges import Ranges
 from ..runtime.images import Images
 from ..scheduler import Scheduler
@@ -317,7 +318,7 @@ class ControlPlane:
 
     def _host(self) -> str:
         """The address that is best known on the cluster; the certificate has all of them."""
-        listen = [self.settings.listen] if self.settings.listen != "0.0.0.0" else []
+        listen = [self.settings.listen] if self.settings.listen not in ANYWHERE else []
         return [*listen, *self.settings.advertise, *addresses.addresses(), "127.0.0.1"][0]
 
     def _ipv4(self) -> str:

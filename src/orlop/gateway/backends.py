@@ -11,7 +11,7 @@ import random
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from .. import errors
 from ..api.kinds import ENDPOINT_SLICE, SERVICE
@@ -119,6 +119,11 @@ class Backends:
         loop = asyncio.get_running_loop()
         infos = await loop.getaddrinfo(name, port, type=socket.SOCK_STREAM)
         return await self._dial(str(infos[0][4][0]), port, None)
+
+
+def place_of(address: tuple[Any, ...]) -> Place:
+    """Where a client is, as a socket of either family has it."""
+    return str(address[0]).removeprefix("::ffff:"), int(address[1])
 
 
 def _owner(one: Obj) -> Key:

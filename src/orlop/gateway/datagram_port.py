@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from typing import Any
 
 from ..api.objects import Key
-from .backends import Backends, Datagrams, NoEndpoints
+from .backends import Backends, Datagrams, NoEndpoints, place_of
 
 IDLE = 60.0  # seconds; kube-proxy leaves the kernel's 30 to 120
 MAX_CLIENTS = 1024
 MAX_HELD = 16  # datagrams of a client whose endpoint is being found
 _LONGEST = 65536
 
-Address = tuple[str, int]
+Address = tuple[Any, ...]  # as its family has it
 
 
 class _Client:
@@ -71,7 +72,7 @@ class DatagramPort:
     async def _answer(self, client: _Client, address: Address) -> None:
         """Find an endpoint for a client, and pass on what that says."""
         try:
-            client.way = await self._backends.datagrams(self._key, self.port, address)
+            client.way = await self._backends.datagrams(self._key, self.port, place_of(address))
             for data in client.held:
                 client.send(data)
             await self._pass_on(client, client.way, address)

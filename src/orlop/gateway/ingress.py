@@ -28,7 +28,8 @@ from ..client.clock import Clock
 from ..client.informer import Informers
 from ..client.recorder import EventType
 from ..controllers._shape import Controller, Result
-from .backends import Backends, NoEndpoints
+from ..listener import open_port
+from .backends import Backends, NoEndpoints, place_of
 from .proxy import pass_on
 from .routing import SERVICE_KEY, Routes, certificates, is_ours
 from .way_in import OPTIONS, Door, PodConnection, WayIn
@@ -126,7 +127,9 @@ class IngressRouter(Controller):
         for port, tls in zip(self._ports, (None, self._tls), strict=True):
             try:
                 if port:
-                    await web.TCPSite(runner, self._listen, port, ssl_context=tls).start()
+                    await web.SockSite(
+                        runner, open_port(self._listen, port), ssl_context=tls
+                    ).start()
                 opened.append(port)
             except OSError as error:
                 why = os.strerror(error.errno or 0)
@@ -206,7 +209,8 @@ class IngressRouter(Controller):
         if isinstance(request.protocol, PodConnection):
             return request.protocol.pod
         peer = request.transport.get_extra_info("peername") if request.transport else None
-        return (peer[0], peer[1]) if peer and ":" not in peer[0] else None
+        place = place_of(peer) if peer else None
+        return place if place is not None and ":" not in place[0] else None
 
     # Certificates
 

@@ -11,22 +11,23 @@ import asyncio
 import os
 import socket
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import errors
 from ..api.kinds import SERVICE
-from ..api.objects import Key, Obj, is_deleting
+from ..api.objects import Key, Obj, is_deleting, key_of
 from ..client.api import Api
 from ..client.clock import Clock
 from ..client.informer import Informers
 from ..client.recorder import EventType
 from ..controllers._shape import Controller, Result
-from .backends import Backends, NoEndpoints
+from ..listener import open_port
+from .backends import Backends, NoEndpoints, place_of
 from .datagram_port import DatagramPort
 from .joining import join
 
 OFFERED = ("NodePort", "LoadBalancer")
-PROTOCOLS = ("TCP", "UDP")
+KINDS = {"TCP": socket.SOCK_STREAM, "UDP": socket.SOCK_DGRAM}
 BACKLOG = 512
 
 
@@ -61,7 +62,7 @@ class ServicePorts(Controller):
         self._backends = backends
         self._is_offered, self._listen, self._address = is_offered, listen, address
         self._open: dict[Key, dict[tuple[str, int], _Listener | DatagramPort]] = {}
-        self._told: dict[str, str] = {}  # by the service's uid
+        self._told: dict[Key, tuple[str, str]] = {}  # the service's uid, and the words
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -77,6 +78,7 @@ class ServicePorts(Controller):
         wanted = list(openings(service)) if service is not None else []
         if service is None or is_deleting(service) or not wanted:
             self._close(key, set())
+            self._told.pop(key, None)
             if service is not None:
                 await self._write_address(service, "")
             return Result.done()
@@ -88,7 +90,7 @@ class ServicePorts(Controller):
         failures += [
             f"port {port['port']} is {port['protocol']}, and only TCP and UDP are offered"
             for port in service["spec"]["ports"]
-            if port.get("protocol", "TCP") not in PROTOCOLS
+            if port.get("protocol", "TCP") not in KINDS
         ]
         await self._say(service, wanted, failures)
         return Result.done()
@@ -106,9 +108,9 @@ class ServicePorts(Controller):
 
     async def _tell(self, service: Obj, kind: EventType, reason: str, words: str) -> None:
         """Once, until there is something else to say."""
-        uid = service["metadata"]["uid"]
-        if self._told.get(uid) != words:
-            self._told[uid] = words
+        said = (service["metadata"]["uid"], words)
+        if self._told.get(key_of(service)) != said:
+            self._told[key_of(service)] = said
             named = {"apiVersion": SERVICE.api_version, "kind": SERVICE.kind, **service}
             await self.recorder.event(named, kind, reason, words)
 
@@ -135,7 +137,7 @@ class ServicePorts(Controller):
             found.port = wanted.port
             return ""
         try:
-            sock = _listening(wanted.protocol, (self._listen, wanted.number))
+            sock = open_port(self._listen, wanted.number, KINDS[wanted.protocol], backlog=BACKLOG)
         except OSError as error:
             why = os.strerror(error.errno or 0)
             return f"cannot listen at {self._listen}:{wanted.number}: {why}"
@@ -153,20 +155,6 @@ class ServicePorts(Controller):
                 listeners.pop(which).close()
         if not listeners:
             self._open.pop(key, None)
-
-
-def _listening(protocol: str, where: tuple[str, int]) -> socket.socket:
-    if protocol == "TCP":
-        sock = socket.create_server(where, backlog=BACKLOG)
-    else:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            sock.bind(where)
-        except OSError:
-            sock.close()
-            raise
-    sock.setblocking(False)
-    return sock
 
 
 class _Listener:
@@ -193,10 +181,10 @@ class _Listener:
         finally:
             self._sock.close()
 
-    async def _join(self, client: socket.socket, address: tuple[str, int]) -> None:
+    async def _join(self, client: socket.socket, address: tuple[Any, ...]) -> None:
         try:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            pod = await self._backends.connect(self._key, self.port, (address[0], address[1]))
+            pod = await self._backends.connect(self._key, self.port, place_of(address))
         except (OSError, NoEndpoints):
             client.close()  # as a connection to a service without endpoints ends
         else:
@@ -210,7 +198,7 @@ def openings(service: Obj) -> Iterator[Opening]:
         return
     for port in spec.get("ports") or []:
         protocol = port.get("protocol", "TCP")
-        if protocol not in PROTOCOLS:
+        if protocol not in KINDS:
             continue
         if port.get("nodePort"):
             yield Opening(port["nodePort"], port["port"], True, protocol)

@@ -88,7 +88,7 @@ class Dialer:
 
         def announce(own: Place) -> None:
             # Before the connection can be accepted, since its source is known by then.
-            said = notice(self._key, time.time(), own, client or own, to)
+            said = notice(self._key, time.time(), own, _shown(client) or own, to)
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
                 datagrams.sendto(said, (place.address, place.notice))
 
@@ -108,7 +108,7 @@ class Dialer:
         key, heard = self._key, (place.address, place.notice)
 
         def announce(own: Place) -> tuple[bytes, Place]:
-            return notice(key, time.time(), own, client, (ip, port), UDP), heard
+            return notice(key, time.time(), own, _shown(client) or own, (ip, port), UDP), heard
 
         return Datagrams((place.address, real), announce)
 
@@ -135,6 +135,11 @@ class Dialer:
             task.cancel()
         if self._bridges:
             await asyncio.wait(self._bridges)
+
+
+def _shown(client: Place | None) -> Place | None:
+    """Whom a pod may see; it knows no addresses of IPv6, and sees us in their place."""
+    return None if client is None or ":" in client[0] else client
 
 
 async def _connected(to: Place, announce: Callable[[Place], None] | None = None) -> socket.socket:

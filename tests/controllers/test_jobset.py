@@ -298,6 +298,27 @@ async def test_one_that_is_suspended_runs_nothing(cluster: World) -> None:
         await eventually(lambda: holds(cluster, Suspended="False", Completed="True"))
 
 
+async def test_one_that_is_edited_while_it_is_suspended_is_resumed_as_it_is_then(
+    cluster: World,
+) -> None:
+    async with cluster.running(*parts(cluster, lambda pod: None)):
+        await made(cluster, job_set(suspend=True))
+        await eventually(lambda: holds(cluster, Suspended="True"))
+        jobs = (await cluster.get(JOB_SET, "js"))["spec"]["replicatedJobs"]
+        for job in jobs:
+            job["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"zone": "a"}
+        await cluster.patch(JOB_SET, "js", {"spec": {"replicatedJobs": jobs}})
+        await cluster.patch(JOB_SET, "js", {"spec": {"suspend": False}})
+        await eventually(lambda: holds(cluster, Suspended="False"))
+
+        async def all_are_new() -> None:
+            found = await cluster.list(JOB)
+            selected = [job["spec"]["template"]["spec"].get("nodeSelector") for job in found]
+            assert selected == [{"zone": "a"}] * 3
+
+        await eventually(all_are_new)
+
+
 async def test_in_order_the_second_waits_for_the_first_to_be_ready(cluster: World) -> None:
     async with cluster.running(*parts(cluster, lambda pod: None)):
         policy = {"startupPolicyOrder": "InOrder"}

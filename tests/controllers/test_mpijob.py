@@ -9,7 +9,7 @@ import pytest
 
 from orlop import errors
 from orlop.api.kinds import CONFIG_MAP, EVENT, JOB, NODE, POD, SERVICE
-from orlop.api.objects import Obj, key_of, labels_of, meta, phase_of
+from orlop.api.objects import Obj, annotations_of, key_of, labels_of, meta, phase_of
 from orlop.controllers.bundled import BundledKinds, WhileOurs
 from orlop.controllers.job import Jobs
 from orlop.controllers.mpijob import DEFINITION, MPI_JOB, MpiJobs
@@ -136,6 +136,24 @@ async def test_one_that_is_suspended_runs_nothing_until_it_is_resumed(cluster: W
         assert (await cluster.get(JOB, "pi-launcher"))["spec"]["suspend"] is True
         await cluster.patch(MPI_JOB, "pi", {"spec": {"runPolicy": {"suspend": False}}})
         await eventually(lambda: holds(cluster, Suspended="False", Running="True"))
+
+
+async def test_one_that_is_edited_while_it_is_suspended_is_resumed_as_it_is_then(
+    cluster: World,
+) -> None:
+    async with cluster.running(*parts(cluster, launcher_ends(None))):
+        await made(cluster, runPolicy={"suspend": True})
+        await eventually(lambda: holds(cluster, Suspended="True"))
+        roles = (await cluster.get(MPI_JOB, "pi"))["spec"]["mpiReplicaSpecs"]
+        roles["Worker"]["replicas"] = 3
+        roles["Launcher"]["template"]["spec"]["containers"][0]["args"] = ["-n", "3", "/pi"]
+        await cluster.patch(MPI_JOB, "pi", {"spec": {"mpiReplicaSpecs": roles}})
+        await cluster.patch(MPI_JOB, "pi", {"spec": {"runPolicy": {"suspend": False}}})
+        await eventually(lambda: holds(cluster, Running="True"))
+        launcher = (await cluster.get(JOB, "pi-launcher"))["spec"]["template"]
+        assert launcher["spec"]["containers"][0]["args"] == ["-n", "3", "/pi"]
+        assert annotations_of(launcher)["slurm.orlop.dev/gang-size"] == "4"
+        assert sorted(await pods(cluster)) == ["launcher", *["worker"] * 3]
 
 
 async def test_a_launcher_may_wait_for_its_workers(cluster: World) -> None:

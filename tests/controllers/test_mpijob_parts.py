@@ -8,7 +8,6 @@ import pytest
 
 from orlop.api.objects import Obj
 from orlop.controllers import mpijob_parts as parts
-from orlop.controllers.mpijob_srun import NotStripped, rank_set_job, shape, strip
 
 
 def mpi_job(
@@ -201,76 +200,6 @@ def test_the_run_policy_is_that_of_the_launchers_job() -> None:
     policy = {"backoffLimit": 3, "activeDeadlineSeconds": 60, "suspend": True}
     spec = parts.launcher_job(mpi_job(runPolicy=policy))["spec"]
     assert (spec["backoffLimit"], spec["activeDeadlineSeconds"], spec["suspend"]) == (3, 60, True)
-
-
-STRIPPED = [
-    (["mpirun", "/pi"], ["/pi"], None, {}),
-    (["/usr/bin/mpirun", "-np", "4", "/pi", "-n", "7"], ["/pi", "-n", "7"], 4, {}),
-    (["mpiexec", "-n", "2", "-x", "A=b", "-x", "C", "pi"], ["pi"], 2, {"A": "b"}),
-    (["mpiexec.hydra", "-genv", "A", "b", "-ppn", "1", "pi", "x"], ["pi", "x"], None, {"A": "b"}),
-    (["mpirun", "-mca", "btl", "^tcp", "-bind-to", "none", "--tag-output", "pi"], ["pi"], None, {}),
-    (["mpirun", "--allow-run-as-root", "--", "pi"], ["pi"], None, {}),
-    (["sh", "-c", "mpirun -n 3 python 'a b.py'"], ["python", "a b.py"], 3, {}),
-]
-
-
-@pytest.mark.parametrize(("words", "argv", "ranks", "env"), STRIPPED)
-def test_mpirun_and_its_options_are_taken_off(
-    words: list[str], argv: list[str], ranks: int | None, env: dict[str, str]
-) -> None:
-    found = strip(words)
-    assert (found.argv, found.ranks, found.env) == (argv, ranks, env)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        [],
-        ["python", "x.py"],
-        ["mpirun"],
-        ["mpirun", "-n", "x", "pi"],
-        ["mpirun", "-n", "1", "a", ":", "-n", "1", "b"],
-        ["sh", "-c", "cd /x && mpirun pi"],
-        ["sh", "-c", "mpirun -n $N pi"],
-    ],
-)
-def test_what_is_no_plain_mpirun_is_said(words: list[str]) -> None:
-    with pytest.raises(NotStripped):
-        strip(words)
-
-
-SHAPES = [
-    (2, 1, ["mpirun", "pi"], ("2", "2", "1")),
-    (2, 4, ["mpirun", "pi"], ("8", "2", "4")),
-    (4, 2, ["mpirun", "-n", "3", "pi"], ("3", "2", "2")),
-    (2, 2, ["mpirun", "-ppn", "1", "pi"], ("2", "2", "1")),
-    (0, 4, ["mpirun", "pi"], ("4", "1", "4")),
-]
-
-
-@pytest.mark.parametrize(("workers", "slots", "words", "wanted"), SHAPES)
-def test_the_shape_of_a_rank_set(
-    workers: int, slots: int, words: list[str], wanted: tuple[str, str, str]
-) -> None:
-    found = shape(mpi_job(workers=workers, slotsPerWorker=slots), strip(words))
-    names = ("ntasks", "nodes", "ntasks-per-node")
-    assert tuple(found[f"slurm.orlop.dev/{name}"] for name in names) == wanted
-    assert found["slurm.orlop.dev/mpi"] == "pmix"
-
-
-def test_a_rank_set_is_a_worker_with_the_ranks_command() -> None:
-    context = {"runAsUser": 1000, "runAsNonRoot": True, "readOnlyRootFilesystem": True}
-    worker = {"name": "w", "image": "worker", "command": ["/usr/sbin/sshd"], "args": ["-De"]}
-    worker["securityContext"] = context
-    job = mpi_job(worker=worker, annotations={"slurm.orlop.dev/launcher": "srun"})
-    spec = rank_set_job(job)["spec"]["template"]["spec"]
-    assert spec["containers"][0] == {
-        "name": "w",
-        "image": "worker",
-        "command": ["/pi"],
-        "securityContext": {"readOnlyRootFilesystem": True},  # PMIx answers its job's owner alone
-    }
-    assert spec["restartPolicy"] == "OnFailure"
 
 
 def test_a_launcher_that_is_a_worker_is_the_first_of_them() -> None:

@@ -30,7 +30,6 @@ from .jobset_parts import (
     is_outdated,
     is_suspended,
     job_for,
-    job_name,
     not_honoured,
     replicas,
     replicated,
@@ -157,11 +156,12 @@ class JobSets(Controller):
             if not is_suspended(jobset) and not may_start(jobset, one, reached):
                 continue
             for index in range(replicas(one)):
-                name = job_name(jobset, one, index)
+                wanted = self._job_for(jobset, one, index)
+                name = meta(wanted)["name"]
                 if name not in taken:
-                    missing.append(self._job_for(jobset, one, index))
+                    missing.append(wanted)
                 elif name in by_name:
-                    await self._align(jobset, by_name[name])
+                    await self._align(jobset, by_name[name], wanted)
         await self._claim(jobset, is_needed=bool(missing))
         for job in missing:
             await self._made.keep(jobset, job)
@@ -186,8 +186,11 @@ class JobSets(Controller):
         if self._services.informer.get(key) is None:
             await self._services.keep(jobset, service(jobset))
 
-    async def _align(self, jobset: Obj, job: Obj) -> None:
+    async def _align(self, jobset: Obj, job: Obj, wanted: Obj) -> None:
+        """Suspended or not; one that waited while its JobSet was edited is made anew."""
         suspended = is_suspended(jobset)
+        if job["spec"].get("suspend") and not self._made.is_current(job, wanted):
+            return await self._delete([job])
         if end_of(job) or bool(job["spec"].get("suspend")) == suspended:
             return
         written = await self.api.patch(JOB, key_of(job), {"spec": {"suspend": suspended}})

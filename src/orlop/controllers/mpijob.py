@@ -42,8 +42,9 @@ from .mpijob_parts import (
     surplus,
     worker_pod,
 )
-from .mpijob_srun import NotStripped, is_by_srun, rank_set_job
+from .mpijob_srun import is_by_srun, rank_set_job
 from .mpijob_status import Seen, observe
+from .mpirun_words import NotStripped
 from .pods import PodControl, face_of
 from .possessions import Possessions
 from .training import (
@@ -143,17 +144,24 @@ class MpiJobs(Controller):
         for service in services(job):
             await self._services.keep(job, service)
         if is_by_srun(job):
-            if self._launcher(job) is None:
-                await self._launchers.keep(job, rank_set_job(job))
-            return
+            return await self._make_launcher(job, rank_set_job(job))
         await self._configs.keep(job, config_map(job, self._workers(job)))
         if not is_suspended(job):
             await self._make_workers(job)
         waits = job["spec"].get("launcherCreationPolicy") == "WaitForWorkersReady"
         if waits and (is_suspended(job) or not self._are_ready(job)):
             return
-        if self._launcher(job) is None:
-            await self._launchers.keep(job, launcher_job(job))
+        await self._make_launcher(job, launcher_job(job))
+
+    async def _make_launcher(self, job: Obj, wanted: Obj) -> None:
+        """One that waited, suspended, while its MPIJob was edited is made anew."""
+        launcher = self._launcher(job)
+        if launcher is None:
+            await self._launchers.keep(job, wanted)
+        elif launcher["spec"].get("suspend") and not self._launchers.is_current(launcher, wanted):
+            uid = uid_of(launcher)
+            await self.api.delete(JOB, key_of(launcher), uid=uid, propagation="Background")
+            await self.jobs.gone(launcher)
 
     async def _make_workers(self, job: Obj) -> None:
         workers = self._workers(job)
@@ -184,7 +192,8 @@ class MpiJobs(Controller):
 
     async def _align(self, job: Obj) -> None:
         launcher, suspended = self._launcher(job), is_suspended(job)
-        if launcher is not None and bool(launcher["spec"].get("suspend")) != suspended:
+        is_aligned = launcher is None or bool(launcher["spec"].get("suspend")) == suspended
+        if launcher is not None and not is_aligned and not is_deleting(launcher):
             written = await self.api.patch(JOB, key_of(launcher), {"spec": {"suspend": suspended}})
             await self.jobs.seen(written)
         if suspended:

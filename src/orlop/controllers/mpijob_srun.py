@@ -8,104 +8,21 @@ set of ranks is the business of the annotations `ntasks`, `ntasks-per-node` and 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from typing import NamedTuple
 
 from ..api.objects import Obj, annotations_of, meta
-from ..wellknown import SLURM_PREFIX
+from ..api.quantity import NANO, Quantity, parse
+from ..wellknown import LABEL, SLURM_PREFIX, SRUN_FLAGS
 from .mpijob_parts import CONFIG_VOLUME, labels, launcher_job, launcher_name, replicas, slots
+from .mpirun_words import NotStripped, Stripped, strip
 from .pods import fresh
 from .training import inherited, is_suspended
 
 LAUNCHER = SLURM_PREFIX + "launcher"
 SRUN, MPIRUN = "srun", "mpirun"
-PROGRAMS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
-_COUNTS = ("-n", "-np", "--n", "--np", "-c")
-_PER_NODE = ("-ppn", "-perhost", "-npernode", "--npernode", "-N", "--ppn")
-# Options of OpenMPI's, MPICH's and Intel's launchers that take so many words; all others take none.
-_TWO = ("-mca", "--mca", "-gmca", "--gmca", "-prtemca", "--prtemca", "-pmixmca", "--pmixmca")
-_SETS = ("-genv", "-env")  # a name and a value
-_ONE = (
-    "-f", "-H", "-host", "--host", "-hosts", "-hostfile", "--hostfile", "-machinefile",
-    "--machinefile", "-bind-to", "--bind-to", "-map-by", "--map-by", "-rank-by", "--rank-by",
-    "-wdir", "-wd", "--wdir", "-prefix", "--prefix", "-iface", "-genvlist", "-envlist",
-    "-launcher", "-launcher-exec", "-bootstrap", "-bootstrap-exec", "-rmk", "-path", "--path",
-    "-outfile-pattern", "-errfile-pattern", "--output-filename", "-output-filename", "-stdin",
-    "--stdin", "-rf",
-    "--rankfile", "-configfile", "-tune", "--tune", "-am", "--am", "-oversubscribe-to",
-)  # fmt: skip
-
-
-class NotStripped(Exception):
-    """The launcher's command is no plain mpirun; the words are for an Event."""
-
-
-class Stripped(NamedTuple):
-    """What mpirun was to start."""
-
-    argv: list[str]
-    ranks: int | None
-    per_node: int | None
-    env: dict[str, str]
 
 
 def is_by_srun(job: Obj) -> bool:
     return annotations_of(job).get(LAUNCHER, MPIRUN).lower() == SRUN
-
-
-def strip(words: Sequence[str]) -> Stripped:
-    """The program and its arguments, without mpirun and its options."""
-    rest = _plain(words)
-    if not rest or rest[0].rsplit("/", 1)[-1] not in PROGRAMS:
-        raise NotStripped(
-            f"{LAUNCHER}: {SRUN} wants a launcher whose command is mpirun or mpiexec, found "
-            f"{shlex.join(words)!r}"
-        )
-    rest = rest[1:]
-    ranks: int | None = None
-    per_node: int | None = None
-    env: dict[str, str] = {}
-    while rest and rest[0].startswith("-"):
-        option, rest = rest[0], rest[1:]
-        if option == "--":
-            break
-        if option in _COUNTS:
-            ranks, rest = _number(option, rest), rest[1:]
-        elif option in _PER_NODE:
-            per_node, rest = _number(option, rest), rest[1:]
-        elif option == "-x":
-            name, is_set, value = rest[0].partition("=")
-            env |= {name: value} if is_set else {}  # what has no value is in the pod's own
-            rest = rest[1:]
-        elif option in _SETS:
-            env, rest = {**env, rest[0]: rest[1]}, rest[2:]
-        elif option in _TWO:
-            rest = rest[2:]
-        elif option in _ONE:
-            rest = rest[1:]
-    if not rest or ":" in rest:
-        raise NotStripped(f"{LAUNCHER}: {SRUN} wants one program after mpirun, found {rest}")
-    return Stripped(rest, ranks, per_node, env)
-
-
-def _number(option: str, rest: Sequence[str]) -> int:
-    if not rest or not rest[0].isdigit():
-        raise NotStripped(f"expected a number after {option}, found {list(rest[:1])}")
-    return int(rest[0])
-
-
-def _plain(words: Sequence[str]) -> list[str]:
-    """The words of a command; those of a shell's one line where that is no more than one."""
-    is_shell = bool(words) and words[0].rsplit("/", 1)[-1] in ("sh", "bash", "dash")
-    if not is_shell:
-        return list(words)
-    if len(words) != 3 or words[1] not in ("-c", "-ec", "-lc"):
-        return []
-    lexer = shlex.shlex(words[2], posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    found = list(lexer)
-    is_simple = not any(set(word) & set(";&|<>()") for word in found) and "$" not in words[2]
-    return found if is_simple else []
 
 
 def rank_set_job(job: Obj) -> Obj:
@@ -114,7 +31,10 @@ def rank_set_job(job: Obj) -> Obj:
     specs = job["spec"]["mpiReplicaSpecs"]
     launcher = specs["Launcher"]["template"]["spec"]["containers"][0]
     words = [*(launcher.get("command") or []), *(launcher.get("args") or [])]
-    stripped = strip([str(word) for word in words])
+    try:
+        stripped = strip([str(word) for word in words])
+    except NotStripped as problem:
+        raise NotStripped(f"{LAUNCHER}: {SRUN} {problem}") from None
     template = fresh((specs.get("Worker") or specs["Launcher"])["template"])
     spec, metadata = template["spec"], template.setdefault("metadata", {})
     container = spec["containers"][0]
@@ -122,15 +42,15 @@ def rank_set_job(job: Obj) -> Obj:
         container.pop(field, None)
     container["command"] = stripped.argv
     _as_oneself(spec, container)
-    _merge_env(container, launcher, stripped.env)
+    _merge(container, launcher, stripped)
+    _merge_volumes(spec, container, specs["Launcher"]["template"]["spec"])
     spec["restartPolicy"] = made["spec"]["template"]["spec"]["restartPolicy"]
     spec["hostname"], spec["subdomain"] = launcher_name(job), meta(job)["name"]
     metadata["labels"] = {**(metadata.get("labels") or {}), **labels(job, "launcher")}
-    metadata["annotations"] = {
-        **inherited(job),
-        **(metadata.get("annotations") or {}),
-        **shape(job, stripped),
-    }
+    given = {**inherited(job), **(metadata.get("annotations") or {})}
+    asked = shape(job, stripped)
+    metadata["annotations"] = {**_wishes(stripped), **given, **asked}
+    _share(container, _ranks_of_node(asked[SLURM_PREFIX + "ntasks-per-node"]))
     made["spec"]["template"] = template
     assert CONFIG_VOLUME not in str(spec.get("volumes")), "a rank set has no hostfile"
     if is_suspended(job):
@@ -148,9 +68,38 @@ def _as_oneself(spec: Obj, container: Obj) -> None:
             holder["securityContext"] = kept
 
 
+def _ranks_of_node(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise NotStripped(f"{SLURM_PREFIX}ntasks-per-node: expected a number, found {text!r}")
+    return int(text)
+
+
+def _share(container: Obj, ranks: int) -> None:
+    """What a worker asks for is all its ranks' together; a rank set's container is each one's."""
+    resources = container.get("resources") or {}
+    for given in (resources.get("limits") or {}, resources.get("requests") or {}):
+        for name, text in given.items():
+            whole = parse(text)
+            unit = NANO // 1000 if name == "cpu" else NANO
+            part = whole.nanos // unit // ranks * unit
+            is_counted = name not in ("cpu", "memory", "ephemeral-storage")
+            if is_counted and part * ranks != whole.nanos:
+                raise NotStripped(
+                    f"{LAUNCHER}: {SRUN} cannot divide {text} {name} of a worker among its {ranks} "
+                    f"ranks; ask for a multiple of them, or for none and {SLURM_PREFIX}gres"
+                )
+            given[name] = str(Quantity(part, whole.form))
+
+
+def _wishes(stripped: Stripped) -> dict[str, str]:
+    """What mpirun was told of binding and output, in srun's words."""
+    flags = {SRUN_FLAGS: shlex.join(stripped.flags)} if stripped.flags else {}
+    return flags | ({LABEL: "true"} if stripped.is_labelled else {})
+
+
 def shape(job: Obj, stripped: Stripped) -> dict[str, str]:
     """How many ranks, and how many to a node: mpirun's own words before the slots."""
-    workers = replicas(job, "Worker") or 1
+    workers = (replicas(job, "Worker") or 1) + bool(job["spec"].get("runLauncherAsWorker"))
     per_node = stripped.per_node or slots(job) or 1
     ranks = stripped.ranks or workers * per_node
     nodes = min(workers, -(-ranks // per_node))
@@ -164,9 +113,26 @@ def shape(job: Obj, stripped: Stripped) -> dict[str, str]:
     }
 
 
-def _merge_env(container: Obj, launcher: Obj, extra: dict[str, str]) -> None:
+def _merge(container: Obj, launcher: Obj, stripped: Stripped) -> None:
+    """Variables and folder of the program are the launcher's, which was to start it."""
     env = {one["name"]: one for one in container.get("env") or []}
     env |= {one["name"]: one for one in launcher.get("env") or []}
-    env |= {name: {"name": name, "value": value} for name, value in extra.items()}
-    if env:
-        container["env"] = list(env.values())
+    env |= {name: {"name": name, "value": value} for name, value in stripped.env.items()}
+    sources = [*(container.get("envFrom") or []), *(launcher.get("envFrom") or [])]
+    folder = stripped.folder or launcher.get("workingDir") or container.get("workingDir")
+    found = {"env": list(env.values()), "envFrom": sources, "workingDir": folder}
+    container |= {name: value for name, value in found.items() if value}
+
+
+def _merge_volumes(spec: Obj, container: Obj, launcher: Obj) -> None:
+    """What only the launcher mounts its ranks would miss; of two with one name the worker's."""
+    mounts = container.get("volumeMounts") or []
+    taken = {one["mountPath"] for one in mounts}
+    launchers = launcher["containers"][0].get("volumeMounts") or []
+    more = [one for one in launchers if one["mountPath"] not in taken]
+    names = {one["name"] for one in spec.get("volumes") or []}
+    wanted = {one["name"] for one in more} - names
+    volumes = [one for one in launcher.get("volumes") or [] if one["name"] in wanted]
+    if more:
+        container["volumeMounts"] = [*mounts, *more]
+        spec["volumes"] = [*(spec.get("volumes") or []), *volumes]

@@ -55,13 +55,23 @@ class Possessions:
             written = await self._api.patch(self.kind, key, patch)
         await self.informer.seen(written)
 
+    @staticmethod
+    def is_current(found: Obj, wanted: Obj) -> bool:
+        """Whether it was made from this, suspended or not."""
+        return annotations_of(found).get(DIGEST) == _digest(wanted)
+
     def with_owner(self, owner: Obj, wanted: Obj) -> Obj:
-        digest = hashlib.sha256(msgspec.json.encode(wanted)).hexdigest()[:16]
         metadata = {
             **meta(wanted),
             "namespace": meta(owner)["namespace"],
             "ownerReferences": [owner_reference(owner)],
-            "annotations": {**annotations_of(wanted), DIGEST: digest},
+            "annotations": {**annotations_of(wanted), DIGEST: _digest(wanted)},
         }
         head = {"apiVersion": self.kind.api_version, "kind": self.kind.kind}
         return {**head, **wanted, "metadata": metadata}
+
+
+def _digest(wanted: Obj) -> str:
+    spec = wanted.get("spec") or {}
+    still = {**wanted, "spec": {name: spec[name] for name in spec if name != "suspend"}}
+    return hashlib.sha256(msgspec.json.encode(still)).hexdigest()[:16]

@@ -65,7 +65,8 @@ def _let_go_of_the_rank() -> None:
             except OSError:
                 pass  # that of the listing itself
     close_on_exec()
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # meant for the ranks; it ends with them
+    # Whatever Slurm sends to the step is meant for the ranks; it ends with them.
+    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, signal.NSIG))
 
 
 def _serve(meeting: str, folder: str) -> None:

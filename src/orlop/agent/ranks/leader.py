@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import select
 
-from ...wellknown import AGENT_LAUNCH, RANKS_ENV
+from ...wellknown import AGENT_LAUNCH, RANKS_ENV, WARNING_ENV
 from .. import syscalls
 from ..lean import signal
 from ..process import exit_of, reaped
@@ -78,6 +78,7 @@ class Leader:
         self._srun = 0
         self._code: int | None = None
         self._asked: list[int] = []  # signals that are still to be passed on
+        self._ends = {signal.SIGTERM, signal.SIGINT, box.container.stop_signal}
 
     def lead(self) -> None:
         """Until srun ends; exits as it does."""
@@ -91,7 +92,8 @@ class Leader:
         signal.set_wakeup_fd(wake_write)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a rank may be killed as it is spoken to
-        for number in {signal.SIGTERM, signal.SIGINT, self._box.container.stop_signal}:
+        warning = int(os.environ.get(WARNING_ENV) or 0)  # ahead of the time limit; 0: none
+        for number in {*self._ends, *([warning] if warning else [])}:
             signal.signal(number, lambda got, _: self._asked.append(got))
         self._srun = self._start(command)
         try:
@@ -121,8 +123,9 @@ class Leader:
         while self._asked and door.step:
             self._pass_on(self._asked.pop(0))
         if self._asked:  # nobody is there to hear it
+            if not self._ends.isdisjoint(self._asked):
+                os.kill(self._srun, signal.SIGKILL)
             self._asked.clear()
-            os.kill(self._srun, signal.SIGKILL)
 
     def _begin(self, door: Door) -> None:
         """Tell the agent that the container runs: in the number of its first rank."""

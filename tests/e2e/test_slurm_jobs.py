@@ -205,14 +205,15 @@ def test_manifests_of_earlier_operators_run_to_their_ends(accounted_site: Site) 
 
 def test_a_script_with_its_lines_is_run_by_the_plugin(accounted_site: Site) -> None:
     site = accounted_site
-    text = '#!/bin/bash\n#SBATCH --time=5\n#SBATCH --ntasks=2\necho "$@"; srun true; exit 4\n'
+    lines = ["#!/bin/bash", "#SBATCH --time=5", "#SBATCH --ntasks=2"]
+    text = "\n".join([*lines, 'echo "$@"; cd "$SLURM_SUBMIT_DIR"; pwd; srun true; exit 4', ""])
     script = site.cluster.home / "Train.sh"
     site.run("tee", str(script), input=text)
     flags = ("--namespace", site.namespace, "--name", "train", "--follow", "-p", "short")
     argv = ("kubectl", "slurm", "sbatch", *flags, str(script), "a b")
     ran = site.run("sh", "-c", 'cd "$HOME" && exec "$@"', "sh", *argv, timeout=100, check=False)
     assert ran.returncode == 4, ran
-    assert ran.stdout.splitlines()[:2] == ["train", "a b"]
+    assert ran.stdout.splitlines()[:3] == ["train", "a b", str(site.cluster.home)]
     found = status(site, "train")
     assert (found["jobName"], found["partition"]) == ("Train.sh", "short")
     # What Slurm counted is what the plugin says it counted.

@@ -152,10 +152,13 @@ AGAIN = 'echo "run $ORLOP_RESTART_COUNT $SLURM_RESTART_COUNT"; [ "$ORLOP_RESTART
 
 @pytest.mark.timeout(600)
 def test_work_goes_on_over_a_time_limit(site: Site) -> None:
-    """A Job that checkpoints when it is warned, and a pod that is requeued when it is ended."""
+    """A Job that checkpoints when it is warned, ranks that all are, a pod that is requeued."""
     again = pod("again", "busybox", f"{AGAIN} || sleep 600")
     again["metadata"]["annotations"] = {SLURM + "on-timeout": "requeue", SLURM + "time": "5"}
-    for one in (CLAIM, job(), again):
+    ranks = pod("ranks", "busybox", "trap 'echo warned; exit 0' USR1; while :; do sleep 0.2; done")
+    asked = {"time": "2", "signal": "USR1@110", "nodes": "2", "ntasks": "4"}
+    ranks["metadata"]["annotations"] = {SLURM + key: value for key, value in asked.items()}
+    for one in (CLAIM, job(), ranks, again):
         site.apply(one)
     site.wait_phase("again", "Running")
     site.cluster.expire(annotation(site, "again", SLURM + "job-id"))
@@ -170,6 +173,9 @@ def test_work_goes_on_over_a_time_limit(site: Site) -> None:
     told = [site.kubectl("logs", one["metadata"]["name"]).split() for one in pods]
     assert told == [["run", "0"], ["run", "1", "half", "done"]]
     assert "TimeLimitNear" in {reason for reason, _ in site.events(pods[0]["metadata"]["name"])}
+
+    site.wait_phase("ranks", "Succeeded", timeout=LONG)
+    assert site.kubectl("logs", "ranks").split().count("warned") == 4
 
     site.wait_phase("again", "Succeeded", timeout=LONG)
     assert site.kubectl("logs", "again").split() == ["run", "1", "1"]

@@ -42,7 +42,9 @@ class FakeSlurm:
     async def submitted(self, folder: Path, script: Path, uid: str) -> str:
         return self.of_folder.get(str(folder), "")
 
-    async def submit(self, folder: Path, arguments: Sequence[str], script: Path, uid: str) -> str:
+    async def submit(
+        self, folder: Path, arguments: Sequence[str], script: Path, uid: str, cwd: Path
+    ) -> str:
         if self.refuses is not None:
             raise self.refuses
         known = self.of_folder.get(str(folder))

@@ -27,6 +27,7 @@ class LogFile:
         self.path = path
         self._fd = os.open(path, flags, 0o600)
         self._rest: dict[str, bytes] = {}
+        self._begun: dict[str, bytes] = {}  # the tag of a line whose first parts are written
         self._second = (-1, b"")
 
     def feed(self, stream: str, data: bytes) -> None:
@@ -39,13 +40,17 @@ class LogFile:
         head = stamp + stream.partition("-")[0].encode()
         out: list[bytes] = []
         for line in lines:
-            tag, line = self.marked(stream, line)
+            tag = self._begun.pop(stream, None)
+            if tag is None:
+                tag, line = self.marked(stream, line)
             while len(line) > MAX_LINE:
                 out.append(head + b" P" + tag + b" " + line[:MAX_LINE])
                 line = line[MAX_LINE:]
             out.append(head + b" F" + tag + b" " + line)
         while len(rest) >= MAX_LINE:
-            out.append(head + b" P " + rest[:MAX_LINE])
+            if stream not in self._begun:
+                self._begun[stream], rest = self.marked(stream, rest)
+            out.append(head + b" P" + self._begun[stream] + b" " + rest[:MAX_LINE])
             rest = rest[MAX_LINE:]
         self._rest[stream] = rest
         if out:
@@ -61,7 +66,7 @@ class LogFile:
 
     def end(self, stream: str) -> None:
         """The stream is closed: what it left without a newline is a line."""
-        if self._rest.get(stream):
+        if self._rest.get(stream) or stream in self._begun:
             self.feed(stream, b"\n")
 
     def close(self) -> None:

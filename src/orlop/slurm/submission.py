@@ -110,18 +110,24 @@ class Folder:
         self.submit_file.unlink(missing_ok=True)
 
     def sbatch(
-        self, argv: Sequence[str], environment: Mapping[str, str], timeout: float, lock: int
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        timeout: float,
+        lock: int,
+        cwd: Path | None = None,
     ) -> Answer:
         """Run sbatch to its end, with its output in the submit file and the lock in its hands.
 
-        Blocks. At its timeout it is killed; the empty file then stays, a sign that it was begun.
+        Where it runs, here unless told, is what the job knows as SLURM_SUBMIT_DIR. Blocks. At its
+        timeout it is killed; the empty file then stays, a sign that it was begun.
         """
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         output = os.open(self.submit_file, flags, 0o600)
         # Not a pipe: were its reader killed, a mere warning of sbatch's would kill sbatch.
         errors = os.memfd_create("sbatch-errors", os.MFD_CLOEXEC)
         try:
-            child = self._start(argv, environment, lock, output, errors)
+            child = self._start(argv, environment, lock, cwd or self.folder, (output, errors))
             status = _wait(child, timeout)
             return Answer(status, self.submit_file.read_text(), _read(errors))
         finally:
@@ -133,18 +139,18 @@ class Folder:
         argv: Sequence[str],
         environment: Mapping[str, str],
         lock: int,
-        output: int,
-        errors: int,
+        cwd: Path,
+        streams: tuple[int, int],
     ) -> subprocess.Popen[bytes]:
         """Only what never started may be forgotten: later errors say nothing about the job."""
         try:
             return subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=errors,
+                stdout=streams[0],
+                stderr=streams[1],
                 env=environment,
-                cwd=self.folder,
+                cwd=cwd,
                 pass_fds=[lock],
                 start_new_session=True,  # a Ctrl-C meant for us must not reach it
             )

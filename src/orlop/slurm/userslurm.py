@@ -72,13 +72,15 @@ class UserSlurm:
 
     # Submission
 
-    async def submit(self, folder: Path, arguments: Sequence[str], script: Path, uid: str) -> str:
-        """The number of the folder's job, submitted unless it was."""
+    async def submit(
+        self, folder: Path, arguments: Sequence[str], script: Path, uid: str, cwd: Path
+    ) -> str:
+        """The number of the folder's job, submitted unless it was; from `cwd` if that is here."""
         held = Folder(folder)
         try:
             await self._lock(held)
             known = await self._begun(held, script, uid)
-            return known or await self._sbatch(held, arguments)
+            return known or await self._sbatch(held, arguments, cwd)
         except OSError as error:
             remedy = "check space, quota and permissions of the home folder"
             raise EngineUnavailable(f"{folder}: {error.strerror or error}; {remedy}") from error
@@ -134,11 +136,12 @@ class UserSlurm:
         except CommandFailed:  # before 20.11 it knows no SubmitLine
             return ""
 
-    async def _sbatch(self, held: Folder, arguments: Sequence[str]) -> str:
+    async def _sbatch(self, held: Folder, arguments: Sequence[str], cwd: Path) -> str:
         argv = self.commands.argv("sbatch", "--parsable", *arguments)
         lock = held.lend()
         environment, timeout = self.commands.user_environment(), self.commands.timeout
-        future = self._threads.submit(held.sbatch, argv, environment, timeout, lock)
+        where = cwd if os.access(cwd, os.X_OK) else None  # it may be a compute node's alone
+        future = self._threads.submit(held.sbatch, argv, environment, timeout, lock, where)
         future.add_done_callback(lambda _: os.close(lock))
         answer: Answer = await asyncio.wrap_future(future)
         if answer.status == 0:

@@ -186,7 +186,8 @@ class SlurmJobs(Controller):
         job = await self._keep(job)
         await preparation.prepare(self.api, job, plan)
         arguments = plan.arguments(needed.option)
-        number = await self._slurm.submit(plan.folder, arguments, plan.script, uid_of(job))
+        where = (plan.folder, arguments, plan.script, uid_of(job))
+        number = await self._slurm.submit(*where, plan.work)
         return await self._submitted(job, plan, number)
 
     async def _keep(self, job: Obj) -> Obj:

@@ -98,3 +98,17 @@ def test_what_the_first_rank_prints_on_its_terminal_is_its_own(tmp_path, is_labe
     between = "1: between" if is_labelled else "between"
     assert written(path) == [["F:1", between], ["F:0", text]]
     assert " stdout " in Path(path).read_text().splitlines()[1]
+
+
+@pytest.mark.parametrize("piece", [1000, 1 << 20])
+def test_every_part_of_a_long_line_is_marked_with_its_rank(tmp_path, piece):
+    path = str(tmp_path / "log")
+    log = RankLog(path)
+    said = b" 7: " + b"x" * 40000 + b"\n 8: short\n"
+    for start in range(0, len(said), piece):
+        log.feed("stdout", said[start : start + piece])
+    log.close()
+    lines = written(path)
+    assert [mark for mark, _ in lines] == ["P:7", "P:7", "F:7", "F:8"]
+    assert "".join(text for _, text in lines[:3]) == "x" * 40000
+    assert log.failure is None

@@ -200,17 +200,22 @@ def test_a_container_over_its_memory_is_oom_killed_alone(limited_site: Site) -> 
     assert site.kubectl("logs", "hungry", "-c", "side") == "alive\n"
 
 
+HUNGRY = """\
+import os, sys, time
+x = bytearray((300 << 20) * (os.environ.get('SLURM_PROCID', '0') == sys.argv[1]))
+time.sleep(30)
+"""
+
+
 @pytest.mark.timeout(240)
-def test_a_job_over_its_memory_is_oom_killed(limited_site: Site) -> None:
+@pytest.mark.parametrize("shape", [{}, {"nodes": "2", "ntasks": "2"}], ids=["alone", "a rank of 2"])
+def test_a_job_over_its_memory_is_oom_killed(limited_site: Site, shape: dict[str, str]) -> None:
     site = limited_site
-    manifest = annotated(
-        "job-hungry",
-        "",
-        {"slurm.orlop.dev/mem": "80M"},
-    )
+    options = {f"slurm.orlop.dev/{name}": value for name, value in {**shape, "mem": "80M"}.items()}
+    manifest = annotated("job-hungry", "", options)
     main = manifest["spec"]["containers"][0]
     main["image"] = "python"
-    main["command"] = ["python3", "-c", "x = bytearray(300 << 20); print(len(x))"]
+    main["command"] = ["python3", "-c", HUNGRY, "1" if shape else "0"]
     site.apply(manifest)
     ended = site.wait_phase("job-hungry", "Failed")
     assert terminated(ended)["reason"] == "OOMKilled"

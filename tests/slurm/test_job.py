@@ -226,6 +226,15 @@ def test_the_agent_is_told_in_time_where_slurm_alone_would_not_wait(
 
 
 @pytest.mark.parametrize(
+    ("asked", "signal"), [({}, None), ({"ntasks": "2"}, "B:TERM@60")], ids=["alone", "ranks"]
+)
+def test_hooks_of_ranks_run_before_slurm_signals_them_itself(asked, signal):
+    main = container() | {"lifecycle": {"preStop": {"exec": {"command": ["true"]}}}}
+    spec = spec_of(pod(main, annotations=annotated(time="60", **asked)), site(kill_wait=30.0))
+    assert spec.value("signal") == signal
+
+
+@pytest.mark.parametrize(
     ("grace", "told"), [(5, "30"), (30, "30"), (60, None)], ids=["short", "default", "early signal"]
 )
 def test_the_agent_knows_how_long_slurm_waits_unless_it_is_signalled_early(grace, told):

@@ -289,6 +289,7 @@ class Run:
         if self.failure is not None and self.failure.code:
             code, number = self.failure.code, self.failure.signal
         is_oom = self.was_over_memory or self.cgroup.has_oom_kill(number)
+        is_oom = is_oom or (self.failure is not None and self.failure.is_oom)
         return code, number, code != 0 and is_oom
 
     def message(self, code: int) -> str:

@@ -290,7 +290,7 @@ def _keep_to_limits(wanted: Options, own: Options, policy: Policy, site: Site) -
 
 def _early_signal(wanted: Options, pod: Obj, site: Site) -> EarlySignal | None:
     """What the pod wants to hear ahead of its time limit; else TERM for the agent, where Slurm
-    alone would leave too little time.
+    alone would leave too little time, or would signal ranks before their hook has run.
 
     Not where the limit is short or unknown: Slurm may send it a whole minute early.
     """
@@ -299,7 +299,8 @@ def _early_signal(wanted: Options, pod: Obj, site: Site) -> EarlySignal | None:
         return signals.parse(asked)
     grace = _grace(pod)
     limit = _time_of(wanted) or site.default_time or site.max_time
-    if grace <= site.kill_wait or limit is None or limit == durations.UNLIMITED:
+    is_enough = grace <= site.kill_wait and not ranks.has_hook(pod)
+    if is_enough or limit is None or limit == durations.UNLIMITED:
         return None
     lead = int(min(grace + 30, limit / 4))
     return EarlySignal(signal.SIGTERM, lead) if limit >= _LONG_ENOUGH else None

@@ -58,6 +58,14 @@ def rank_set(pod: Obj) -> RankSet | None:
     return RankSet(_container(pod, annotations), mpi, label, flags)
 
 
+def has_hook(pod: Obj) -> bool:
+    """Whether something is to be done before its ranks are told to end."""
+    found = rank_set(pod)
+    containers = pod["spec"]["containers"] if found is not None else []
+    main = [one for one in containers if found is not None and one["name"] == found.container]
+    return any((one.get("lifecycle") or {}).get("preStop") for one in main)
+
+
 def _is_launched_otherwise(pod: Obj, annotations: Mapping[str, str]) -> bool:
     """By mpiexec in the container, as earlier systems did it; or as a member of a gang."""
     has_flags = any(name in annotations for name in wellknown.MPI_FLAGS_ALIASES)

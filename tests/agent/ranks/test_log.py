@@ -64,7 +64,7 @@ def test_the_worst_counts_but_not_what_srun_ended(tmp_path):
         ("3", "Killed", 137, "rank 3 on node n1: ended by signal 9 (Killed)"),
         ("3", "Segmentation fault (core dumped)", 139, "rank 3 on node n1: ended by signal 11"),
         ("0-3,5", "Exited with exit code 1", 1, "ranks 0-3,5 on node n1: exited with code 1"),
-        ("3", "Out Of Memory", 0, "rank 3 on node n1: Out Of Memory"),
+        ("3", "Out Of Memory", 137, "rank 3 on node n1: ended by signal 9 (Out Of Memory)"),
     ],
 )
 def test_how_a_rank_ended_in_the_words_and_numbers_of_kubernetes(ranks, what, code, words):

@@ -16,6 +16,7 @@ _LABEL = re.compile(rb"\A *(\d+): ?")
 _FAILED = re.compile(rb"srun: error: (\S+): tasks? (\S+): (.*)")
 _ENDED_BY_SRUN = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 _CODE = re.compile(r"Exited with exit code (\d+)")
+_OUT_OF_MEMORY = "Out Of Memory"
 
 
 class Failure:
@@ -31,7 +32,13 @@ class Failure:
         return int(found.group(1)) if found else 128 + self.signal if self.signal else 0
 
     @property
+    def is_oom(self) -> bool:
+        return self.what.startswith(_OUT_OF_MEMORY)
+
+    @property
     def signal(self) -> int:
+        if self.is_oom:
+            return int(signal.SIGKILL)
         name = self.what.replace("(core dumped)", "").strip()
         numbers = range(1, signal.NSIG)
         return next((number for number in numbers if signal.strsignal(number) == name), 0)
@@ -82,7 +89,9 @@ class RankLog(LogFile):
         if self.failure is None or self.worst is None:
             self.failure = self.worst = failure
         # Once one has failed srun ends the others, whose end tells nothing.
-        elif failure.code > self.worst.code and failure.code not in _ENDED_BY_SRUN:
+        elif failure.code > self.worst.code and (
+            failure.is_oom or failure.code not in _ENDED_BY_SRUN
+        ):
             self.worst = failure
 
     @property

@@ -123,6 +123,35 @@ def test_an_unfinished_last_line_counts(tmp_path):
     assert cut({}, path.read_bytes()[tail_offset(path, 1) :]) == b"unfin"
 
 
+RANKS = b"""\
+2026-01-01T00:00:01Z stdout F:1 one
+2026-01-01T00:00:02Z stdout P:11 ele
+2026-01-01T00:00:02Z stderr F:1 uno
+2026-01-01T00:00:03Z stdout F:11 ven
+2026-01-01T00:00:04Z stderr F srun: error
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"rank": "1"}, b"one\nuno\n"),
+        ({"rank": "11"}, b"eleven\n"),
+        ({"rank": "2"}, b""),
+        ({"rank": "1", "tailLines": "1"}, b"uno\n"),
+        ({"rank": "11", "tailLines": "5"}, b"eleven\n"),
+    ],
+)
+def test_a_rank_has_its_own_lines_and_its_own_tail(tmp_path, query, expected):
+    path = tmp_path / "0.log"
+    path.write_bytes(RANKS)
+    options = LogOptions.parse(query, NOW)
+    start = 0
+    if options.tail_lines is not None:
+        start = tail_offset(path, options.tail_lines, options.mark)
+    assert cut(query, RANKS[start:]) == expected
+
+
 texts = st.lists(
     st.lists(st.text("ab \x00é", max_size=5), min_size=1, max_size=3), max_size=12
 )  # of each line its parts

@@ -27,7 +27,7 @@ FILE_POLL = 0.25  # seconds between two looks at a file that no agent speaks for
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """What PodLogOptions says."""
+    """What PodLogOptions says; `rank` is ours, for a container that runs once for every task."""
 
     follow: bool = False
     previous: bool = False
@@ -36,6 +36,12 @@ class LogOptions:
     since: float | None = None
     limit_bytes: int | None = None
     stream: str = "All"
+    rank: int | None = None
+
+    @property
+    def mark(self) -> bytes:
+        """Of the lines of that rank; empty for those of all."""
+        return b"" if self.rank is None else b":%d" % self.rank
 
     @classmethod
     def parse(cls, query: Mapping[str, str], now: float) -> LogOptions:
@@ -54,6 +60,7 @@ class LogOptions:
             since=since,
             limit_bytes=_number(query, "limitBytes", 1),
             stream=query.get("stream") or "All",
+            rank=_number(query, "rank", 0),
         )
 
 
@@ -147,12 +154,12 @@ class Cutter:
         return shown
 
     def _shown(self, line: bytes) -> bytes:
-        """`<time> <stream> <F|P> <text>`; a partial line goes on in the next."""
+        """`<time> <stream> <F|P>[:<rank>] <text>`; a partial line goes on in the next."""
         parts = line.split(b" ", 3)
         if len(parts) < 3:
             return b""
         stamp, stream, flag, text = (*parts, b"")[:4]
-        if not self._is_wanted(stamp, stream):
+        if not flag.endswith(self._options.mark) or not self._is_wanted(stamp, stream):
             return b""
         head = stamp + b" " if self._options.timestamps and self._is_line_start else b""
         self._is_line_start = not flag.startswith(b"P")
@@ -170,8 +177,11 @@ class Cutter:
             return True
 
 
-def tail_offset(path: Path, lines: int) -> int:
-    """Where the last `lines` lines of a file begin; the parts of a long line count as one."""
+def tail_offset(path: Path, lines: int, mark: bytes = b"") -> int:
+    """Where the last `lines` lines of a file begin; the parts of a long line count as one.
+
+    Only lines with the `mark` of a rank count, where there is one.
+    """
     with path.open("rb") as file:
         start = end = file.seek(0, os.SEEK_END)
         buffer = b""
@@ -179,13 +189,13 @@ def tail_offset(path: Path, lines: int) -> int:
             start = max(0, start - CHUNK)
             file.seek(start)
             buffer = file.read(end - start - len(buffer)) + buffer
-            found = _nth_last(buffer, lines, is_whole=start == 0)
+            found = _nth_last(buffer, lines, mark, is_whole=start == 0)
             if found is not None:
                 return start + found
     return 0
 
 
-def _nth_last(buffer: bytes, lines: int, *, is_whole: bool) -> int | None:
+def _nth_last(buffer: bytes, lines: int, mark: bytes, *, is_whole: bool) -> int | None:
     """Where the last `lines` lines begin in the end of a file; None if further up than this."""
     position = last = buffer.rfind(b"\n") + 1
     count = 0
@@ -194,9 +204,10 @@ def _nth_last(buffer: bytes, lines: int, *, is_whole: bool) -> int | None:
         if begin == 0 and not is_whole:
             return None
         parts = buffer[begin:position].split(b" ", 3)
-        is_partial = len(parts) > 2 and parts[2].startswith(b"P")
+        flag = parts[2] if len(parts) > 2 else b""
         # A line ends with what is not a part; the last one may not have ended yet.
-        count += not is_partial or position == last
+        is_end = not flag.startswith(b"P") or position == last
+        count += is_end and flag.endswith(mark)
         if count > lines:
             return position
         position = begin
@@ -219,7 +230,7 @@ async def read_log(path: Path, options: LogOptions, feed: Feed) -> AsyncGenerato
     """What the client sees, as it comes."""
     offset = 0
     if options.tail_lines is not None and path.exists():
-        offset = await asyncio.to_thread(tail_offset, path, options.tail_lines)
+        offset = await asyncio.to_thread(tail_offset, path, options.tail_lines, options.mark)
     cutter = Cutter(options)
     async with aclosing(_raw(path, offset, options.follow, feed)) as raw:
         async for data in raw:

@@ -310,6 +310,8 @@ async def test_one_that_is_edited_while_it_is_suspended_is_resumed_as_it_is_then
         await cluster.patch(JOB_SET, "js", {"spec": {"replicatedJobs": jobs}})
         await cluster.patch(JOB_SET, "js", {"spec": {"suspend": False}})
         await eventually(lambda: holds(cluster, Suspended="False"))
+        with pytest.raises(errors.Invalid, match="only change while the JobSet is suspended"):
+            await cluster.patch(JOB_SET, "js", {"spec": {"replicatedJobs": jobs[:1]}})
 
         async def all_are_new() -> None:
             found = await cluster.list(JOB)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
+
 import pytest
 
-from orlop.agent.ranks.entering import node_of, rank_of
+from orlop.agent.entering import Command
+from orlop.agent.ranks.entering import launch, node_of, rank_of
 
 LAYOUT = """\
 Job step layout:
@@ -29,3 +33,15 @@ def test_slurm_tells_where_a_rank_is():
 def test_a_rank_that_is_not_there_is_named():
     with pytest.raises(OSError, match="there is no rank 3"):
         node_of(LAYOUT, 3)
+
+
+def test_a_rank_without_a_command_is_refused(monkeypatch):
+    def gone(code):
+        raise SystemExit(code)
+
+    monkeypatch.setattr(os, "_exit", gone)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        with pytest.raises(SystemExit):
+            launch(Command(["@3"], None, 0, False), 3, {}, "", theirs)()
+        assert ours.recv(100) == b"!expected a command after @3, found none"

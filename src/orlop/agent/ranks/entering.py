@@ -40,6 +40,8 @@ def launch(
 
     def body() -> None:
         try:
+            if len(command.argv) < 2:
+                raise OSError(f"expected a command after {command.argv[0]}, found none")
             ours, theirs = os.openpty() if command.tty else (-1, -1)
             job, step = _step_of(command.pid)  # seen by the sandbox's rights alone
             be_oneself(command.box, ranks["hostname"])

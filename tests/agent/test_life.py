@@ -385,6 +385,7 @@ def test_the_active_deadline_ends_the_pod():
     assert story.life.next_deadline() == 60.0
     assert story.tell(Tick(), at=60.0) == [Signal("a", TERM)]
     assert story.records("terminating")[0]["why"] == "deadline"
+    assert "DeadlineExceeded" in [event["reason"] for event in story.records("event")]
     story.tell(Exited("a", 0), at=61.0)
     assert story.end() == ("Failed", "DeadlineExceeded")
 

@@ -106,9 +106,10 @@ class Box(SimpleNamespace):
     pass
 
 
-def a_run(pid, name="c", folders=()):
-    cgroup = Box(folders=list(folders))
-    return Box(pid=pid, name=name, has_ended=False, cgroup=cgroup, box=Box(restart=0))
+def a_run(pid, name="c", folders=(), leads=False, tty=False):
+    cgroup, launch = Box(folders=list(folders)), Box(leads=leads)
+    box = Box(restart=0, container=Box(tty=tty))
+    return Box(pid=pid, name=name, has_ended=False, cgroup=cgroup, box=box, launch=launch)
 
 
 def a_process(proc, pid, parent, ticks=(0, 0, 0, 0), pages=(0, 0)):
@@ -129,6 +130,27 @@ def test_time_that_leaves_with_an_orphan_is_not_given_back(tmp_path):
     assert measured.measure()["containers"][0]["cpu"] == 25 * stats.TICK
     a_process(tmp_path, 10, 1, (8, 0, 0, 0))
     assert measured.measure()["containers"][0]["cpu"] == 28 * stats.TICK
+
+
+@pytest.mark.parametrize("tty", [False, True])
+def test_all_ranks_of_the_node_are_counted_with_what_they_have_begun(tmp_path, tty):
+    a_process(tmp_path, 5, 1, (100, 0, 0, 0))  # Slurm's daemon of the step
+    a_process(tmp_path, 9, 5, (1, 0, 0, 0))  # waits for the first rank where that has a terminal
+    a_process(tmp_path, 10, 9 if tty else 5, (2, 0, 0, 0))
+    a_process(tmp_path, 11, 5, (4, 0, 0, 0))
+    a_process(tmp_path, 12, 11, (8, 0, 0, 0))
+    a_process(tmp_path, 13, 1, (100, 0, 0, 0))
+    run = a_run(10, leads=True, tty=tty)
+    (found,) = Stats(lambda: [run], lambda: 1.0, str(tmp_path)).measure()["containers"]
+    assert found["cpu"] == 15 * stats.TICK
+
+
+def test_a_rank_that_slurm_has_left_to_the_node_is_counted_alone(tmp_path):
+    a_process(tmp_path, 10, 1, (2, 0, 0, 0))
+    a_process(tmp_path, 11, 1, (4, 0, 0, 0))
+    run = a_run(10, leads=True)
+    (found,) = Stats(lambda: [run], lambda: 1.0, str(tmp_path)).measure()["containers"]
+    assert found["cpu"] == 2 * stats.TICK
 
 
 def test_pages_of_files_are_no_memory_of_its_own(tmp_path):

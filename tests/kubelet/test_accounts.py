@@ -47,6 +47,7 @@ def notes(pod):
 
 
 def test_the_agents_figures_are_numbers_with_units_in_their_names():
+    assert "usage.orlop.dev/cpu-seconds" not in from_agent(Used(elapsed=62.4))
     assert from_agent(Used(elapsed=62.4, cpu=1.52, memory=13107200)) == {
         "usage.orlop.dev/elapsed-seconds": "62.4",
         "usage.orlop.dev/cpu-seconds": "1.52",

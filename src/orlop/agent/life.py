@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 # As pkg/kubelet: MaxContainerBackOff and containerBackOffPeriod; a container that lasted twice
 # the maximum starts afresh (client-go/util/flowcontrol: hasExpired).
+PAST_DEADLINE = "Pod was active on the node longer than the specified deadline"
 BACK_OFF_START = 10.0
 BACK_OFF_MAX = 300.0
 BACK_OFF_RESET = 2 * BACK_OFF_MAX
@@ -290,6 +291,7 @@ class Life:
     def _tick(self, event: happenings.Tick, now: float) -> None:
         limit = self.pod.active_since + self.pod.deadline if self.pod.deadline else now + 1
         if now >= limit and not self.is_ending:
+            self._event("Normal", "DeadlineExceeded", PAST_DEADLINE)  # as active_deadline.go
             self._begin_termination("deadline", self.pod.grace, now)
         if self._term_at is not None and now >= self._term_at and not self.is_ending:
             self._begin_termination("signal", self.pod.grace, now)
@@ -401,8 +403,7 @@ class Life:
         failed = [m for m in counted if m.code != 0]
         phase, reason, message = "Failed" if failed else "Succeeded", "", ""
         if self.terminating == "deadline":
-            phase, reason = "Failed", "DeadlineExceeded"
-            message = "Pod was active on the node longer than the specified deadline"
+            phase, reason, message = "Failed", "DeadlineExceeded", PAST_DEADLINE
         elif self.terminating == "signal":
             phase, reason = "Failed", "Terminated"
             message = "The job that ran this pod was told to end"
@@ -420,9 +421,10 @@ class Life:
         head = {"type": "health", "name": member.spec.name, "restart": member.restart}
         self._actions.append(Record({**head, **member.health}))
 
-    def _event(self, kind: str, reason: str, message: str, member: Member) -> None:
+    def _event(self, kind: str, reason: str, message: str, member: Member | None = None) -> None:
         fields = {"type": "event", "kind": kind, "reason": reason, "message": message}
-        self._actions.append(Record({**fields, "container": member.spec.name}))
+        whose = {"container": member.spec.name} if member is not None else {}
+        self._actions.append(Record({**fields, **whose}))
 
 
 _HANDLERS: dict[type, Any] = {

@@ -88,6 +88,8 @@ class Stats:
     def _members(self, run: Run, table: dict[int, Process], firsts: list[int]) -> set[int]:
         """The first process and all below it; orphans and commands by the root they live in."""
         found = _below(run.pid, table)
+        if run.launch.leads:
+            return found | _beside(run, table)
         place = self._place(run.pid)
         if place and place != self._place(os.getpid()):
             for pid, process in table.items():
@@ -156,6 +158,17 @@ def _below(first: int, table: dict[int, Process]) -> set[int]:
             found.add(pid)
             waiting += children.get(pid, [])
     return found
+
+
+def _beside(run: Run, table: dict[int, Process]) -> set[int]:
+    """All ranks of this node, and what they have begun: whoever Slurm's daemon of the step has."""
+    first = table.get(run.pid)
+    if first is not None and run.box.container.tty:  # one that waits is between
+        first = table.get(first.parent)
+    if first is None or first.parent <= 1:
+        return set()
+    ranks = [pid for pid, process in table.items() if process.parent == first.parent]
+    return {pid for rank in ranks for pid in _below(rank, table)}
 
 
 def cgroup_cpu(folders: list[str]) -> int | None:

@@ -261,7 +261,8 @@ class Supervisor:
     def _used(self) -> dict[str, Any]:
         from .consumption import used
 
-        return used(self.now() - self._begun, self._workshop.peak_memory())
+        has_ranks = self._plan.ranks is not None
+        return used(self.now() - self._begun, self._workshop.peak_memory(), has_ranks)
 
     def _start(self, name: str, restart: int) -> None:
         """Launch a container; a failure comes back to Life as an event, as all else does."""

@@ -22,7 +22,7 @@ class Used(msgspec.Struct, frozen=True):
     """What a pod has used in all, as its agent counted."""
 
     elapsed: float = 0.0  # seconds, as `cpu`
-    cpu: float = 0.0
+    cpu: float | None = None  # not known of ranks
     memory: int = 0  # the most there was, in bytes
 
 

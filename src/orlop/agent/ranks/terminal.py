@@ -13,11 +13,6 @@ import termios
 
 from ..lean import signal
 
-# What Slurm sends to a step it sends to all of its processes: the rank is to heed it.
-_FOR_THE_RANK = (
-    signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2,
-)  # fmt: skip
-
 
 def stand_before() -> None:
     """Returns in a child; its parent ends with it."""
@@ -25,14 +20,15 @@ def stand_before() -> None:
     if pid == 0:
         os.setsid()
         return
-    for number in _FOR_THE_RANK:
-        signal.signal(number, signal.SIG_IGN)
+    # What Slurm sends to a step it sends to all of its processes: the rank is to heed it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, signal.NSIG))
     status = os.waitpid(pid, 0)[1]
     if os.WIFSIGNALED(status):
         cause = os.WTERMSIG(status)
         if cause != signal.SIGKILL:
             signal.signal(cause, signal.SIG_DFL)
         os.kill(os.getpid(), cause)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [cause])
     os._exit(os.WEXITSTATUS(status))
 
 

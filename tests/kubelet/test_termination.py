@@ -9,6 +9,7 @@ import pytest
 from orlop.api.kinds import POD
 from orlop.api.objects import Key
 from orlop.engine import JobState
+from orlop.errors import Conflict
 
 from .conftest import condition, eventually
 from .objects import exited, finished, running, started, terminating
@@ -65,6 +66,20 @@ async def test_deleting_a_running_pod_asks_its_agent_with_the_grace(site):
     assert not await site.is_gone()
     site.engine.set("17", JobState.FAILED)
     await eventually(site.is_gone, "the object goes with the job")
+    assert (site.engine.cancelled, site.engine.terminated) == ([], [])
+
+
+async def test_an_agent_that_comes_back_is_asked_again(site):
+    """What it was told may have gone down with its connection, and its grace with that."""
+    await site.create(terminationGracePeriodSeconds=60)
+    agent = await site.agent()
+    await agent.say(started(), running())
+    await site.until_phase("Running")
+    await site.api.delete(POD, Key("default", "web"))
+    await agent.hear("terminate")
+    await agent.hang_up()
+    agent = await site.agent()
+    assert (await agent.hear("terminate"))["grace"] == 60
     assert (site.engine.cancelled, site.engine.terminated) == ([], [])
 
 
@@ -141,6 +156,42 @@ async def test_a_job_that_outlives_its_pod_is_cancelled(site, monkeypatch):
     await site.until_phase("Succeeded")
     await agent.hang_up()
     await eventually(lambda: site.engine.cancelled == ["17"])
+
+
+async def test_an_agent_that_hangs_after_its_last_word_holds_up_no_deletion(site, monkeypatch):
+    from orlop.kubelet import termination
+
+    monkeypatch.setattr(termination, "PATIENCE", 0.3)
+    await site.create()
+    agent = await site.agent()
+    site.engine.set("17", JobState.RUNNING)
+    await agent.say(started(), running())
+    await site.until_phase("Running")
+    await site.api.delete(POD, Key("default", "web"))
+    await agent.hear("terminate")
+    await agent.say(terminating("deleted"), exited(0), finished("Succeeded"))
+    await eventually(lambda: site.engine.cancelled == ["17"])
+    await eventually(site.is_gone)
+    await agent.hang_up()
+
+
+async def test_a_removal_that_meets_other_writes_is_tried_again(site, monkeypatch):
+    from orlop.kubelet import termination
+
+    monkeypatch.setattr(termination, "RETRY", 0.1)
+    await site.create()
+    await site.submitted()
+    remove, conflicts = site.api.delete, [Conflict("written meanwhile") for _ in range(6)]
+
+    async def delete(*words, **options):
+        if options.get("uid") and conflicts:  # the kubelet's
+            raise conflicts.pop()
+        return await remove(*words, **options)
+
+    monkeypatch.setattr(site.api, "delete", delete)
+    await site.api.delete(POD, Key("default", "web"), grace=30)
+    await eventually(site.is_gone)
+    assert conflicts == []
 
 
 async def test_a_job_that_ended_while_the_engine_was_silent_is_not_cancelled(site, monkeypatch):

@@ -398,6 +398,7 @@ class Kubelet:
         if state.job_id is None and message.get("job"):
             state.job_id = JobId(str(message["job"]))
             state.submitted = self._clock.now()
+        state.asked_to_end = None  # what was said over another connection may never have arrived
         revision = message.get("revision")
         self._live.on_hello(state, int(revision) if revision is not None else None)
         self._queue.add(state.uid)

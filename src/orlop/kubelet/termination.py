@@ -25,7 +25,7 @@ from .status_writer import StatusWriter
 
 KILL_MARGIN = 5.0  # seconds that an agent may take beyond the grace before the job is cancelled
 PATIENCE = 10.0  # seconds that a finished agent may take to leave
-AFTERLIFE = 60.0  # a job must not live that long after its pod has ended
+AFTERLIFE = 60.0  # a job must not live that long after its pod has ended, nobody waiting for it
 RETRY = 5.0
 
 log = logger(__name__)
@@ -89,11 +89,13 @@ class Termination:
     async def after_end(self, pod: Obj, state: PodState) -> None:
         """A pod that is over needs no job; its object may be waiting to go."""
         if not state.has_ended:
-            if state.is_requeued or self._outlives(state):
+            patience = PATIENCE if is_deleting(pod) else AFTERLIFE
+            if state.is_requeued or self._outlives(state, patience):
                 await self._guarded(state, self._cancel(state))
             if is_deleting(pod):
                 await self._say_waiting(pod, state)
             self._later.ask_engine()
+            self._later.again(state.uid, patience)  # its agent may hang, and nothing else happen
         elif is_deleting(pod):
             await self._remove_object(state)
         else:
@@ -183,13 +185,13 @@ class Termination:
         state.finished_seen = state.finished_seen or now
         return now - state.finished_seen < patience
 
-    def _outlives(self, state: PodState) -> bool:
+    def _outlives(self, state: PodState, patience: float) -> bool:
         """Whether the job goes on although its pod is over.
 
         An engine that has just come back may not have heard yet that the job ended by itself, and
         would record it as cancelled.
         """
-        return not self._is_leaving(state, AFTERLIFE) and self._health.has_answered_for(AFTERLIFE)
+        return not self._is_leaving(state, patience) and self._health.has_answered_for(patience)
 
     async def _cancel(self, state: PodState) -> None:
         """Once, and again should it not have helped for long."""
@@ -211,8 +213,12 @@ class Termination:
     async def _remove_object(self, state: PodState) -> None:
         try:
             await self._api.delete(POD, state.key, grace=0, uid=state.uid)
-        except (errors.NotFound, errors.Conflict):
-            return  # gone, or another of its name
+        except errors.NotFound:
+            return
+        except errors.Conflict:  # another of its name, or somebody wrote at every try
+            if not await self._is_gone(state):
+                self._later.again(state.uid, RETRY)
+            return
         log.info("removed pod", pod=str(state.key), job=state.job_id or "")
 
     async def _is_gone(self, state: PodState) -> bool:

@@ -40,6 +40,7 @@ SRUN_FLAGS = SLURM_PREFIX + "srun-flags"  # further options of the srun that sta
 RUNTIME_ANNOTATION = "orlop.dev/runtime"  # crun, apptainer or host, for this pod
 
 MIRROR = "kubernetes.io/config.mirror"  # upstream's: the pod only shows what runs without it
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"  # upstream's: whose logs are meant
 STANDS_FOR = "orlop.dev/stands-for"  # on a mirror pod: the part of the control plane that it is
 
 # Annotations of earlier systems, read as aliases so that manifests move over unchanged.

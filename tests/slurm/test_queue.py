@@ -16,6 +16,7 @@ UID = "6f1c"
 def squeue_line(**fields: str) -> str:
     row = {
         "JobArrayID": "17",
+        "JobID": "17",
         "State": "RUNNING",
         "Reason": "None",
         "RestartCnt": "0",

@@ -19,6 +19,7 @@ from orlop.slurm.userjobs import (
 def squeue_line(**fields: str) -> str:
     row = {
         "JobArrayID": "17",
+        "JobID": "17",
         "State": "RUNNING",
         "Reason": "None",
         "RestartCnt": "0",
@@ -51,6 +52,12 @@ def sacct_line(**fields: str) -> str:
         "End": "1794755020",
     }
     return SEPARATOR.join((row | fields)[field] for field in SACCT_FIELDS) + "\n"
+
+
+def test_a_task_has_a_number_of_its_own() -> None:
+    (listed,) = UserJobs().read(squeue_line(JobArrayID="17_3", JobID="20"))["17"]
+    (accounted,) = parse_sacct(sacct_line(JobID="17_3", JobIDRaw="20"))["17"]
+    assert (listed.own_number, accounted.own_number) == ("20", "20")
 
 
 def test_a_line_keeps_slurms_own_words() -> None:

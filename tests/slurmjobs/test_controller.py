@@ -60,6 +60,33 @@ async def test_its_pod_shows_where_it_prints(site: Site) -> None:
         await eventually(ended, within=60)
 
 
+async def test_errors_apart_are_a_container_of_their_own(site: Site) -> None:
+    script = "#!/bin/sh\n#SBATCH -D /w -o %N.out -e %j.err\ntrue\n"
+    async with site.running() as objects:
+        await site.create("hello", script=script)
+        await site.reach("hello", podName="hello-job", stderr="/w/101.err")
+        site.slurm.become("101", "RUNNING", node_list="n[3-4]", started=2.0)
+        await site.reach("hello", stdout="/w/n3.out")
+        pod = await site.cluster.get(POD, "hello-job")
+        assert annotations_of(pod)["kubectl.kubernetes.io/default-container"] == "job"
+        assert objects.output_of(pod, "job") == Path("/w/n3.out")
+        assert objects.output_of(pod, "errors") == Path("/w/101.err")
+
+
+async def test_each_task_has_its_errors(site: Site) -> None:
+    script = "#!/bin/sh\n#SBATCH -D /w -o %A_%a.out -e %j.err\ntrue\n"
+    async with site.running() as objects:
+        await site.create("many", script=script, array="0-1")
+        await site.reach("many", podName="many-job", stdout="%A_%a.out", stderr="%j.err")
+        site.slurm.become("101_1", "RUNNING", own_number="102")
+        await site.reach("many", phase="Running")
+        pod = await site.cluster.get(POD, "many-job")
+        names = [one["name"] for one in pod["spec"]["containers"]]
+        assert names == ["task-0", "task-1", "errors-0", "errors-1"]
+        assert objects.output_of(pod, "task-1") == Path("/w/101_1.out")
+        assert objects.output_of(pod, "errors-1") == Path("/w/102.err")
+
+
 async def test_a_pod_that_somebody_deletes_is_made_anew(site: Site) -> None:
     async with site.running():
         await site.create("hello")
@@ -259,6 +286,23 @@ async def test_results_are_kept_before_the_end_is_told(site: Site, tmp_path: Pat
         site.slurm.become("101", "COMPLETED")
         await site.reach("hello", phase="Succeeded", results={"answer": "42\n"})
     assert sorted(file.name for file in kept.iterdir()) == ["a.txt", "b.txt"]
+
+
+async def test_a_result_that_is_not_there_is_missed(site: Site) -> None:
+    async with site.running():
+        await site.create("hello", results=[{"path": "lost.txt"}, {"path": "."}])
+        await site.reach("hello", jobId="101", partition="main")
+        site.slurm.become("101", "COMPLETED")
+        found = await site.reach("hello", phase="Succeeded")
+    assert "cannot be kept as text" in found["message"]
+    async with site.running():
+        await site.create("other", results=[{"path": "lost.txt", "name": "lost"}])
+        await site.reach("other", jobId="102", partition="main")
+        site.slurm.become("102", "COMPLETED")
+        found = await site.reach("other", phase="Succeeded")
+    assert found["message"].startswith("no lost.txt in ")
+    told = {event["reason"] for event in await site.cluster.list(EVENT)}
+    assert {"ResultsNotKept", "ResultNotFound"} <= told
 
 
 @pytest.mark.parametrize(

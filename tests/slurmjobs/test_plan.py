@@ -9,9 +9,11 @@ import msgspec
 import pytest
 
 from orlop.api.objects import Obj
+from orlop.engine import JobState
 from orlop.errors import ConfigError
 from orlop.settings import NamespaceSettings, SlurmSettings
 from orlop.slurm.policy import Policy
+from orlop.slurm.userjobs import UserJob
 from orlop.slurmjobs.plan import Plan, plan_of
 
 FOLDER = Path("/home/ann/.orlop/slurmjobs/ns_j_u1")
@@ -73,7 +75,30 @@ def test_a_dependency_joins_the_users_own() -> None:
 def test_an_array_prints_to_a_file_a_task() -> None:
     found = plan(array="0-2")
     assert found.tasks == (0, 1, 2)
-    assert found.output("8", task=1) == f"{FOLDER}/slurm-8_1.out"
+    assert found.output("8", "1") == f"{FOLDER}/slurm-8_1.out"
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("e-%j.txt", "/w/e-10.txt"),
+        ("%A-%4a.err", "/w/8-0001.err"),
+        ("/logs/%x/%N.err", "/logs/many/n3.err"),
+    ],
+)
+def test_errors_have_a_file_of_their_own_where_the_job_says_so(
+    template: str, expected: str
+) -> None:
+    script = f"#!/bin/sh\n#SBATCH -J many -D /w -a 0-2 --error={template}\ntrue\n"
+    seen = UserJob("8_1", JobState.RUNNING, "RUNNING", node_list="n[3-4]", own_number="10")
+    assert plan(script=script).errors("8", "1", seen) == expected
+
+
+@pytest.mark.parametrize("error", ["", "-e /dev/null", "-o all.txt -e all.txt"])
+def test_errors_among_the_output_have_none(error: str) -> None:
+    found = plan(script=f"#!/bin/sh\n#SBATCH -D /w {error}\ntrue\n")
+    assert not found.has_errors_apart
+    assert found.errors("8") == ""
 
 
 @pytest.mark.parametrize(

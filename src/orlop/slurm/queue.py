@@ -20,7 +20,7 @@ SEPARATOR = "\x1f"
 SIGNAL_SLACK = 60.0  # sbatch(1) --signal: "may be sent up to 60 seconds earlier"
 # -O, not -o: only there is the count of requeues. The comment last: it may be anything.
 SQUEUE_FIELDS = (
-    "JobArrayID", "State", "Reason", "RestartCnt", "Partition", "NodeList", "SubmitTime",
+    "JobArrayID", "JobID", "State", "Reason", "RestartCnt", "Partition", "NodeList", "SubmitTime",
     "StartTime", "EndTime", "TimeLimit", "Account", "QOS", "NumNodes", "NumCPUs", "exit_code",
     "WorkDir", "Name", "Comment",
 )  # fmt: skip

@@ -16,8 +16,8 @@ from . import queue, reasons, states
 from .queue import SEPARATOR, SQUEUE_FIELDS
 
 SACCT_FIELDS = (
-    "JobID", "State", "Reason", "Partition", "Account", "QOS", "NodeList", "NNodes", "AllocCPUS",
-    "Timelimit", "Submit", "Start", "End", "ExitCode", "WorkDir", "JobName",
+    "JobID", "JobIDRaw", "State", "Reason", "Partition", "Account", "QOS", "NodeList", "NNodes",
+    "AllocCPUS", "Timelimit", "Submit", "Start", "End", "ExitCode", "WorkDir", "JobName",
 )  # fmt: skip
 SACCT = ("-X", "-n", "-P", "--delimiter", SEPARATOR, "-o", ",".join(SACCT_FIELDS))
 # Beside the rest, to find a job by the script it was submitted with.
@@ -51,6 +51,7 @@ class UserJob:
     name: str = ""
     comment: str = ""
     restarts: int = 0
+    own_number: str = ""  # that a task of an array has for itself; for a job, its number
 
     @property
     def number(self) -> str:
@@ -115,6 +116,7 @@ def _listed(line: str) -> UserJob | None:
         name=row["Name"],
         comment=_text(row["Comment"]),
         restarts=_number(row["RestartCnt"]),
+        own_number=row["JobID"],
     )
 
 
@@ -152,6 +154,7 @@ def _accounted(row: Mapping[str, str]) -> UserJob:
         signal=signal,
         folder=row["WorkDir"],
         name=row["JobName"],
+        own_number=row["JobIDRaw"],
     )
 
 

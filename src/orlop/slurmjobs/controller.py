@@ -24,6 +24,7 @@ from ..client.informer import Informers
 from ..controllers._shape import Controller, Result
 from ..settings import Paths, SlurmSettings
 from ..slurm.policy import Policy
+from ..slurm.userjobs import UserJob
 from ..slurm.userslurm import UserSlurm
 from . import dependencies, preparation, status
 from .kinds import ENDED, FINALIZER, QUEUE_NAMESPACE, SLURM_JOB
@@ -210,7 +211,7 @@ class SlurmJobs(Controller):
             "message": "",
             "jobId": number,
             "workingDirectory": str(plan.work),
-            "stdout": plan.output(number) if not plan.tasks else plan.effective["output"],
+            **_printed_to(plan, number),
             "observedGeneration": meta(job).get("generation", 0),
             "conditions": status.accepted(job.get("status") or {}, number, self.clock.now()),
         }
@@ -259,6 +260,7 @@ class SlurmJobs(Controller):
         # Tasks that Slurm has not listed yet are still to come.
         if new["phase"] in ENDED and len(tasks) < len(plan.tasks):
             new["phase"] = "Running"
+        new |= _printed_to(plan, number, tasks[0])
         if new["phase"] in ENDED:
             new = await self._with_results(job, plan, new)
         await self._pods.show({**job, "status": new}, plan, tasks)
@@ -276,11 +278,19 @@ class SlurmJobs(Controller):
         if not job["spec"].get("results"):
             return new
         try:
-            texts = await preparation.collect(job, plan)
+            left = await preparation.collect(job, plan)
         except errors.ConfigError as error:
-            await self.recorder.event(job, "Warning", "ResultsNotKept", error.message)
-            return {**new, "message": error.message}
-        return {**new, "results": texts} if texts else new
+            return await self._without_results(job, new, "ResultsNotKept", error.message)
+        if left.texts:
+            new = {**new, "results": left.texts}
+        if left.missing:
+            words = f"no {', '.join(left.missing)} in {plan.work}, though results ask for it"
+            return await self._without_results(job, new, "ResultNotFound", words)
+        return new
+
+    async def _without_results(self, job: Obj, new: Obj, reason: str, words: str) -> Obj:
+        await self.recorder.event(job, "Warning", reason, words)
+        return {**new, "message": "; ".join(filter(None, (new.get("message"), words)))}
 
     async def _tell(self, job: Obj, former: Obj) -> None:
         now = job["status"]
@@ -335,6 +345,14 @@ class SlurmJobs(Controller):
         self._tasks.cancelled(number, self.clock.now())
         self._queue.ask()
         return False
+
+
+def _printed_to(plan: Plan, number: str, seen: UserJob | None = None) -> dict[str, str]:
+    """The files for the status: of an array their pattern, since each task has its own."""
+    if plan.tasks:
+        errors = plan.effective.get("error") if plan.has_errors_apart else ""
+        return {"stdout": plan.effective["output"] or "", "stderr": errors or ""}
+    return {"stdout": plan.output(number, seen=seen), "stderr": plan.errors(number, seen=seen)}
 
 
 def _remedy(words: str) -> str:

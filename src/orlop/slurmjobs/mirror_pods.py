@@ -29,7 +29,6 @@ from ..client.clock import Clock
 from ..client.informer import Informer, Informers
 from ..client.recorder import Recorder
 from ..controllers.status import merge_diff
-from ..slurm import hostlist
 from ..slurm.userjobs import UserJob
 from ..wellknown import MIRROR, PARTITION_LABEL
 from . import pods
@@ -61,19 +60,11 @@ class MirrorPods:
     @staticmethod
     def output(job: Obj, plan: Plan, container: str, tasks: Mapping[str, UserJob]) -> Path | None:
         """The file that a container prints to."""
-        shown = dict(pods.containers(plan))
-        if container not in shown:
+        shown = {one.name: one for one in pods.containers(plan)}.get(container)
+        if shown is None:
             return None
-        task = shown[container]
-        known = tasks.get(task)
-        nodes = hostlist.expand(known.node_list) if known is not None else ()
-        return Path(
-            plan.output(
-                job["status"]["jobId"],
-                task=int(task) if task else None,
-                node=nodes[0].partition(".")[0] if nodes else "",
-            )
-        )
+        file = plan.errors if shown.has_errors else plan.output
+        return Path(file(job["status"]["jobId"], shown.task, tasks.get(shown.task)))
 
     async def show(self, job: Obj, plan: Plan, tasks: Sequence[UserJob]) -> None:
         """Make the pod, or bring it up to date."""

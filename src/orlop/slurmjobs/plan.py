@@ -17,9 +17,9 @@ from pathlib import Path
 from ..api.objects import Obj, meta, uid_of
 from ..errors import ConfigError
 from ..settings import SlurmSettings
-from ..slurm import durations, userscript
+from ..slurm import durations, hostlist, userscript
 from ..slurm.policy import Policy
-from ..slurm.userjobs import comment_of
+from ..slurm.userjobs import UserJob, comment_of
 from ..slurm.userscript import Options
 
 SCRIPT, PROGRAM, ENVIRONMENT = "job.sh", "script", "env"
@@ -69,22 +69,29 @@ class Plan:
         array = self.effective.get("array")
         return tuple(userscript.tasks(array)) if array else ()
 
-    def output(self, number: str, *, task: int | None = None, job: str = "", node: str = "") -> str:
-        """The file that a job, or a task, prints to."""
-        return self._file(self.effective.get("output") or "", number, task, job, node)
+    @property
+    def has_errors_apart(self) -> bool:
+        """Whether what it prints to standard error goes to a file of its own."""
+        return self.effective.get("error") not in (None, "", "/dev/null", self.effective["output"])
 
-    def errors(self, number: str, *, task: int | None = None, job: str = "", node: str = "") -> str:
-        """Where it prints its errors; empty if to the same file."""
-        template = self.effective.get("error")
-        return self._file(template, number, task, job, node) if template else ""
+    def output(self, number: str, task: str = "", seen: UserJob | None = None) -> str:
+        """The file that a job, or a task, prints to, as far as what was `seen` of it tells."""
+        return self._file(self.effective["output"] or "", number, task, seen)
 
-    def _file(self, template: str, number: str, task: int | None, job: str, node: str) -> str:
+    def errors(self, number: str, task: str = "", seen: UserJob | None = None) -> str:
+        """Where it prints its errors; empty if to the same file, or to none."""
+        template = self.effective.get("error") if self.has_errors_apart else ""
+        return self._file(template, number, task, seen) if template else ""
+
+    def _file(self, template: str, number: str, task: str, seen: UserJob | None) -> str:
+        job = seen.own_number if seen is not None else ""
+        nodes = hostlist.expand(seen.node_list) if seen is not None else ()
         facts = {
             "A": number,
-            "a": "4294967294" if task is None else str(task),
+            "a": task or "4294967294",
             "j": job or number,
             "J": job or number,
-            "N": node,
+            "N": nodes[0].partition(".")[0] if nodes else "",
             "n": "0",
             "t": "0",
             "s": "batch",

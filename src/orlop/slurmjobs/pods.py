@@ -8,12 +8,13 @@ nothing, tolerates everything, and ends with the SlurmJob that owns it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ..api.objects import Obj, meta, owner_reference
 from ..api.times import rfc3339
 from ..controllers.status import condition, with_condition
 from ..slurm.userjobs import UserJob
-from ..wellknown import HOST_IMAGE, JOB_ID, MIRROR, NODE_LIST, SLURM_PREFIX
+from ..wellknown import DEFAULT_CONTAINER, HOST_IMAGE, JOB_ID, MIRROR, NODE_LIST, SLURM_PREFIX
 from .kinds import ENDED, FAILED, RUNNING
 from .plan import Plan
 from .status import phase_of
@@ -28,9 +29,23 @@ def pod_name(job: str) -> str:
     return f"{job}-job"[:_LONGEST]
 
 
-def containers(plan: Plan) -> list[tuple[str, str]]:
-    """The pod's containers and the tasks they show; `job` and no task for a job that is single."""
-    return [(f"task-{task}", str(task)) for task in plan.tasks[:MOST]] or [("job", "")]
+class Shown(NamedTuple):
+    """A container of the pod, and what it shows."""
+
+    name: str
+    task: str  # of an array; empty for a job that is single
+    has_errors: bool = False  # what was printed to standard error, where that is apart
+
+
+def containers(plan: Plan) -> list[Shown]:
+    """`job`, or one for each task of an array; then those of their errors."""
+    shown = [Shown(f"task-{task}", str(task)) for task in plan.tasks[:MOST]] or [Shown("job", "")]
+    if not plan.has_errors_apart:
+        return shown
+    errors = [
+        Shown(f"errors-{one.task}" if one.task else "errors", one.task, True) for one in shown
+    ]
+    return shown + errors
 
 
 def pod_of(job: Obj, plan: Plan, node: str) -> Obj:
@@ -42,7 +57,11 @@ def pod_of(job: Obj, plan: Plan, node: str) -> Obj:
             "name": pod_name(name),
             "namespace": meta(job)["namespace"],
             "labels": {SLURM_JOB_LABEL: name[:63]},
-            "annotations": {MIRROR: meta(job)["uid"], **_annotations(job.get("status") or {})},
+            "annotations": {
+                MIRROR: meta(job)["uid"],
+                DEFAULT_CONTAINER: containers(plan)[0].name,
+                **_annotations(job.get("status") or {}),
+            },
             "ownerReferences": [owner_reference(job)],
         },
         "spec": {
@@ -53,8 +72,8 @@ def pod_of(job: Obj, plan: Plan, node: str) -> Obj:
             "enableServiceLinks": False,
             "tolerations": [{"operator": "Exists"}],
             "containers": [
-                {"name": container, "image": HOST_IMAGE, "command": ["sbatch", plan.script.name]}
-                for container, _ in containers(plan)
+                {"name": one.name, "image": HOST_IMAGE, "command": ["sbatch", plan.script.name]}
+                for one in containers(plan)
             ],
         },
     }
@@ -89,7 +108,7 @@ def pod_status(job: Obj, pod: Obj, tasks: Sequence[UserJob], plan: Plan, now: fl
         "phase": phase,
         "conditions": with_condition(conditions, done),
         "containerStatuses": [
-            _container(name, by_task.get(task), number, status) for name, task in containers(plan)
+            _container(one.name, by_task.get(one.task), number, status) for one in containers(plan)
         ],
     }
     if status.get("startTime"):

@@ -12,6 +12,7 @@ import base64
 import glob
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..api.objects import Obj, key_of, uid_of
@@ -99,24 +100,42 @@ def _in_volume(plan: Plan, volume: str, path: str) -> Path:
     return found
 
 
-async def collect(job: Obj, plan: Plan) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a job has left, and has not, of what it was to leave."""
+
+    texts: dict[str, str]
+    missing: list[str]
+
+
+async def collect(job: Obj, plan: Plan) -> Left:
     """Copy what the job has left to where it is wanted; what is wanted as text is returned."""
     return await asyncio.to_thread(_collect, job, plan)
 
 
-def _collect(job: Obj, plan: Plan) -> dict[str, str]:
+def _collect(job: Obj, plan: Plan) -> Left:
     texts: dict[str, str] = {}
+    missing: list[str] = []
     for wanted in job["spec"].get("results") or []:
         found = sorted(glob.glob(str(plan.work / wanted["path"])))
+        if not found:
+            missing.append(wanted["path"])
         if wanted.get("volume"):
             target = _in_volume(plan, wanted["volume"], wanted.get("to") or "")
             for name in found:
                 _copy(Path(name), target / Path(name).name)
         elif found:
             name = wanted.get("name") or Path(found[0]).name
-            with open(found[0], "rb") as file:
-                texts[name] = file.read(TEXT).decode(errors="replace")
-    return texts
+            texts[name] = _text(Path(found[0]))
+    return Left(texts, missing)
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(TEXT).decode(errors="replace")
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be kept as text: {error.strerror}") from error
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import Any
 
 import pytest
@@ -205,8 +206,9 @@ def test_manifests_of_earlier_operators_run_to_their_ends(accounted_site: Site) 
 
 def test_a_script_with_its_lines_is_run_by_the_plugin(accounted_site: Site) -> None:
     site = accounted_site
-    lines = ["#!/bin/bash", "#SBATCH --time=5", "#SBATCH --ntasks=2"]
-    text = "\n".join([*lines, 'echo "$@"; cd "$SLURM_SUBMIT_DIR"; pwd; srun true; exit 4', ""])
+    lines = ["#!/bin/bash", "#SBATCH --time=5", "#SBATCH --ntasks=2", "#SBATCH -e %x-%N.err"]
+    work = 'echo "$@"; cd "$SLURM_SUBMIT_DIR"; pwd; srun true; echo bad >&2; exit 4'
+    text = "\n".join([*lines, work, ""])
     script = site.cluster.home / "Train.sh"
     site.run("tee", str(script), input=text)
     flags = ("--namespace", site.namespace, "--name", "train", "--follow", "-p", "short")
@@ -214,7 +216,10 @@ def test_a_script_with_its_lines_is_run_by_the_plugin(accounted_site: Site) -> N
     ran = site.run("sh", "-c", 'cd "$HOME" && exec "$@"', "sh", *argv, timeout=100, check=False)
     assert ran.returncode == 4, ran
     assert ran.stdout.splitlines()[:3] == ["train", "a b", str(site.cluster.home)]
+    assert "bad" in ran.stderr.splitlines()
+    assert "bad" in site.kubectl("logs", "train-job", "-c", "errors").splitlines()
     found = status(site, "train")
+    assert found["stderr"].startswith(str(site.cluster.home / "Train.sh-n"))
     assert (found["jobName"], found["partition"]) == ("Train.sh", "short")
     # What Slurm counted is what the plugin says it counted.
     fields = "JobName,State,ExitCode"
@@ -225,6 +230,29 @@ def test_a_script_with_its_lines_is_run_by_the_plugin(accounted_site: Site) -> N
     eventually(lambda: site.run(*steps).stdout.split() == names, "its steps are accounted for")
     used = site.run("kubectl", "slurm", "usage", "-n", site.namespace).stdout.splitlines()
     assert used[1].split()[:3] == ["train-job", found["jobId"], "FAILED"]
+
+
+def test_the_plugin_follows_arrays_and_says_what_sbatch_says(accounted_site: Site) -> None:
+    site = accounted_site
+
+    def sbatch(*words: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        argv = ("kubectl", "slurm", "sbatch", "--namespace", site.namespace, *words)
+        return site.run("sh", "-c", 'cd && exec "$@"', "sh", *argv, input=text, timeout=100,
+                        check=False)  # fmt: skip
+
+    script = '#!/bin/sh\necho "task $SLURM_ARRAY_TASK_ID"\nexit $SLURM_ARRAY_TASK_ID\n'
+    ran = sbatch("--array=0-6", "--follow", "--name", "seven", text=script)
+    assert ran.returncode == 6, ran
+    shown = [f"[task-{number}] task {number}" for number in range(7)]
+    assert sorted(ran.stdout.splitlines()) == [*shown, "seven"]
+    number = sbatch("--parsable", "--name", "one", "--wrap", "true").stdout.strip()
+    assert number == status(site, "one")["jobId"]
+    assert sbatch("--wait", "-d", f"afterok:{number}", "--wrap", "true").returncode == 0
+    # What sbatch refuses leaves nothing but its words.
+    ran = sbatch("--name", "no", text="#!/bin/sh\n#SBATCH --nosuch=1\ntrue\n")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "unrecognized option '--nosuch=1'" in ran.stderr
+    assert not site.kubectl("get", "slurmjob", "no", "--ignore-not-found")
 
 
 def test_every_job_of_the_user_is_shown_and_cancelled_by_delete(accounted_site: Site) -> None:

@@ -71,6 +71,9 @@ async def test_errors_apart_are_a_container_of_their_own(site: Site) -> None:
         assert annotations_of(pod)["kubectl.kubernetes.io/default-container"] == "job"
         assert objects.output_of(pod, "job") == Path("/w/n3.out")
         assert objects.output_of(pod, "errors") == Path("/w/101.err")
+        site.slurm.become("101", "COMPLETED")
+        await site.reach("hello", phase="Succeeded")
+        assert objects.output_of(pod, "job") == Path("/w/n3.out")
 
 
 async def test_each_task_has_its_errors(site: Site) -> None:

@@ -1,7 +1,8 @@
 """A small reader of the Kubernetes API for commands that answer and exit.
 
 Used by `orlop status` and the kubectl plugin: the standard library only, because a full HTTP
-client takes longer to import than the question to answer. All it can write is a new object.
+client takes longer to import than the question to answer. All it can write is a new object, and
+take it back.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import http.client
 import json
 import os
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,8 @@ from ..errors import ConfigError, Unavailable, from_status
 from .kubeconfig_file import Document, loaded
 
 Obj = dict[str, Any]
+
+_PIECE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,25 @@ class KubeApi:
         """The object as it is now, made at the path of its kind."""
         return self._ask("POST", path, json.dumps(obj), timeout)
 
+    def delete(self, path: str, timeout: float = 30.0) -> None:
+        self._ask("DELETE", path, None, timeout)
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        """What comes from a path, piece by piece as it comes, until the server ends it."""
+        with self._answer("GET", path, None, None) as answer:
+            if answer.status >= 400:
+                _checked(answer.status, answer.read())
+            while piece := answer.read1(_PIECE):
+                yield piece
+
     def _ask(self, method: str, path: str, body: str | None, timeout: float) -> Obj:
+        with self._answer(method, path, body, timeout) as answer:
+            return _checked(answer.status, answer.read())
+
+    @contextmanager
+    def _answer(
+        self, method: str, path: str, body: str | None, timeout: float | None
+    ) -> Iterator[http.client.HTTPResponse]:
         parts = urlsplit(self.url)
         connection = http.client.HTTPSConnection(
             parts.hostname or "", parts.port or 443, timeout=timeout, context=self.tls
@@ -64,22 +87,24 @@ class KubeApi:
         try:
             headers = self.headers | ({"Content-Type": "application/json"} if body else {})
             connection.request(method, parts.path.rstrip("/") + path, body, headers)
-            answer = connection.getresponse()
-            said = answer.read()
-        except OSError as error:
+            yield connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
             raise Unavailable(
                 f"{self.url} does not answer: {error}; `orlop up` starts it"
             ) from None
         finally:
             connection.close()
-        data: Obj = json.loads(said) if said[:1] == b"{" else {"message": said.decode()}
-        if answer.status >= 400:
-            raise from_status({"code": answer.status, **data})
-        return data
 
     def items(self, path: str) -> list[Obj]:
         items: list[Obj] = self.get(path).get("items") or []
         return items
+
+
+def _checked(status: int, said: bytes) -> Obj:
+    data: Obj = json.loads(said) if said[:1] == b"{" else {"message": said.decode()}
+    if status >= 400:
+        raise from_status({"code": status, **data})
+    return data
 
 
 def default_config() -> Document:

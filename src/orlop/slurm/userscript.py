@@ -153,6 +153,24 @@ def wrapper(lines: Iterable[str], program: str, environment: str) -> str:
     )
 
 
+def check(script: str, where: str) -> None:
+    """What sbatch would not even send: said in its words."""
+    if not script:
+        raise ConfigError(f"{where}: batch script is empty!")
+    if not script.startswith("#!"):
+        expected = "the first line must start with #! followed by the path to an interpreter"
+        raise ConfigError(f"{where} does not look like a batch script: {expected}, as #!/bin/sh")
+    if "\0" in script:
+        raise ConfigError(f"{where}: the batch script contains a null character")
+    refuse_dos(script, where)
+
+
+def refuse_dos(script: str, where: str) -> None:
+    if "\r\n" in script:
+        found = "contains DOS line breaks (\\r\\n) instead of expected UNIX line breaks (\\n)"
+        raise ConfigError(f"{where}: batch script {found}; dos2unix mends it")
+
+
 def program(script: str, command: Iterable[str]) -> str:
     """The file that is run: the user's script, with a first line where it has none."""
     if not script:

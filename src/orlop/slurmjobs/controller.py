@@ -357,6 +357,7 @@ def _printed_to(plan: Plan, number: str, seen: UserJob | None = None) -> dict[st
 
 def _remedy(words: str) -> str:
     """What is an annotation of a pod is an option here."""
+    words = words.replace("correct the annotation", "correct the option")
     return re.sub(r"slurm\.orlop\.dev/([a-z-]+)", r"options.\1", words)
 
 

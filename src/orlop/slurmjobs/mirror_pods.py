@@ -63,6 +63,8 @@ class MirrorPods:
         shown = {one.name: one for one in pods.containers(plan)}.get(container)
         if shown is None:
             return None
+        if not shown.task:  # which node wrote it is known to the status alone, after the end
+            return Path(job["status"]["stderr" if shown.has_errors else "stdout"])
         file = plan.errors if shown.has_errors else plan.output
         return Path(file(job["status"]["jobId"], shown.task, tasks.get(shown.task)))
 

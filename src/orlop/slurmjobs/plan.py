@@ -113,6 +113,7 @@ def plan_of(
     """
     spec = job["spec"]
     script = spec.get("script") or ""
+    userscript.refuse_dos(script, "script")
     header = userscript.header(script)
     strong = userscript.from_map(spec.get("options") or {})
     strong |= userscript.from_words(spec.get("flags") or [], "flags")

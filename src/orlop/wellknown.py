@@ -125,6 +125,7 @@ SERVICE_ACCOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 HOME_ENV = "ORLOP_HOME"
 KILL_WAIT_ENV = "ORLOP_KILL_WAIT"  # of the job: seconds from the engine's TERM to its KILL
 WARNING_ENV = "ORLOP_WARNING_SIGNAL"  # of the job: the signal that comes ahead of its time limit
+ALARM = "USR1"  # by which Slurm tells the leader of a gang that the time limit is near
 TERM_AFTER_ENV = "ORLOP_TERM_AFTER"  # of the job: seconds from that signal to the pod's end
 RANKS_ENV = "ORLOP_RANKS"  # of the job: srun's options where its tasks are not the ranks alone
 SPARE_ENV = "ORLOP_SPARE_TASKS"  # of the job: tasks on its first node that are none of the ranks

@@ -28,13 +28,16 @@ exec "$STAND_IN/agent" "$1"
 SCONTROL = """#!/bin/sh
 echo n1; echo n2
 """
-SCANCEL = """#!/bin/sh
-echo "$@" >> "$STAND_IN/told"
-"""
 AGENT = """#!/bin/sh
 touch "$1/claim"
 echo "$ORLOP_JOB_ID" > "$1/ran"
+env > "$1/env"
 . "$1/script"
+"""
+# Keeps what it is told, as numbers.
+LISTEN = """
+touch "$1/heard"
+while n=$(od -An -N1 -tu1) && [ "$n" ]; do echo $n >> "$1/heard"; done
 """
 
 
@@ -47,7 +50,7 @@ class Scene:
         self.pods = root / "pods"
         for folder in (self.bin, self.gang, self.pods):
             folder.mkdir()
-        commands = {"srun": SRUN, "scontrol": SCONTROL, "scancel": SCANCEL, "agent": AGENT}
+        commands = {"srun": SRUN, "scontrol": SCONTROL, "agent": AGENT}
         for name, text in commands.items():
             (self.bin / name).write_text(text)
             (self.bin / name).chmod(stat.S_IRWXU)
@@ -63,8 +66,8 @@ class Scene:
         (self.gang / str(number)).symlink_to(folder)
         return folder
 
-    def start(self, size: int) -> None:
-        (self.gang / "gang.json").write_text(json.dumps({"size": size}))
+    def start(self, size: int, lead: int = 0) -> None:
+        (self.gang / "gang.json").write_text(json.dumps({"size": size, "lead": lead}))
         environment = {
             "PATH": f"{self.bin}:{os.environ['PATH']}",
             "STAND_IN": str(self.bin),
@@ -77,6 +80,10 @@ class Scene:
         code = "import sys; from orlop.agent.main import main; sys.exit(main(sys.argv))"
         argv = [sys.executable, "-c", code, "gang", str(self.gang)]
         self.leader = subprocess.Popen(argv, env=environment)
+
+    def signal(self, number: int) -> None:
+        assert self.leader is not None
+        self.leader.send_signal(number)
 
     def end(self, timeout: float = 60.0) -> int:
         assert self.leader is not None
@@ -172,18 +179,55 @@ def test_a_gang_that_lost_all_its_members_does_not_start(scene):
 
 
 def test_the_end_of_the_job_is_not_called_a_members_own(scene):
-    """Slurm knows why; the steps may not have heard, and are told."""
-    scene.member(0, 'trap "exit 9" TERM; while :; do sleep 0.05; done')
+    """Slurm knows why; the agents may not have heard, and are told."""
+    folder = scene.member(0, "[ $(od -An -N1 -tu1) = 15 ] && exit 9")
     scene.start(1)
-    eventually(lambda: (scene.pods / "default_p0_uid-0" / "ran").exists())
-    assert scene.leader is not None
-    scene.leader.send_signal(signal.SIGTERM)
-    told = scene.bin / "told"
-    eventually(lambda: told.exists() and told.read_text() == "--signal=TERM 17\n")
-    (call,) = scene.bin.glob("srun.*")
-    os.kill(int(call.suffix[1:]), signal.SIGTERM)
+    eventually((folder / "ran").exists)
+    scene.signal(signal.SIGTERM)
     assert scene.end() == 1
     assert not (scene.gang / "0.end").exists()
+
+
+def test_each_member_is_told_of_the_time_limit_as_it_wished(scene):
+    """Woken two hours ahead: who wants to know then is told, the others are not, and live on."""
+    early = scene.member(0, LISTEN, signal=int(signal.SIGUSR1), lead=7200)
+    more = scene.member(1, LISTEN, signal=int(signal.SIGTERM), lead=9000)
+    late = scene.member(2, LISTEN, signal=int(signal.SIGUSR2), lead=60)
+    never = scene.member(3, LISTEN)
+    scene.start(4, lead=7200)
+    for folder in (early, more, late, never):
+        eventually((folder / "heard").exists)
+    scene.signal(signal.SIGUSR1)
+    for folder, number in ((early, signal.SIGUSR1), (more, signal.SIGTERM)):
+        eventually(lambda folder=folder: (folder / "heard").read_text())
+        assert (folder / "heard").read_text().split() == [str(int(number))]
+    scene.signal(signal.SIGUSR1)  # again: nobody is told twice
+    new = scene.member(4, LISTEN, bundle=0, signal=int(signal.SIGUSR1), lead=7200)
+    eventually(lambda: (new / "heard").exists() and (new / "heard").read_text())
+    assert (early / "heard").read_text().split() == [str(int(signal.SIGUSR1))]
+    assert [(one / "heard").read_text() for one in (late, never)] == ["", ""]
+    assert scene.leader is not None
+    assert scene.leader.poll() is None
+
+
+def test_who_was_told_and_then_fails_has_met_the_limit(scene):
+    told = "[ $(od -An -N1 -tu1) ] && exit 3"
+    scene.member(0, told, signal=int(signal.SIGUSR1), lead=60)
+    scene.member(1, "exit 3")
+    scene.start(2, lead=60)
+    eventually(lambda: (scene.gang / "1.end").exists())
+    scene.signal(signal.SIGUSR1)
+    assert scene.end() == 1
+    assert [scene.ending(n)["state"] for n in (0, 1)] == ["TIMEOUT", "FAILED"]
+
+
+def test_a_step_has_the_environment_of_its_own_pod(scene):
+    first = scene.member(0, "exit 0", environment={"ORLOP_RESTART_COUNT": "2"})
+    second = scene.member(1, "exit 0")
+    scene.start(2)
+    assert scene.end() == 0
+    assert "ORLOP_RESTART_COUNT=2\n" in (first / "env").read_text()
+    assert "ORLOP_RESTART_COUNT" not in (second / "env").read_text()
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,31 @@ def test_memory_is_each_members_own_and_the_time_limit_is_the_jobs(limited_site:
     assert ended["status"]["reason"] == "DeadlineExceeded"
 
 
+def test_a_warning_reaches_who_wants_it_and_harms_nobody(site: Site):
+    """Each member hears its own signal, by its agent: a child that handles none lives on."""
+    listen = """
+    trap 'echo heard USR2' USR2
+    (sleep 600; echo ended) & child=$!
+    echo ready
+    while kill -0 $child; do sleep 0.1; done
+    """
+    asked = {"slurm.orlop.dev/signal": "USR2@300"}
+    site.apply(member("warned", "g", 2, listen, container=cpus(5), annotations=asked))
+    site.apply(member("other", "g", 2, listen, container=cpus(5)))
+    for name in ("warned", "other"):
+        ready = lambda name=name: site.kubectl("logs", name).startswith("ready")  # noqa: E731
+        site.wait_phase(name, "Running", timeout=PATIENCE)
+        eventually(ready, f"{name} listens", PATIENCE)
+    (job,) = site.squeue("%i")
+    site.run("scancel", "--batch", "--signal=USR1", job)  # as Slurm itself does it in time
+    log = lambda: site.kubectl("logs", "warned")  # noqa: E731
+    eventually(lambda: log() == "ready\nheard USR2\n", "the warning is heard", PATIENCE)
+    assert "TimeLimitNear" in [reason for reason, _ in site.events("warned")]
+    assert site.kubectl("logs", "other") == "ready\n"
+    assert site.squeue("%i %T") == [f"{job} RUNNING"]
+    site.kubectl("delete", "pod", "warned", "other", "--grace-period=0", "--force")
+
+
 def test_a_gang_that_is_cancelled_ends_whole(site: Site):
     """By scancel, while one waits in the queue and the other runs."""
     later = {"slurm.orlop.dev/begin": "now+1hour"}

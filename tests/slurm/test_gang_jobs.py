@@ -15,6 +15,7 @@ from orlop.engine import Gang, Job, JobId, JobState, Submission
 from orlop.errors import ConfigError, SubmitRejected, WaitingForGang
 from orlop.slurm import arrays
 from orlop.slurm.bundles import Shape, pack
+from orlop.slurm.gangs import Recruit
 from tests.cluster.fixtures import StartSlurm
 from tests.cluster.spec import Spec
 
@@ -232,7 +233,7 @@ async def test_a_gang_that_was_never_handed_in_begins_again(gangs: Gangs):
     peers = frozenset(uid_of(member.pod) for member in others)
     gang = Gang("default/gang/h", "default/h", 2, peers)
     gangs_of = engine._submitter.gangs
-    shapes = [(member.folder, "p", Shape(1)) for member in others]
+    shapes = [Recruit(member.folder, "p", Shape(1)) for member in others]
     packing = pack([Shape(1)] * 2)
     gangs_of._make([replace(one, gang=gang) for one in others], packing).enlist(shapes, packing)
     gangs.engine = gangs.site.another_engine()

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 
 import pytest
 
 from orlop.errors import ConfigError
 from orlop.slurm.bundles import pack, shape_of
-from orlop.slurm.gang_spec import Named, as_gang, gang_comment, gang_in
+from orlop.slurm.gang_spec import (
+    Named,
+    as_gang,
+    early_signal,
+    gang_comment,
+    gang_in,
+    own_environment,
+)
 from orlop.slurm.job import JobSpec
 from orlop.slurm.script import script
+from orlop.slurm.signals import EarlySignal
 
 from .pods import SLURM, container, pod, site, spec_of
 
@@ -93,13 +102,23 @@ def test_one_members_deadline_does_not_end_the_others():
     assert gang(hurried, hurried).value("time") == hurried.value("time")
 
 
-def test_the_earliest_signal_holds_and_leaves_the_whole_grace():
-    patient = pod(container(), terminationGracePeriodSeconds=300)
-    quick = pod(container(), terminationGracePeriodSeconds=10)
+def test_the_leader_is_woken_for_the_first_that_wants_to_be_told():
+    """Never by TERM, which would be the end of all; what each wants to hear is its own."""
     limits = site(default_time=7200.0)
-    found = gang(spec_of(patient, limits), spec_of(quick, limits))
-    assert found.value("signal") == "B:TERM@330"
-    assert "ORLOP_KILL_WAIT" not in dict(found.environment)
+    patient = spec_of(pod(container(), terminationGracePeriodSeconds=300), limits)
+    warned = member("w-1", signal="USR2@100")
+    found = gang(patient, warned, member("w-2"))
+    assert found.value("signal") == "B:USR1@330"
+    assert not any(name.startswith("ORLOP_") for name, _ in found.environment)
+    assert early_signal(patient) == EarlySignal(signal.SIGTERM, 330)
+    assert early_signal(warned) == EarlySignal(signal.SIGUSR2, 100)
+    assert own_environment(patient) == {}, "all of its grace"
+    asked = {"ORLOP_KILL_WAIT": "30", "ORLOP_WARNING_SIGNAL": str(int(signal.SIGUSR2))}
+    assert own_environment(warned) == asked
+
+
+def test_a_gang_that_nobody_wants_to_be_warned_of_has_no_signal():
+    assert gang(member(), member("w-1")).value("signal") is None
 
 
 def test_a_gang_is_told_from_a_pod_by_its_comment():

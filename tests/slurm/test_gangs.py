@@ -9,7 +9,7 @@ import pytest
 
 from orlop.slurm import gangs
 from orlop.slurm.bundles import Shape, pack
-from orlop.slurm.gangs import Gang, member_id, parts_of
+from orlop.slurm.gangs import About, Gang, Recruit, member_id, parts_of
 from orlop.slurm.submission import Folder
 
 
@@ -25,11 +25,15 @@ def a_pod(home: Path, name: str) -> Path:
     return folder
 
 
+def recruit(folder: Path) -> Recruit:
+    return Recruit(folder, f"default/{folder.name.split('_')[1]}", Shape(2, 100))
+
+
 def a_gang(home: Path, *names: str, job: str = "17") -> Gang:
-    pods = [(a_pod(home, name), f"default/{name}", Shape(2, 100)) for name in names]
-    packing = pack([shape for _, _, shape in pods])
-    gang = Gang.make(home / "gangs", ("key", "default/train", len(names)), packing)
-    gang.enlist(pods, packing)
+    recruits = [recruit(a_pod(home, name)) for name in names]
+    packing = pack([one.shape for one in recruits])
+    gang = Gang.make(home / "gangs", About("key", "default/train", len(names)), packing)
+    gang.enlist(recruits, packing)
     if job:
         (gang.folder / "submit").write_text(f"{job}\n")
     return gang
@@ -74,7 +78,7 @@ def test_a_member_ends_as_the_leader_says(home):
 def test_a_replacement_has_a_number_of_its_own(home):
     gang = a_gang(home, "a", "b")
     new = a_pod(home, "c")
-    assert gang.join(new, "default/c", Shape(2, 100), 1) == 2
+    assert gang.join(recruit(new), 1) == 2
     assert Folder(new).job() == "17+2"
     given = json.loads((new / "member").read_text())
     assert (given["bundle"], given["cpus"], given["memory_mib"]) == (1, 2, 100)
@@ -85,7 +89,7 @@ def test_nobody_joins_a_gang_that_is_closed(home):
     gang = a_gang(home, "a", "b")
     (gang.folder / "2").touch()  # as the leader does
     new = a_pod(home, "c")
-    assert gang.join(new, "default/c", Shape(2, 100), 1) is None
+    assert gang.join(recruit(new), 1) is None
     assert not Folder(new).was_begun
 
 
@@ -95,7 +99,7 @@ def test_of_leader_and_kubelet_one_has_the_next_number(home, monkeypatch):
     (gang.folder / "2").touch()  # between the kubelet's look and its link
     monkeypatch.setattr(gang, "_names", lambda: names)
     new = a_pod(home, "c")
-    assert gang.join(new, "default/c", Shape(2, 100), 1) is None
+    assert gang.join(recruit(new), 1) is None
     assert not Folder(new).was_begun
 
 

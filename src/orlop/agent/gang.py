@@ -3,12 +3,14 @@
 Started by the batch script as `python -I agent.pyz gang <folder>` on the job's first host. Members
 are links in the gang's folder; the kubelet may add some while others run, and marks those that are
 not wanted any more. When none runs it takes the next number itself, so that nobody joins a gang
-that is over. What a pod does is its agent's affair alone.
+that is over. It is woken ahead of the time limit and then tells each member in time. What a pod
+does is its agent's affair alone.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -48,7 +50,9 @@ _WORDS = (
     ("Out Of Memory", "OUT_OF_MEMORY"),
     ("CANCELLED AT", "CANCELLED"),
 )
-_SIGNALS = frozenset({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT})
+_ALARM = signal.Signals["SIG" + wellknown.ALARM]
+_SIGNALS = frozenset({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, _ALARM})
+_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)
 # By the interpreter of the control plane's host, or by the node's own, as the batch script does.
 _START = 'p=$1; [ -x "$p" ] || p=python3; shift; exec "$p" -I -S -c "$@"'
 
@@ -66,6 +70,30 @@ class Step:
         self.code: int | None = None
         self.due = 0.0  # when to try again, or to believe its end; 0: nothing is due
         self.is_over = False
+        self.is_warned = False
+        self._orders = -1
+
+    def started(self, pid: int, orders: int) -> None:
+        """`orders`: what is written there comes in at its agent's standard input."""
+        self.pid, self._orders = pid, orders
+
+    def order(self, number: int) -> None:
+        """Tell its agent, and nobody else, a signal.
+
+        A signal of Slurm's to the step would also meet the containers, where Slurm finds the
+        processes of a step by their parents.
+        """
+        if self._orders >= 0:
+            try:
+                os.write(self._orders, bytes([number]))
+            except OSError:
+                pass  # it is ending
+
+    def ended(self, code: int) -> None:
+        self.pid, self.code = 0, code
+        if self._orders >= 0:
+            os.close(self._orders)
+            self._orders = -1
 
     @property
     def is_claimed(self) -> bool:
@@ -81,6 +109,8 @@ class Leader:
         self._steps: dict[int, Step] = {}
         self._hosts: list[str] = []
         self._is_ending = False
+        self._lead = 0.0  # seconds before the time limit at which the alarm comes
+        self._alarm: float | None = None  # when it came
 
     def run(self) -> int:
         """Until no member is left.
@@ -90,6 +120,8 @@ class Leader:
         3. Start those that are new, end those that are not wanted, hear of those that ended.
         """
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        # A pipe for each member; their steps keep the limit that there was.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES[1], _FILES[1]))
         self._hosts = hosts_of_bundles(self._environ)  # 1
         self._write(wellknown.BUNDLES_FILE, self._hosts)
         if not self._is_complete():  # 2
@@ -105,7 +137,8 @@ class Leader:
 
     def _is_complete(self) -> bool:
         """Whether all are there; one that left at the last moment may be replaced for a while."""
-        size = self._read(os.path.join(self._folder, wellknown.GANG_FILE))["size"]
+        kept = self._read(os.path.join(self._folder, wellknown.GANG_FILE))
+        size, self._lead = kept["size"], float(kept.get("lead") or 0)
         until = time.monotonic() + PATIENCE
         while True:
             names = os.listdir(self._folder)
@@ -160,6 +193,7 @@ class Leader:
 
     def _start(self, step: Step) -> None:
         environment = {k: v for k, v in self._environ.items() if not k.startswith(_DROPPED)}
+        environment.update(step.given.get("environment") or {})
         environment["ORLOP_JOB_ID"] = f"{self._job}+{step.number}"
         path = os.path.join(step.folder, wellknown.OUTPUT_FILE)
         bundle = step.given["bundle"]
@@ -168,25 +202,29 @@ class Leader:
         argv += [sys.executable, wellknown.AGENT_LAUNCH, self._agent, step.folder]
         step.tries += 1
         step.code, step.due = None, 0.0
+        heard, orders = os.pipe2(os.O_CLOEXEC)
         try:
             with open(path, "ab") as output:
                 step.output_from = output.tell()
                 child = subprocess.Popen(
                     argv,
-                    stdin=subprocess.DEVNULL,
+                    stdin=heard,
                     stdout=output,
                     stderr=output,
                     env=environment,
                     start_new_session=True,
-                    preexec_fn=_unblock,
+                    preexec_fn=_as_before,
                 )
         except OSError as error:
+            os.close(orders)
             self._tell(step.folder, f"srun cannot be started: {error}\n")
             step.code = 127
             self._end(step, "FAILED")
             return
+        finally:
+            os.close(heard)
         child.returncode = 0  # it is waited for here, and by nobody else
-        step.pid = child.pid
+        step.started(child.pid, orders)
 
     def _stop(self, step: Step) -> None:
         """srun ends its step at once on a TERM."""
@@ -201,27 +239,49 @@ class Leader:
         """For a child, a signal, or the next look."""
         now = time.monotonic()
         due = [step.due - now for step in self._steps.values() if step.due]
+        due += [self._warn_at(step) - now for step in self._unwarned()]
         got = signal.sigtimedwait(_SIGNALS, max(0.0, min([LOOK, *due])))
-        if got is not None and got.si_signo in (signal.SIGTERM, signal.SIGINT):
+        if got is not None and got.si_signo == _ALARM:
+            self._alarm = self._alarm or time.monotonic()
+        elif got is not None and got.si_signo in (signal.SIGTERM, signal.SIGINT):
             self._terminate()
         self._reap()
+        self._warn()
         for step in self._steps.values():
             if step.due and time.monotonic() >= step.due:
                 self._decide(step)
+
+    def _unwarned(self) -> list[Step]:
+        """Who wants to hear of the time limit, which is near, and has not."""
+        if self._alarm is None or self._is_ending:
+            return []
+        steps = self._steps.values()
+        return [s for s in steps if s.pid and s.given.get("signal") and not s.is_warned]
+
+    def _warn_at(self, step: Step) -> float:
+        """As long before the limit as it wants; who came late, or wants more, at once."""
+        assert self._alarm is not None, "asked for once it came"
+        return self._alarm + max(0.0, self._lead - float(step.given["lead"]))
+
+    def _warn(self) -> None:
+        for step in self._unwarned():
+            if time.monotonic() >= self._warn_at(step):
+                step.is_warned = True
+                step.order(step.given["signal"])
 
     def _terminate(self) -> None:
         """The whole job is to end: the engine will say why. Its steps may not have heard."""
         if not self._is_ending:
             self._is_ending = True
-            _run("scancel", "--signal=TERM", self._job)
+            for step in self._steps.values():
+                step.order(signal.SIGTERM)
 
     def _reap(self) -> None:
         by_pid = {step.pid: step for step in self._steps.values() if step.pid}
         for pid, status in reaped():
             step = by_pid.get(pid)
             if step is not None:
-                step.pid = 0
-                step.code = exit_of(status)[0]
+                step.ended(exit_of(status)[0])
                 self._ended(step)
 
     def _ended(self, step: Step) -> None:
@@ -243,7 +303,8 @@ class Leader:
         elif not step.is_claimed and step.tries < TRIES and not self._said(step):
             self._start(step)
         else:
-            self._end(step, self._said(step) or "FAILED")
+            # As of a pod alone that fails after it was told of its limit: that is what it met.
+            self._end(step, self._said(step) or ("TIMEOUT" if step.is_warned else "FAILED"))
 
     def _said(self, step: Step) -> str:
         """The state that srun's words about a step mean; empty if it ended by itself."""
@@ -326,7 +387,7 @@ def srun(given: Mapping[str, Any], host: str) -> list[str]:
     argv = ["srun", "--ntasks=1", "--nodes=1", "--exact", f"--cpus-per-task={given['cpus']}"]
     # Zero: the job's memory, without keeping it from the other steps.
     argv += [f"--mem={memory}M" if memory else "--mem=0", f"--gres={given['gres'] or 'none'}"]
-    argv += [f"--job-name={given['name']}", "--mpi=none", "--export=ALL", "--input=none"]
+    argv += [f"--job-name={given['name']}", "--mpi=none", "--export=ALL", "--input=0"]
     return argv + ([f"--nodelist={host}"] if host else [])
 
 
@@ -359,8 +420,9 @@ def _run(*argv: str) -> str:
     return done.stdout.decode(errors="replace")
 
 
-def _unblock() -> None:
+def _as_before() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    resource.setrlimit(resource.RLIMIT_NOFILE, _FILES)
 
 
 def _kill(pid: int, number: int) -> None:

@@ -68,6 +68,7 @@ class Job:
         self.restart = int(environ.get("SLURM_RESTART_COUNT") or 0)
         self.node = environ.get("SLURMD_NODENAME") or os.uname().nodename
         self.step = environ.get("SLURM_STEP_ID", "")  # of a member of a gang
+        self.is_member = "+" in self.id  # of a gang
         self.kill_wait = float(environ.get(wellknown.KILL_WAIT_ENV) or 0)
         self.warning = int(environ.get(wellknown.WARNING_ENV) or 0)
         self.term_after = float(environ.get(wellknown.TERM_AFTER_ENV) or 0)
@@ -247,6 +248,8 @@ def _supervise(course: Course) -> int:
     machine = _life(course)
     supervisor = Supervisor(course.plan, machine, course.journal, workshop, course.folder)
     supervisor.watch_signals(course.job.kill_wait)
+    if course.job.is_member:
+        supervisor.watch_orders(0)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     supervisor.begin(lambda: _started(course, workshop.version()))
     for found in [*_conditions(course, workshop.runtime_lack()), *_host_ports(course)]:

@@ -135,6 +135,20 @@ class Supervisor:
         if self._life.pod.warning:
             signal.signal(self._life.pod.warning, lambda *_: self._inbox.append(happenings.Warn()))
 
+    def watch_orders(self, fd: int) -> None:
+        """What the leader of a gang tells its members: signals, a byte each."""
+        self.watch(fd, lambda: self._take_orders(fd))
+
+    def _take_orders(self, fd: int) -> None:
+        orders = os.read(fd, 64)
+        if not orders:
+            self.unwatch(fd)
+        for number in orders:
+            if number == self._life.pod.warning:
+                self._inbox.append(happenings.Warn())
+            elif number == signal.SIGTERM:
+                self._on_terminate()
+
     def _on_terminate(self, *_: object) -> None:
         self._inbox.append(happenings.Terminate("signal", self._grace))
 

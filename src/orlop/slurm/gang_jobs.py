@@ -25,8 +25,16 @@ from . import bundles, gang_sizes, gangs
 from .batch import to_its_end
 from .bundles import Packing, Shape
 from .commands import CommandFailed, Commands
-from .gang_spec import Named, as_gang, gang_comment, gang_in
-from .gangs import Gang, Member, member_id, parts_of
+from .gang_spec import (
+    Named,
+    as_gang,
+    early_signal,
+    gang_comment,
+    gang_in,
+    lead_of,
+    own_environment,
+)
+from .gangs import About, Gang, Member, Recruit, member_id, parts_of
 from .job import JobSpec, requested
 from .submission import Folder
 
@@ -101,14 +109,13 @@ class GangJobs:
             known = await self._begun(submission)
             if known is not None:
                 return known  # who had the turn before us submitted for all
-            spec = await self._slurm.spec(submission)
-            shape = bundles.shape_of(dict(spec.options), str(key_of(submission.pod)))
+            recruit = _recruit(submission, await self._slurm.spec(submission))
             running = await self._running(submission)
             if running is not None:
-                joined = await self._join(running, submission, shape)
+                joined = await self._join(running, submission, recruit)
                 if joined is not None:
                     return joined or None
-            return await self._together(submission, shape)
+            return await self._together(submission, recruit.shape)
 
     async def _running(self, submission: Submission) -> Gang | None:
         """The gang's job that runs or waits, if any of its members is still wanted."""
@@ -126,7 +133,7 @@ class GangJobs:
                 return one
         return None
 
-    async def _join(self, running: Gang, submission: Submission, shape: Shape) -> JobId | None:
+    async def _join(self, running: Gang, submission: Submission, recruit: Recruit) -> JobId | None:
         """In the place of one that has ended; empty: there is none; None: the gang is over."""
         gang = submission.gang
         assert gang is not None, "only members of a gang come here"
@@ -138,18 +145,17 @@ class GangJobs:
         for member in active:
             if member.given is not None:
                 taken[member.given.bundle].append(member.given.shape)
-        place = bundles.place_in(running.kept.bundle, taken, shape)
+        place = bundles.place_in(running.kept.bundle, taken, recruit.shape)
         if place is None:
             going = [member for member in active if member.uid not in gang.peers]
             if not going:
                 return JobId("")
             words = f"pod {going[0].key}, whose place in job {running.job()} it takes, is ending"
             raise WaitingForGang(words)
-        name = str(key_of(submission.pod))
-        number = await to_its_end(lambda: running.join(submission.folder, name, shape, place))
+        number = await to_its_end(lambda: running.join(recruit, place))
         if number is None:
             return None
-        log.info("joined gang", pod=name, gang=gang.name, job=running.job(), member=number)
+        log.info("joined gang", pod=recruit.name, gang=gang.name, job=running.job(), member=number)
         await self._release(running)
         return member_id(running.job(), number)
 
@@ -180,28 +186,23 @@ class GangJobs:
 
     async def _submit(self, name: str, members: list[Submission]) -> JobId:
         specs = [await self._slurm.spec(member) for member in members]
-        names = [str(key_of(member.pod)) for member in members]
-        shapes = [
-            bundles.shape_of(dict(spec.options), who)
-            for spec, who in zip(specs, names, strict=True)
-        ]
+        recruits = [_recruit(one, spec) for one, spec in zip(members, specs, strict=True)]
         machine = await self._slurm.machine(members[0].machine)
-        packing = gang_sizes.packed(shapes, machine)
-        pods = list(zip((member.folder for member in members), names, shapes, strict=True))
+        packing = gang_sizes.packed([one.shape for one in recruits], machine)
         limits = [requested(member.pod, "time") for member in members]
         # Before any file is written: what does not go together never becomes a folder.
         as_gang(specs, packing, limits, Named(name, "", ""))
-        gang = await to_its_end(lambda: self._make(members, packing))
+        gang = await to_its_end(lambda: self._make(members, packing, lead_of(specs)))
         named = Named(name, gang_comment(self._cluster_uid, gang.id), str(gang.folder))
         folder = Folder(gang.folder)
         try:
             await self._lock(folder)  # before any pod leads here: who asks for one waits for it
-            await to_its_end(lambda: gang.enlist(pods, packing))
+            await to_its_end(lambda: gang.enlist(recruits, packing))
             job = await self._sbatch(folder, as_gang(specs, packing, limits, named))
         except EngineUnavailable:
             raise
         except EngineError:
-            await to_its_end(lambda: gang.dissolve([pod for pod, _, _ in pods]))
+            await to_its_end(lambda: gang.dissolve([one.folder for one in recruits]))
             self._known().pop(gang.id, None)
             raise
         finally:
@@ -209,7 +210,7 @@ class GangJobs:
         log.info("submitted gang", gang=name, job=job, members=len(members), bundles=packing.count)
         return job
 
-    def _make(self, members: list[Submission], packing: Packing) -> Gang:
+    def _make(self, members: list[Submission], packing: Packing, lead: int = 0) -> Gang:
         if time.monotonic() - self._swept > SWEEP:
             self._swept = time.monotonic()
             gangs.sweep(self._root)
@@ -217,7 +218,7 @@ class GangJobs:
         first = members[0].gang
         assert first is not None, "only members of a gang come here"
         size = max(member.gang.size for member in members if member.gang is not None)
-        made = Gang.make(self._root, (first.key, first.name, size), packing)
+        made = Gang.make(self._root, About(first.key, first.name, size, lead), packing)
         self._known()[made.id] = made
         return made
 
@@ -322,6 +323,13 @@ class GangJobs:
             log.info("job is not waiting any more", job=job, verb=verb, error=error)
 
 
+def _recruit(submission: Submission, spec: JobSpec) -> Recruit:
+    name = str(key_of(submission.pod))
+    shape, early = bundles.shape_of(dict(spec.options), name), early_signal(spec)
+    told = (early.number, early.lead) if early is not None else (0, 0)
+    return Recruit(submission.folder, name, shape, *told, own_environment(spec))
+
+
 def _as_job(member: Member, job: Job, hosts: Mapping[int, str]) -> Job:
     """What is so for one member, from what is so for all."""
     end = member.end
@@ -330,6 +338,8 @@ def _as_job(member: Member, job: Job, hosts: Mapping[int, str]) -> Job:
         state, ended, reason = JobState(end.state), end.time, ""
         if state is JobState.FAILED and end.code:
             reason = f"ExitCode{end.code}"
+        elif state is JobState.TIMEOUT:
+            reason = "TimeLimit"
     elif member.has_left and job.state is JobState.PENDING:
         state, ended, reason = JobState.CANCELLED, job.submitted, "CANCELLED"
     host = hosts.get(member.given.bundle) if member.given is not None else None

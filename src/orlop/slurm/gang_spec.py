@@ -1,7 +1,8 @@
 """From the jobs that members of a gang would be alone to the one job that they are together.
 
 Used by `gang_jobs`; pure. Resources become bundles (see `bundles`); what concerns the whole job is
-the same for all members or said by only some; the longest time limit and the earliest signal hold.
+the same for all members or said by only some; the longest time limit holds. Slurm wakes the leader
+ahead of that limit, once, as early as any member wants to be told; the leader tells each in time.
 """
 
 from __future__ import annotations
@@ -15,12 +16,24 @@ from typing import NamedTuple
 
 from .. import wellknown
 from ..errors import ConfigError
-from . import durations
+from . import durations, signals
 from .bundles import SHAPE_OPTIONS, Packing
 from .job import JobSpec, comment_of
+from .signals import EarlySignal
+from .wishes import OF_SRUN
 
 _GANG = "gang-"
 _EACH_OWN = frozenset({"job-name", "comment", "chdir", "output", "time", "signal", "licenses"})
+# What agents must know of their own pods; all else of a job's environment is the same for all.
+_OWN_ENVIRONMENT = frozenset(
+    {
+        wellknown.KILL_WAIT_ENV,
+        wellknown.WARNING_ENV,
+        wellknown.TERM_AFTER_ENV,
+        wellknown.RESTARTS_ENV,
+        *OF_SRUN.values(),
+    }
+)
 _CARRIES = "one Slurm job carries the whole gang, so its members must agree"
 
 
@@ -52,7 +65,7 @@ def as_gang(
     name, comment, folder = named
     first = specs[0]
     agreed = _agreed(specs)
-    signal = _signal(specs)
+    lead = lead_of(specs)
     options: dict[str, str | None] = {
         "job-name": name,
         "comment": comment,
@@ -62,11 +75,10 @@ def as_gang(
         **_time(specs, limits),
         "chdir": folder,
         "output": f"{folder}/{wellknown.OUTPUT_FILE}".replace("%", "%%"),
-        **signal,
+        # Never TERM, whatever members want: that is the end of the job, for all of them.
+        **({"signal": f"B:{wellknown.ALARM}@{lead}"} if lead else {}),
     }
-    environment = dict(first.environment)
-    if signal:
-        environment.pop(wellknown.KILL_WAIT_ENV, None)
+    environment = {k: v for k, v in first.environment if k not in _OWN_ENVIRONMENT}
     return replace(
         first,
         options=tuple(options.items()),
@@ -139,7 +151,18 @@ def _seconds(text: str) -> float:
     return durations.seconds(text) or 0.0
 
 
-def _signal(specs: Sequence[JobSpec]) -> dict[str, str | None]:
-    """The earliest: who needs less time has more."""
-    asked = [text for spec in specs if (text := spec.value("signal"))]
-    return {"signal": max(asked, key=lambda text: int(text.rpartition("@")[2]))} if asked else {}
+def early_signal(spec: JobSpec) -> EarlySignal | None:
+    """What a member wants to hear ahead of the time limit."""
+    asked = spec.value("signal")
+    return signals.parse(asked) if asked else None
+
+
+def lead_of(specs: Sequence[JobSpec]) -> int:
+    """Seconds before the time limit at which the first of them wants to be told; 0: none does."""
+    found = (early_signal(spec) for spec in specs)
+    return max((early.lead for early in found if early is not None), default=0)
+
+
+def own_environment(spec: JobSpec) -> dict[str, str]:
+    """Of the job that a member would be alone, what its step is given beside the gang's."""
+    return {name: value for name, value in spec.environment if name in _OWN_ENVIRONMENT}

@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -36,6 +36,7 @@ class Kept(msgspec.Struct, frozen=True):
     size: int
     bundle: Shape
     bundles: int
+    lead: int = 0  # seconds before the time limit at which Slurm wakes the leader
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -49,7 +50,9 @@ class Given(msgspec.Struct, frozen=True):
     memory_mib: int
     gres: str
     shape: Shape
-    replaces: int = -1
+    signal: int = 0  # what it wants to hear ahead of the time limit, and so many seconds
+    lead: int = 0
+    environment: dict[str, str] = {}
 
 
 class End(msgspec.Struct, frozen=True):
@@ -58,6 +61,44 @@ class End(msgspec.Struct, frozen=True):
     state: str
     code: int = 0
     time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recruit:
+    """A pod on its way into a gang, and what its step is to be given."""
+
+    folder: Path
+    name: str
+    shape: Shape
+    signal: int = 0
+    lead: int = 0
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def given(self, gang: str, number: int, bundle: int) -> Given:
+        shape = self.shape
+        return Given(
+            gang,
+            number,
+            bundle,
+            self.name,
+            shape.cpus,
+            shape.memory_mib,
+            shape.gres_words,
+            shape,
+            self.signal,
+            self.lead,
+            dict(self.environment),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a new gang is, beside its bundles."""
+
+    key: str
+    name: str
+    size: int
+    lead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,23 +149,23 @@ class Gang:
         return self._kept
 
     @classmethod
-    def make(cls, root: Path, about: tuple[str, str, int], packing: Packing) -> Gang:
+    def make(cls, root: Path, about: About, packing: Packing) -> Gang:
         """Without members: who has its lock may `enlist` them."""
         gang = cls(root / uuid.uuid4().hex[:12])
         gang.folder.mkdir(mode=0o700, parents=True)
-        key, name, size = about
-        kept = Kept(key, name, size, packing.bundle, packing.count)
+        size = (packing.bundle, packing.count)
+        kept = Kept(about.key, about.name, about.size, *size, about.lead)
         write_private(gang.folder / wellknown.GANG_FILE, msgspec.json.encode(kept))
         for file in (wellknown.SUBMIT_FILE, LOCK_FILE):
             (gang.folder / file).touch(mode=0o600)
         return gang
 
-    def enlist(self, pods: Sequence[tuple[Path, str, Shape]], packing: Packing) -> None:
-        """Make `pods` its members; from now on their submit files lead here."""
-        for number, (pod, title, shape) in enumerate(pods):
-            self._give(pod, _given(self.id, number, packing.places[number], title, shape))
-            (self.folder / str(number)).symlink_to(pod)
-            arrays.follow(pod, self.folder)
+    def enlist(self, recruits: Sequence[Recruit], packing: Packing) -> None:
+        """Make them its members; from now on their pods' submit files lead here."""
+        for number, one in enumerate(recruits):
+            self._give(one.folder, one.given(self.id, number, packing.places[number]))
+            (self.folder / str(number)).symlink_to(one.folder)
+            arrays.follow(one.folder, self.folder)
 
     def _give(self, pod: Path, given: Given) -> None:
         write_private(pod / wellknown.MEMBER_FILE, msgspec.json.encode(given))
@@ -215,7 +256,7 @@ class Gang:
         except (OSError, msgspec.MsgspecError):
             return {}
 
-    def join(self, pod: Path, name: str, shape: Shape, bundle: int) -> int | None:
+    def join(self, recruit: Recruit, bundle: int) -> int | None:
         """Add a member to a job that there is already; None where the gang is over.
 
         A crash in between leaves an empty submit file: then the gang is looked at.
@@ -223,8 +264,8 @@ class Gang:
         numbers = [int(name) for name in self._names() if name.isdigit()]
         if not all((self.folder / str(number)).is_symlink() for number in numbers):
             return None  # the leader has closed it
-        number = max(numbers, default=-1) + 1
-        self._give(pod, _given(self.id, number, bundle, name, shape))
+        number, pod = max(numbers, default=-1) + 1, recruit.folder
+        self._give(pod, recruit.given(self.id, number, bundle))
         (pod / wellknown.SUBMIT_FILE).touch(mode=0o600)
         try:
             (self.folder / str(number)).symlink_to(pod)
@@ -242,10 +283,6 @@ class Gang:
         return not any(
             member.given is not None and member.given.gang == self.id for member in self.members()
         )
-
-
-def _given(gang: str, number: int, bundle: int, name: str, shape: Shape) -> Given:
-    return Given(gang, number, bundle, name, shape.cpus, shape.memory_mib, shape.gres_words, shape)
 
 
 def leave(folder: Folder) -> None:

@@ -26,6 +26,7 @@ MAX_NODES = SLURM_PREFIX + "max-nodes"  # on a namespace: the most --nodes of it
 MIRROR_QUOTA = SLURM_PREFIX + "mirror-quota"  # on a namespace: a ResourceQuota of Slurm's limits
 RESTART_COUNT = SLURM_PREFIX + "restart-count"  # how many pods before it met their time limit
 GANG = SLURM_PREFIX + "gang"  # pods of that name start together; "true": those of one owner
+GANG_ROOM = SLURM_PREFIX + "gang-room"  # what else of the gang comes once these run, as templates
 GANG_SIZE = SLURM_PREFIX + "gang-size"  # how many of them there must be before anything starts
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"  # the PodGroup that a pod is a member of
 DISTRIBUTED = SLURM_PREFIX + "distributed"  # torch, jax or tensorflow: whose variables are set

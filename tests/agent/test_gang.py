@@ -283,6 +283,12 @@ def test_a_step_is_given_its_own_share():
     assert {"--nodelist=n2", "--job-name=default/w-0", "--export=ALL"} <= set(argv)
 
 
+def test_a_step_without_cpus_of_its_own_shares_anothers():
+    given = {"cpus": 0, "memory_mib": 0, "gres": "", "name": "default/w-0", "bundle": 0}
+    assert {"--cpus-per-task=1", "--overlap"} <= set(srun(given, ""))
+    assert "--overlap" not in srun({**given, "cpus": 1}, "")
+
+
 def test_a_step_without_requests_keeps_nothing_from_the_others():
     given = {"cpus": 1, "memory_mib": 0, "gres": "", "name": "default/w-0", "bundle": 0}
     assert {"--mem=0", "--gres=none"} <= set(srun(given, ""))

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from orlop.api.gangs import keys_of, mark_of
+from orlop.api.gangs import Later, keys_of, later_of, mark_of, room_for
+from orlop.errors import ConfigError
 
 OWNER = {"kind": "Job", "name": "train", "uid": "u1", "controller": True}
 
@@ -50,6 +51,23 @@ def test_a_mark_says_which_gang_it_is(pod, key, title):
     assert mark is not None
     assert (mark.key, mark.title) == (key, title)
     assert keys_of(pod) == (key,)
+
+
+def test_what_comes_later_is_read_as_it_was_written():
+    template = {
+        "metadata": {"annotations": {"slurm.orlop.dev/time": "5"}},
+        "spec": {"containers": [{"name": "c0", "resources": {"requests": {"cpu": "2"}}}]},
+    }
+    later = [Later(3, template)]
+    assert later_of(room_for(later)) == later
+    assert later_of("") == []
+    assert later_of('[{"spec": {"containers": [{}]}}]')[0].count == 1
+
+
+@pytest.mark.parametrize("text", ["4", "{}", "[{}]", "[4]", '[{"count": 0, "spec": {}}]', "x"])
+def test_what_cannot_be_read_as_pods_to_come_is_refused(text):
+    with pytest.raises(ConfigError, match="gang-room: expected pods that come later"):
+        later_of(text)
 
 
 @pytest.mark.parametrize("value", ["", "false", " "])

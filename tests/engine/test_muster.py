@@ -11,9 +11,9 @@ from orlop.engine.muster import Muster
 from orlop.errors import WaitingForGang
 
 
-def member(name: str, peers: set[str], size: int = 3, key: str = "g") -> Submission:
+def member(name: str, peers: set[str], size: int = 3, key: str = "g", room: str = "") -> Submission:
     pod = {"metadata": {"namespace": "default", "name": name, "uid": name}}
-    gang = Gang(key, "default/g", size, frozenset({name, *peers}))
+    gang = Gang(key, "default/g", size, frozenset({name, *peers}), room)
     return Submission(pod, Path("/pods") / name, (), "main", gang)
 
 
@@ -64,6 +64,19 @@ def test_the_largest_size_that_a_member_names_holds():
         muster.add(member("a", {"b"}, size=3))
     with pytest.raises(WaitingForGang, match="2 of 3"):
         muster.add(member("b", {"a"}, size=2))
+
+
+def test_who_comes_later_does_not_stand_in_for_who_starts_first():
+    """It starts with them where it is there already, and is never enough on its own."""
+    muster = Muster()
+    room = '[{"spec":{"containers":[{}]}}]'
+    every = {"launcher", "w-0", "w-1"}
+    with pytest.raises(WaitingForGang, match="1 of 3 members"):
+        muster.add(member("launcher", every, size=3))
+    with pytest.raises(WaitingForGang, match="1 of 2 members"):
+        muster.add(member("w-0", every, size=2, room=room))
+    found = muster.add(member("w-1", every, size=2, room=room))
+    assert names(found) == ["launcher", "w-0", "w-1"]
 
 
 def test_who_is_discarded_need_not_wait_any_more():

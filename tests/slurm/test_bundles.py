@@ -7,22 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orlop.errors import ConfigError
-from orlop.slurm.bundles import NOTHING, Shape, pack, place_in, shape_of
+from orlop.slurm.bundles import NOTHING, Shape, least_cpus, pack, place_in, shape_of
 
 
 @pytest.mark.parametrize(
     ("options", "shape"),
     [
-        ({}, Shape(1)),
+        ({}, Shape(0)),
         ({"cpus-per-task": "4", "mem": "2G"}, Shape(4, 2048)),
         ({"cpus-per-task": "2", "mem-per-cpu": "500"}, Shape(2, 1000)),
-        ({"mem": "1500K"}, Shape(1, 2)),
+        ({"mem": "1500K"}, Shape(0, 2)),
         ({"gres": "gpu:2,nvme:1"}, Shape(1, 0, {"gpu": 2, "nvme": 1})),
         ({"gres": "gpu:a100:2"}, Shape(1, 0, {"gpu:a100": 2})),
         ({"gres": "gpu"}, Shape(1, 0, {"gpu": 1})),
         ({"gpus": "2"}, Shape(1, 0, {"gpu": 2})),
         ({"gpus-per-task": "a100:1"}, Shape(1, 0, {"gpu:a100": 1})),
-        ({"ntasks": "1", "nodes": "1"}, Shape(1)),
+        ({"ntasks": "1", "nodes": "1"}, Shape(0)),
+        ({"cpus-per-task": "1"}, Shape(1)),
     ],
 )
 def test_a_shape_is_what_the_member_would_ask_for_alone(options, shape):
@@ -71,6 +72,19 @@ def test_gpus_are_not_asked_for_where_nobody_uses_them():
 def test_no_gpu_is_asked_for_to_save_a_few_cpus():
     packing = pack([Shape(1), *[Shape(1, 0, {"gpu": 1})] * 4])
     assert (packing.count, packing.bundle) == (4, Shape(2, 0, {"gpu": 1}))
+
+
+@pytest.mark.parametrize(
+    ("cpus", "least"), [([8, 8, 0], 0), ([8, 0], 0), ([0, 0], 1), ([1, 0, 0], 1), ([0], 1)]
+)
+def test_who_asks_for_no_cpu_shares_anothers_where_there_is_one_for_each(cpus, least):
+    assert least_cpus([Shape(number) for number in cpus]) == least
+
+
+def test_those_without_cpus_of_their_own_need_no_bundle_and_do_not_crowd_one():
+    packing = pack([Shape(0), *[Shape(8, 100)] * 3, Shape(0), Shape(0)])
+    assert (packing.count, packing.bundle) == (3, Shape(8, 100))
+    assert {packing.places[n] for n in (0, 4, 5)} == {0, 1, 2}
 
 
 shapes = st.builds(

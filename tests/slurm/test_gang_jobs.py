@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -14,8 +15,8 @@ from orlop.api.objects import uid_of
 from orlop.engine import Gang, Job, JobId, JobState, Submission
 from orlop.errors import ConfigError, SubmitRejected, WaitingForGang
 from orlop.slurm import arrays
-from orlop.slurm.bundles import Shape, pack
-from orlop.slurm.gangs import Recruit
+from orlop.slurm.bundles import pack
+from orlop.slurm.gang_roster import call
 from tests.cluster.fixtures import StartSlurm
 from tests.cluster.spec import Spec
 
@@ -30,7 +31,8 @@ if sys.argv[1] == "gang":
     main = zipfile.ZipFile({real!r}).read("__main__.py")
     exec(main, {{"__name__": "__main__", "__spec__": importlib.machinery.ModuleSpec("m", None)}})
 folder = sys.argv[1]
-claim = {{"job": os.environ["ORLOP_JOB_ID"], "step": os.environ["SLURM_STEP_ID"]}}
+job = os.environ.get("ORLOP_JOB_ID") or os.environ["SLURM_JOB_ID"]
+claim = {{"job": job, "step": os.environ.get("SLURM_STEP_ID", "")}}
 with open(folder + "/claim", "w") as file:
     json.dump(claim, file)
 os.execv("/bin/sh", ["/bin/sh", folder + "/script", folder])
@@ -56,10 +58,10 @@ class Gangs:
         (made.folder / "script").write_text(script)
         return replace(made, command=command)
 
-    async def submit(self, *members: Submission, name: str = "g", size: int = 0) -> list[JobId]:
+    async def submit(self, *members: Submission, name: str = "g", room: str = "") -> list[JobId]:
         """All of a gang, the earlier ones again once the last is there."""
         peers = frozenset(uid_of(member.pod) for member in members)
-        gang = Gang(f"default/gang/{name}", f"default/{name}", size or len(members), peers)
+        gang = Gang(f"default/gang/{name}", f"default/{name}", len(members), peers, room)
         asked = [replace(member, gang=gang) for member in members]
         for member in asked[:-1]:
             with pytest.raises(WaitingForGang):
@@ -175,6 +177,54 @@ async def test_a_replacement_takes_the_place_of_one_that_ended(gangs: Gangs):
     assert await gangs.site.jobs_in_slurm() == [base(jobs[0])]
 
 
+def room_for(**options: str) -> str:
+    """One pod that comes later."""
+    notes = {f"slurm.orlop.dev/{k.replace('_', '-')}": v for k, v in options.items()}
+    return json.dumps([{"metadata": {"annotations": notes}, "spec": {"containers": [{}]}}])
+
+
+async def test_room_is_held_for_who_comes_later(gangs: Gangs):
+    """All of it in the one job: nobody else gets it meanwhile, and the late one need not wait."""
+    early = gangs.member(cpus_per_task="8")
+    (job,) = await gangs.submit(early, room=room_for(cpus_per_task="8", time="7"))
+    asked = await gangs.site.commands.run("squeue", "-h", "-j", base(job), "-o", "%C %l")
+    assert asked.split() == ["16", "7:00"], "what is to come counts as what is there"
+    await gangs.claimed(early)
+    other = await gangs.engine.submit(gangs.member("exit 0", cpus_per_task="8"))
+    late = await gangs.join(gangs.member("exit 0", cpus_per_task="8"), early)
+    assert base(late) == base(job)
+    await gangs.until(late, JobState.COMPLETED)
+    again = await gangs.join(gangs.member("exit 0", cpus_per_task="6"), early)
+    assert base(again) == base(job), "one that is tried again has its predecessor's seat"
+    await gangs.until(again, JobState.COMPLETED)
+    assert (await gangs.engine.jobs())[other].state is JobState.PENDING
+    (early.folder / "go").touch()
+    await gangs.until(other, JobState.COMPLETED)
+
+
+async def test_who_grew_since_room_was_held_for_it_goes_alone(gangs: Gangs):
+    early = gangs.member()
+    (job,) = await gangs.submit(early, room=room_for(cpus_per_task="2"))
+    late = await gangs.join(gangs.member("exit 0", cpus_per_task="3"), early)
+    assert "+" not in late
+    (early.folder / "go").touch()
+    for one in (job, late):
+        await gangs.until(one, JobState.COMPLETED)
+
+
+async def test_who_asks_for_no_cpu_runs_beside_another(gangs: Gangs):
+    """As the launcher of an MPI program whose workers have all of their nodes."""
+    members = [gangs.member(cpus_per_task="8"), gangs.member(cpus_per_task="8"), gangs.member()]
+    jobs = await gangs.submit(*members)
+    await gangs.claimed(*members)
+    asked = await gangs.site.commands.run("squeue", "-h", "-j", base(jobs[0]), "-o", "%C")
+    assert asked.strip() == "16"
+    for member in members:
+        (member.folder / "go").touch()
+    for job in jobs:
+        await gangs.until(job, JobState.COMPLETED)
+
+
 async def test_who_finds_no_place_goes_alone(gangs: Gangs):
     members = [gangs.member(), gangs.member()]
     jobs = await gangs.submit(*members)
@@ -233,9 +283,10 @@ async def test_a_gang_that_was_never_handed_in_begins_again(gangs: Gangs):
     peers = frozenset(uid_of(member.pod) for member in others)
     gang = Gang("default/gang/h", "default/h", 2, peers)
     gangs_of = engine._submitter.gangs
-    shapes = [Recruit(member.folder, "p", Shape(1)) for member in others]
-    packing = pack([Shape(1)] * 2)
-    gangs_of._make([replace(one, gang=gang) for one in others], packing).enlist(shapes, packing)
+    first, second = (replace(one, gang=gang) for one in others)
+    roster = await call([first, second], engine.spec)
+    packing = pack(roster.shapes)
+    gangs_of._make(first, roster, packing).enlist(roster.recruits, packing)
     gangs.engine = gangs.site.another_engine()
     again = await gangs.submit(*others, name="h")
     assert len({base(job) for job in again}) == 1

@@ -64,13 +64,11 @@ def test_what_all_of_the_partition_does_not_have_is_refused_with_the_sum(shapes,
 
 
 def test_of_a_gang_that_is_not_complete_only_what_is_certain_is_judged():
-    check_alone(Shape(8), 4, "default/driver", MAIN)
-    check_alone(Shape(8), 9, "default/driver", MAIN)
-    words = "default/driver asks for 8 CPUs and the other 9 of its gang for a CPU each at least"
-    with pytest.raises(SubmitRejected, match=words):
-        check_alone(Shape(8), 10, "default/driver", MAIN)
+    check_alone(Shape(16), "default/driver", MAIN)
+    with pytest.raises(SubmitRejected, match="default/driver asks for 17 CPUs, and all of part"):
+        check_alone(Shape(17), "default/driver", MAIN)
     with pytest.raises(SubmitRejected, match="1 CPU and 3000 MiB of memory, and all of partition"):
-        check_alone(Shape(1, 3000), 1, "default/driver", MAIN)
+        check_alone(Shape(1, 3000), "default/driver", MAIN)
 
 
 def test_nothing_is_judged_of_a_partition_that_is_not_known():

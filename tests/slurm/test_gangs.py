@@ -9,7 +9,7 @@ import pytest
 
 from orlop.slurm import gangs
 from orlop.slurm.bundles import Shape, pack
-from orlop.slurm.gangs import About, Gang, Recruit, member_id, parts_of
+from orlop.slurm.gangs import Gang, Kept, Recruit, member_id, parts_of
 from orlop.slurm.submission import Folder
 
 
@@ -32,7 +32,8 @@ def recruit(folder: Path) -> Recruit:
 def a_gang(home: Path, *names: str, job: str = "17") -> Gang:
     recruits = [recruit(a_pod(home, name)) for name in names]
     packing = pack([one.shape for one in recruits])
-    gang = Gang.make(home / "gangs", About("key", "default/train", len(names)), packing)
+    kept = Kept("key", "default/train", len(names), packing.bundle, packing.count)
+    gang = Gang.make(home / "gangs", kept)
     gang.enlist(recruits, packing)
     if job:
         (gang.folder / "submit").write_text(f"{job}\n")

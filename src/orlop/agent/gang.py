@@ -383,8 +383,9 @@ def lead(argv: list[str]) -> int:
 
 def srun(given: Mapping[str, Any], host: str) -> list[str]:
     """How a member's step is started: its own share of the allocation, and nobody else's."""
-    memory = given["memory_mib"]
-    argv = ["srun", "--ntasks=1", "--nodes=1", "--exact", f"--cpus-per-task={given['cpus']}"]
+    memory, cpus = given["memory_mib"], given["cpus"]
+    argv = ["srun", "--ntasks=1", "--nodes=1", "--exact", f"--cpus-per-task={cpus or 1}"]
+    argv += [] if cpus else ["--overlap"]  # beside another, on a CPU of that one's
     # Zero: the job's memory, without keeping it from the other steps.
     argv += [f"--mem={memory}M" if memory else "--mem=0", f"--gres={given['gres'] or 'none'}"]
     argv += [f"--job-name={given['name']}", "--mpi=none", "--export=ALL", "--input=0"]

@@ -8,9 +8,13 @@ How many members a gang needs is not known here.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from .. import wellknown
+from ..errors import ConfigError
 from .objects import Obj, annotations_of, controller_of, key_of, labels_of
 
 BY_GANG = "gang"  # index of pods, shared by the scheduler and the kubelet
@@ -48,6 +52,50 @@ def mark_of(pod: Obj) -> Mark | None:
     if group:
         return Mark("schedulinggroup", namespace, group, f"{namespace}/schedulinggroup/{group}")
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Members of a gang that come once others of it run."""
+
+    count: int
+    template: Obj  # of their pods, as far as it says what they ask for
+
+
+def later_of(text: str) -> list[Later]:
+    """From the annotation of those that start first; ConfigError."""
+    if not text:
+        return []
+    try:
+        return [_later(one) for one in _listed(json.loads(text))]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        form = '[{"count": 1, "spec": {"containers": [{"resources": {"requests": {"cpu": "2"}}}]}}]'
+        message = f"{wellknown.GANG_ROOM}: expected pods that come later, as {form}"
+        raise ConfigError(f"{message}; found {text!r}") from None
+
+
+def _listed(found: object) -> list[Obj]:
+    if not isinstance(found, list):
+        raise TypeError
+    return found
+
+
+def _later(one: Obj) -> Later:
+    count = int(one.get("count", 1))
+    containers = [{"name": f"c{n}", **c} for n, c in enumerate(one["spec"]["containers"])]
+    if count < 1 or not containers:
+        raise ValueError
+    template = {
+        "metadata": {"annotations": dict((one.get("metadata") or {}).get("annotations") or {})},
+        "spec": {**one["spec"], "containers": containers},
+    }
+    return Later(count, template)
+
+
+def room_for(later: Iterable[Later]) -> str:
+    """The annotation; the same text for the same pods."""
+    found = [{"count": one.count, **one.template} for one in later]
+    return json.dumps(found, separators=(",", ":"), sort_keys=True)
 
 
 def keys_of(pod: Obj) -> tuple[str, ...]:

@@ -98,6 +98,7 @@ class Gang:
     name: str  # namespace/name, for people
     size: int  # so many members there must be
     peers: frozenset[str]  # uids of the members that are there and wanted, its own included
+    room: str = ""  # members that come once these run, as `api.gangs.later_of` reads it
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,9 @@ only: a control plane that is started anew has each pod ask again. It starts not
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
+from ..api.gangs import later_of
 from ..api.objects import key_of, uid_of
 from ..errors import WaitingForGang
 from . import Gang, Submission
@@ -27,9 +29,11 @@ class Muster:
         waiting[uid_of(submission.pod)] = submission
         for uid in [uid for uid in waiting if uid not in gang.peers]:
             del waiting[uid]  # deleted meanwhile
-        size = max(_gang(one).size for one in waiting.values())
-        if len(waiting) < size:
-            raise WaitingForGang(waiting_words(gang.name, len(waiting), size))
+        room = first_room(waiting.values())
+        first = [one for one in waiting.values() if _gang(one).room == room]
+        size = max(_gang(one).size for one in first)
+        if len(first) < size:
+            raise WaitingForGang(waiting_words(gang.name, len(first), size))
         return sorted(waiting.values(), key=_order)
 
     def discard(self, submission: Submission) -> None:
@@ -41,6 +45,15 @@ class Muster:
         waiting.pop(uid_of(submission.pod), None)
         if not waiting:
             self._waiting.pop(gang.key, None)
+
+
+def first_room(members: Iterable[Submission]) -> str:
+    """What those who start first say of who comes later: they are the ones who expect most.
+
+    Who could have come later but is there already starts with them, and counts for nobody else.
+    """
+    rooms = {_gang(one).room for one in members}
+    return max(rooms, key=lambda room: (sum(one.count for one in later_of(room)), room))
 
 
 def waiting_words(name: str, there: int, size: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import errors
-from ..api.gangs import BY_GANG, Mark, keys_of, mark_of
+from ..api.gangs import BY_GANG, Mark, keys_of, later_of, mark_of
 from ..api.kinds import JOB, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, Kind
 from ..api.objects import (
     Key,
@@ -25,7 +25,7 @@ from ..api.objects import (
 from ..client.api import Api
 from ..client.informer import Informer
 from ..engine import Gang
-from ..wellknown import GANG, GANG_SIZE
+from ..wellknown import GANG, GANG_ROOM, GANG_SIZE
 
 POD_GROUP = Kind(
     "scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", namespaced=True,
@@ -56,7 +56,9 @@ class Gangs:
         size = await self._size(pod, mark)
         if not size:
             return None
-        return Gang(mark.key, mark.title, size, self._peers(pod, mark))
+        room = annotations_of(pod).get(GANG_ROOM, "").strip()
+        later_of(room)  # what cannot be read is said before anybody waits
+        return Gang(mark.key, mark.title, size, self._peers(pod, mark), room)
 
     def _peers(self, pod: Obj, mark: Mark) -> frozenset[str]:
         members = self._cached.by_index(BY_GANG, mark.key)

@@ -34,7 +34,10 @@ SHAPE_OPTIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What one member, or one bundle, is given; zero memory: what Slurm gives by default."""
+    """What one member, or one bundle, is given.
+
+    Zero memory: what Slurm gives by default. Zero CPUs: it shares those of others in its bundle.
+    """
 
     cpus: int = 1
     memory_mib: int = 0
@@ -53,6 +56,9 @@ class Shape:
     def fits(self, room: Shape) -> bool:
         is_small = self.cpus <= room.cpus and self.memory_mib <= room.memory_mib
         return is_small and all(room.gres.get(name, 0) >= n for name, n in self.gres.items())
+
+    def with_least(self, cpus: int) -> Shape:
+        return self if self.cpus >= cpus else Shape(cpus, self.memory_mib, self.gres)
 
     @property
     def gres_words(self) -> str:
@@ -100,13 +106,22 @@ def shape_of(options: Mapping[str, str | None], who: str) -> Shape:
         if (options.get(name) or "1") not in ("1", "1-1"):
             message = f"--{name}={options[name]} of pod {who}: a member of a gang is one task"
             raise ConfigError(f"{message} on one host; give the gang more members instead")
-    cpus = int(_number(options.get("cpus-per-task") or "1", "cpus-per-task", who))
+    asked = options.get("cpus-per-task")
+    cpus = int(_number(asked or "1", "cpus-per-task", who))
     memory = math.ceil(_memory(options.get("mem"), "mem", who))
     memory += math.ceil(_memory(options.get("mem-per-cpu"), "mem-per-cpu", who) * cpus)
     gres = Counter(_gres(options.get("gres") or "", who))
     for name in _GPUS:
         gres.update(_gres(",".join(_gpus(options.get(name) or "")), who))
-    return Shape(max(cpus, 1), memory, dict(gres))
+    return Shape(max(cpus, 1) if asked or gres else 0, memory, dict(gres))
+
+
+def least_cpus(shapes: Iterable[Shape]) -> int:
+    """What a member that asks for no CPU is given: none of its own, if there is one for each of
+    them whose CPUs it can share; else one.
+    """
+    kinds = Counter(shape.cpus > 0 for shape in shapes)
+    return 0 if kinds[False] <= kinds[True] else 1
 
 
 def pack(shapes: Sequence[Shape], hosts: Hosts | None = None) -> Packing:
@@ -146,16 +161,20 @@ def _packed(shapes: Sequence[Shape], room: Shape) -> Packing:
     """First fit, the largest first, as bins are filled."""
     order = sorted(range(len(shapes)), key=lambda i: (-shapes[i].cpus, -shapes[i].memory_mib, i))
     bins: list[Shape] = []
+    sharing: Counter[int] = Counter()  # by bundle, those without CPUs of their own: not all in one
     chosen = [0] * len(shapes)
     for index in order:
-        for number, used in enumerate(bins):
-            if (used + shapes[index]).fits(room):
-                bins[number] = used + shapes[index]
+        shares = not shapes[index].cpus
+        numbers = sorted(range(len(bins)), key=sharing.__getitem__) if shares else range(len(bins))
+        for number in numbers:
+            if (bins[number] + shapes[index]).fits(room):
+                bins[number] += shapes[index]
                 break
         else:
             number = len(bins)
             bins.append(shapes[index])
         chosen[index] = number
+        sharing[number] += shares
     return Packing(_all_of(bins), len(bins), tuple(chosen))
 
 

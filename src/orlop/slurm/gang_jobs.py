@@ -21,21 +21,14 @@ from ..engine import Job, JobId, JobState, Machine, Submission
 from ..engine.muster import Muster, waiting_words
 from ..errors import ConfigError, EngineError, EngineUnavailable, WaitingForGang
 from ..log import logger
-from . import bundles, gang_sizes, gangs
+from . import gang_roster, gang_sizes, gangs
 from .batch import to_its_end
 from .bundles import Packing, Shape
 from .commands import CommandFailed, Commands
-from .gang_spec import (
-    Named,
-    as_gang,
-    early_signal,
-    gang_comment,
-    gang_in,
-    lead_of,
-    own_environment,
-)
-from .gangs import About, Gang, Member, Recruit, member_id, parts_of
-from .job import JobSpec, requested
+from .gang_roster import Roster
+from .gang_spec import Named, as_gang, gang_comment, gang_in, lead_of
+from .gangs import Gang, Kept, Member, Recruit, member_id, parts_of
+from .job import JobSpec
 from .submission import Folder
 
 log = logger(__name__)
@@ -109,13 +102,14 @@ class GangJobs:
             known = await self._begun(submission)
             if known is not None:
                 return known  # who had the turn before us submitted for all
-            recruit = _recruit(submission, await self._slurm.spec(submission))
+            spec = await self._slurm.spec(submission)
             running = await self._running(submission)
             if running is not None:
+                recruit = gang_roster.recruit(submission, spec, running.kept.least)
                 joined = await self._join(running, submission, recruit)
                 if joined is not None:
                     return joined or None
-            return await self._together(submission, recruit.shape)
+            return await self._together(submission, gang_roster.recruit(submission, spec).shape)
 
     async def _running(self, submission: Submission) -> Gang | None:
         """The gang's job that runs or waits, if any of its members is still wanted."""
@@ -134,25 +128,23 @@ class GangJobs:
         return None
 
     async def _join(self, running: Gang, submission: Submission, recruit: Recruit) -> JobId | None:
-        """In the place of one that has ended; empty: there is none; None: the gang is over."""
+        """In the place of one that has ended, or that was kept for it; empty: there is none; None:
+        the gang is over.
+        """
         gang = submission.gang
         assert gang is not None, "only members of a gang come here"
         active = [member for member in running.members() if member.is_active]
         for member in active:
             if member.uid == uid_of(submission.pod) and member.given is not None:
                 return member_id(running.job(), member.number)  # it is one already
-        taken: dict[int, list[Shape]] = {n: [] for n in range(running.kept.bundles)}
-        for member in active:
-            if member.given is not None:
-                taken[member.given.bundle].append(member.given.shape)
-        place = bundles.place_in(running.kept.bundle, taken, recruit.shape)
+        going = [member for member in active if member.uid not in gang.peers]
+        place = gang_roster.place_in(running.kept, active, recruit.shape, is_one_going=bool(going))
         if place is None:
-            going = [member for member in active if member.uid not in gang.peers]
             if not going:
                 return JobId("")
             words = f"pod {going[0].key}, whose place in job {running.job()} it takes, is ending"
             raise WaitingForGang(words)
-        number = await to_its_end(lambda: running.join(recruit, place))
+        number = await to_its_end(lambda: running.join(recruit, *place))
         if number is None:
             return None
         log.info("joined gang", pod=recruit.name, gang=gang.name, job=running.job(), member=number)
@@ -164,7 +156,7 @@ class GangJobs:
         assert gang is not None, "only members of a gang come here"
         machine = await self._slurm.machine(submission.machine)
         if machine is not None:
-            gang_sizes.check_alone(shape, gang.size, str(key_of(submission.pod)), machine)
+            gang_sizes.check_alone(shape, str(key_of(submission.pod)), machine)
         members = self._muster.add(submission)
         uids = frozenset(uid_of(member.pod) for member in members)
         past = self._refusals.get(gang.key)
@@ -185,40 +177,49 @@ class GangJobs:
         return member_id(job, numbers[uid_of(submission.pod)])
 
     async def _submit(self, name: str, members: list[Submission]) -> JobId:
-        specs = [await self._slurm.spec(member) for member in members]
-        recruits = [_recruit(one, spec) for one, spec in zip(members, specs, strict=True)]
+        roster = await gang_roster.call(members, self._slurm.spec)
         machine = await self._slurm.machine(members[0].machine)
-        packing = gang_sizes.packed([one.shape for one in recruits], machine)
-        limits = [requested(member.pod, "time") for member in members]
+        packing = gang_sizes.packed(roster.shapes, machine)
         # Before any file is written: what does not go together never becomes a folder.
-        as_gang(specs, packing, limits, Named(name, "", ""))
-        gang = await to_its_end(lambda: self._make(members, packing, lead_of(specs)))
+        as_gang(roster.specs, packing, roster.limits, Named(name, "", ""))
+        gang = await to_its_end(lambda: self._make(members[0], roster, packing))
         named = Named(name, gang_comment(self._cluster_uid, gang.id), str(gang.folder))
         folder = Folder(gang.folder)
         try:
             await self._lock(folder)  # before any pod leads here: who asks for one waits for it
-            await to_its_end(lambda: gang.enlist(recruits, packing))
-            job = await self._sbatch(folder, as_gang(specs, packing, limits, named))
+            await to_its_end(lambda: gang.enlist(roster.recruits, packing))
+            spec = as_gang(roster.specs, packing, roster.limits, named)
+            job = await self._sbatch(folder, spec)
         except EngineUnavailable:
             raise
         except EngineError:
-            await to_its_end(lambda: gang.dissolve([one.folder for one in recruits]))
+            await to_its_end(lambda: gang.dissolve([one.folder for one in roster.recruits]))
             self._known().pop(gang.id, None)
             raise
         finally:
             folder.release()
-        log.info("submitted gang", gang=name, job=job, members=len(members), bundles=packing.count)
+        about = {"members": len(members), "to_come": len(roster.later), "bundles": packing.count}
+        log.info("submitted gang", gang=name, job=job, **about)
         return job
 
-    def _make(self, members: list[Submission], packing: Packing, lead: int = 0) -> Gang:
+    def _make(self, first: Submission, roster: Roster, packing: Packing) -> Gang:
         if time.monotonic() - self._swept > SWEEP:
             self._swept = time.monotonic()
             gangs.sweep(self._root)
             self._gangs = None
-        first = members[0].gang
-        assert first is not None, "only members of a gang come here"
-        size = max(member.gang.size for member in members if member.gang is not None)
-        made = Gang.make(self._root, About(first.key, first.name, size, lead), packing)
+        gang = first.gang
+        assert gang is not None, "only members of a gang come here"
+        kept = Kept(
+            gang.key,
+            gang.name,
+            roster.size,
+            packing.bundle,
+            packing.count,
+            lead_of(roster.specs),
+            roster.least,
+            tuple(roster.seats(packing)),
+        )
+        made = Gang.make(self._root, kept)
         self._known()[made.id] = made
         return made
 
@@ -321,13 +322,6 @@ class GangJobs:
             await self._commands.run("scontrol", verb, job)
         except CommandFailed as error:
             log.info("job is not waiting any more", job=job, verb=verb, error=error)
-
-
-def _recruit(submission: Submission, spec: JobSpec) -> Recruit:
-    name = str(key_of(submission.pod))
-    shape, early = bundles.shape_of(dict(spec.options), name), early_signal(spec)
-    told = (early.number, early.lead) if early is not None else (0, 0)
-    return Recruit(submission.folder, name, shape, *told, own_environment(spec))
 
 
 def _as_job(member: Member, job: Job, hosts: Mapping[int, str]) -> Job:

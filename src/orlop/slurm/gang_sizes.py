@@ -15,12 +15,9 @@ from .bundles import NOTHING, Hosts, Packing, Shape, pack
 from .partitions import MAX_CPUS_LABEL, MAX_MEMORY_LABEL
 
 
-def check_alone(shape: Shape, size: int, who: str, machine: Machine) -> None:
-    """One of `size` members, before the others have said what they ask for: a CPU at least."""
-    words = f"{who} asks for {_amounts(shape)}"
-    if size > 1:
-        words += f" and the other {size - 1} of its gang for a CPU each at least"
-    _check(Shape(shape.cpus + size - 1, shape.memory_mib), machine, words)
+def check_alone(shape: Shape, who: str, machine: Machine) -> None:
+    """One member, before the others have said what they ask for."""
+    _check(shape, machine, f"{who} asks for {_amounts(shape)}")
 
 
 def packed(shapes: Sequence[Shape], machine: Machine | None) -> Packing:

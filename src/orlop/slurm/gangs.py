@@ -28,6 +28,13 @@ from .submission import LOCK_FILE, TASK_FILE, Folder, job_id
 _END, _LEFT = wellknown.END_SUFFIX, wellknown.LEFT_SUFFIX
 
 
+class Seat(msgspec.Struct, frozen=True):
+    """Room for a member that is to come, in one of the bundles."""
+
+    bundle: int
+    shape: Shape
+
+
 class Kept(msgspec.Struct, frozen=True):
     """gang.json: what the gang is."""
 
@@ -37,6 +44,8 @@ class Kept(msgspec.Struct, frozen=True):
     bundle: Shape
     bundles: int
     lead: int = 0  # seconds before the time limit at which Slurm wakes the leader
+    least: int = 1  # CPUs of a member that asks for none
+    later: tuple[Seat, ...] = ()  # for members that come once others run
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -53,6 +62,7 @@ class Given(msgspec.Struct, frozen=True):
     signal: int = 0  # what it wants to hear ahead of the time limit, and so many seconds
     lead: int = 0
     environment: dict[str, str] = {}
+    seat: int = -1  # which of those it has that were kept for members to come
 
 
 class End(msgspec.Struct, frozen=True):
@@ -74,7 +84,7 @@ class Recruit:
     lead: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def given(self, gang: str, number: int, bundle: int) -> Given:
+    def given(self, gang: str, number: int, bundle: int, seat: int = -1) -> Given:
         shape = self.shape
         return Given(
             gang,
@@ -88,17 +98,8 @@ class Recruit:
             self.signal,
             self.lead,
             dict(self.environment),
+            seat,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """What a new gang is, beside its bundles."""
-
-    key: str
-    name: str
-    size: int
-    lead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +150,10 @@ class Gang:
         return self._kept
 
     @classmethod
-    def make(cls, root: Path, about: About, packing: Packing) -> Gang:
+    def make(cls, root: Path, kept: Kept) -> Gang:
         """Without members: who has its lock may `enlist` them."""
         gang = cls(root / uuid.uuid4().hex[:12])
         gang.folder.mkdir(mode=0o700, parents=True)
-        size = (packing.bundle, packing.count)
-        kept = Kept(about.key, about.name, about.size, *size, about.lead)
         write_private(gang.folder / wellknown.GANG_FILE, msgspec.json.encode(kept))
         for file in (wellknown.SUBMIT_FILE, LOCK_FILE):
             (gang.folder / file).touch(mode=0o600)
@@ -256,7 +255,7 @@ class Gang:
         except (OSError, msgspec.MsgspecError):
             return {}
 
-    def join(self, recruit: Recruit, bundle: int) -> int | None:
+    def join(self, recruit: Recruit, bundle: int, seat: int = -1) -> int | None:
         """Add a member to a job that there is already; None where the gang is over.
 
         A crash in between leaves an empty submit file: then the gang is looked at.
@@ -265,7 +264,7 @@ class Gang:
         if not all((self.folder / str(number)).is_symlink() for number in numbers):
             return None  # the leader has closed it
         number, pod = max(numbers, default=-1) + 1, recruit.folder
-        self._give(pod, recruit.given(self.id, number, bundle))
+        self._give(pod, recruit.given(self.id, number, bundle, seat))
         (pod / wellknown.SUBMIT_FILE).touch(mode=0o600)
         try:
             (self.folder / str(number)).symlink_to(pod)

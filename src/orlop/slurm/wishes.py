@@ -32,6 +32,7 @@ _NOT_OPTIONS = {
     wellknown.DISTRIBUTED_PORT,
     wellknown.GANG,
     wellknown.GANG_SIZE,
+    wellknown.GANG_ROOM,
     wellknown.MPI_CONTAINER,
     wellknown.LABEL,
     wellknown.SRUN_FLAGS,

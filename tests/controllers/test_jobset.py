@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from orlop import errors
+from orlop.api.gangs import later_of
 from orlop.api.kinds import EVENT, JOB, PERSISTENT_VOLUME_CLAIM, POD, SERVICE
 from orlop.api.objects import Obj, annotations_of, key_of, labels_of, meta
 from orlop.controllers.bundled import BundledKinds, WhileOurs
@@ -117,12 +118,12 @@ def test_the_coordinator_is_told_to_everyone() -> None:
 GANGS: dict[str, tuple[dict[str, Any], tuple[str, str] | None]] = {
     "not by itself": ({}, None),
     "all of it": ({"annotations": {"slurm.orlop.dev/gang": "true"}}, ("jobset-js-0-01234567", "5")),
-    "each in its turn": (
+    "after others": (
         {
             "annotations": {"slurm.orlop.dev/gang": "true"},
             "startupPolicy": {"startupPolicyOrder": "InOrder"},
         },
-        ("jobset-js-workers-0-01234567", "4"),
+        ("jobset-js-0-01234567", "4"),
     ),
 }
 
@@ -134,6 +135,51 @@ def test_gangs(fields: dict[str, Any], wanted: tuple[str, str] | None) -> None:
     found = annotations_of(job["spec"]["template"])
     gang = (found.get("slurm.orlop.dev/gang"), found.get("slurm.orlop.dev/gang-size"))
     assert (gang if gang[0] else None) == wanted
+
+
+READY, COMPLETE = ({"name": "a", "status": status} for status in ("Ready", "Complete"))
+ORDERS: dict[str, tuple[dict[str, list[Obj]], bool, list[tuple[str, str, int]]]] = {
+    "at once": ({}, False, [("0", "6", 0)] * 3),
+    "in order": ({}, True, [("0", "1", 5), ("0", "2", 3), ("0", "3", 0)]),
+    "beside one that is ready": (
+        {"b": [READY]},
+        False,
+        [("0", "4", 2), ("0", "2", 0), ("0", "4", 2)],
+    ),
+    "after an end": ({"b": [COMPLETE]}, False, [("0", "4", 0), ("b-0", "2", 0), ("0", "4", 0)]),
+    "one after the other": (
+        {"b": [READY], "c": [{"name": "b", "status": "Ready"}]},
+        False,
+        [("0", "1", 5), ("0", "2", 3), ("0", "3", 0)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("waits", "is_in_order", "wanted"), ORDERS.values(), ids=ORDERS)
+def test_a_gang_has_room_for_jobs_that_wait_until_others_are_ready(
+    waits: dict[str, list[Obj]], is_in_order: bool, wanted: list[tuple[str, str, int]]
+) -> None:
+    """Of a, b and c, which have one, two and three pods."""
+    jobset = job_set(annotations={"slurm.orlop.dev/gang": "true"})
+    spec = {"template": {"spec": {"containers": [{"name": "main", "image": "i"}]}}}
+    jobset["spec"]["replicatedJobs"] = [
+        {
+            "name": name,
+            "template": {"spec": {**spec, "parallelism": pods, "completions": pods}},
+            "dependsOn": waits.get(name, []),
+        }
+        for pods, name in enumerate("abc", start=1)
+    ]
+    if is_in_order:
+        jobset["spec"]["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
+    found = []
+    for one in jobset["spec"]["replicatedJobs"]:
+        notes = annotations_of(job_for(jobset, one, 0)["spec"]["template"])
+        part = notes["slurm.orlop.dev/gang"].removeprefix("jobset-js-").removesuffix("-01234567")
+        later = later_of(notes.get("slurm.orlop.dev/gang-room", ""))
+        size = notes["slurm.orlop.dev/gang-size"]
+        found.append((part, size, sum(each.count for each in later)))
+    assert found == wanted
 
 
 def rule(action: str, **fields: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from orlop.api.gangs import later_of
 from orlop.api.kinds import EVENT, PERSISTENT_VOLUME_CLAIM, POD, SERVICE
 from orlop.api.objects import Obj, annotations_of, key_of, labels_of, meta
 from orlop.controllers.bundled import BundledKinds, WhileOurs
@@ -92,9 +93,23 @@ def test_a_group_is_a_gang_by_itself_and_keeps_its_name() -> None:
     sibling = {"metadata": {"annotations": first}}
     assert gang(lws(3), 0, 1, [sibling], now=2000.0) == first
     assert gang(lws(3), 1, 0, [], now=1000.0) != first
+
+
+def test_a_leader_that_must_be_ready_first_has_room_for_its_workers() -> None:
     waiting = lws(3, startupPolicy="LeaderReady")
-    assert gang(waiting, 0, 0, [], 1.0) == {}
-    assert gang(waiting, 0, 1, [], 1.0)["slurm.orlop.dev/gang-size"] == "2"
+    asked = {"requests": {"cpu": "2"}}
+    worker = waiting["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    worker["spec"]["containers"][0]["resources"] = asked
+    leader = gang(waiting, 0, 0, [], 1.0)
+    assert leader["slurm.orlop.dev/gang-size"] == "1"
+    (later,) = later_of(leader["slurm.orlop.dev/gang-room"])
+    assert later.count == 2
+    assert later.template["spec"]["containers"][0]["resources"] == asked
+    follower = gang(waiting, 0, 1, [{"metadata": {"annotations": leader}}], 2.0)
+    assert follower["slurm.orlop.dev/gang"] == leader["slurm.orlop.dev/gang"]
+    assert follower["slurm.orlop.dev/gang-size"] == "3", "without its leader it starts nothing"
+    assert "slurm.orlop.dev/gang-room" not in follower
+    assert gang(lws(1, startupPolicy="LeaderReady"), 0, 0, [], 1.0) == {}
 
 
 def groups_of(

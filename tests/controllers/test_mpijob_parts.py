@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from orlop.api.gangs import later_of
 from orlop.api.objects import Obj
 from orlop.controllers import mpijob_parts as parts
 
@@ -182,6 +183,26 @@ GANGS: dict[str, tuple[dict[str, Any], str | None]] = {
 def test_how_many_start_together(fields: dict[str, Any], size: str | None) -> None:
     pod = parts.worker_pod(mpi_job(**fields), 0)
     assert pod["metadata"]["annotations"].get("slurm.orlop.dev/gang-size") == size
+
+
+def test_room_for_a_launcher_that_waits_is_asked_for_with_the_workers() -> None:
+    launcher = {"name": "l", "image": "mpi", "resources": {"requests": {"cpu": "2"}}}
+    job = mpi_job(
+        launcher=launcher,
+        launcherCreationPolicy="WaitForWorkersReady",
+        annotations={"slurm.orlop.dev/time": "5"},
+    )
+    worker = parts.worker_pod(job, 0)["metadata"]["annotations"]
+    (later,) = later_of(worker["slurm.orlop.dev/gang-room"])
+    assert later.count == 1
+    assert later.template["spec"]["containers"] == [
+        {"name": "l", "resources": {"requests": {"cpu": "2"}}}
+    ]
+    assert later.template["metadata"]["annotations"] == {"slurm.orlop.dev/time": "5"}
+    found = parts.launcher_template(job)["metadata"]["annotations"]
+    assert found["slurm.orlop.dev/gang"] == worker["slurm.orlop.dev/gang"]
+    assert found["slurm.orlop.dev/gang-size"] == "3", "without its workers it starts nothing"
+    assert "slurm.orlop.dev/gang-room" not in found
 
 
 def test_what_is_asked_of_slurm_on_the_job_is_asked_for_its_pods() -> None:

@@ -307,10 +307,10 @@ def test_killed_at_any_moment_no_job_is_lost_or_started_twice(paths, pause):
 # Gangs
 
 
-def a_member(paths, name, peers, script="sleep 60", cpu="1", size=2):
+def a_member(paths, name, peers, script="sleep 60", cpu="1", size=2, room=""):
     alone = a_submission(paths, script, name, cpu)
     uids = frozenset(f"uid-{peer}" for peer in [name, *peers])
-    gang = Gang("default/gang/g", "default/g", size, uids)
+    gang = Gang("default/gang/g", "default/g", size, uids, room)
     return Submission(alone.pod, alone.folder, alone.command, alone.machine, gang)
 
 
@@ -367,6 +367,29 @@ async def test_a_replacement_starts_where_others_of_its_gang_run(engine, paths):
             continue
     job = await engine.submit(a_member(paths, "c", "b", "exit 0"))
     await reached(engine, job, JobState.COMPLETED, timeout=30.0)
+
+
+ONE_MORE = '[{"spec":{"containers":[{"resources":{"requests":{"cpu":"1"}}}]}}]'
+
+
+async def test_room_is_held_for_who_comes_later(engine, paths):
+    """Of two CPUs one is the gang's that nobody uses yet: others wait, the late one does not."""
+    early = await engine.submit(a_member(paths, "a", "", size=1, room=ONE_MORE))
+    other = await engine.submit(a_submission(paths, "exit 0", "other", "1"))
+    assert (await engine.jobs())[other].state is JobState.PENDING
+    late = await engine.submit(a_member(paths, "b", "a", "exit 0"))
+    await reached(engine, late, JobState.COMPLETED, timeout=30.0)
+    assert (await engine.jobs())[other].state is JobState.PENDING
+    await engine.cancel(early)
+    await reached(engine, other, JobState.COMPLETED, timeout=30.0)
+
+
+async def test_a_gang_waits_until_there_is_room_for_all_that_comes(engine, paths):
+    busy = await engine.submit(a_submission(paths, "sleep 60", "busy", "1"))
+    early = await engine.submit(a_member(paths, "a", "", size=1, room=ONE_MORE))
+    assert (await engine.jobs())[early].state is JobState.PENDING
+    await engine.cancel(busy)
+    await reached(engine, early, JobState.RUNNING, timeout=30.0)
 
 
 async def test_a_gang_that_can_never_fit_is_refused(engine, paths):

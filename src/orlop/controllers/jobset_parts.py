@@ -1,8 +1,8 @@
 """What a JobSet is made of: its headless Service, and Jobs with their names and labels.
 
 Asked by the JobSet controller. Pure. Names, labels and annotations are those that the JobSet
-project documents; a JobSet that asks for it by annotation is a gang, all of it or each set of Jobs
-where they start one after the other.
+project documents; a JobSet that asks for it by annotation is a gang, with room from the start for
+Jobs that wait until others are ready; those that wait for others' end are a gang of their own.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 
 from ..api.objects import Obj, annotations_of, labels_of, meta, owner_reference, uid_of
-from ..wellknown import DISTRIBUTED, DISTRIBUTED_PORT, GANG, GANG_SIZE, SLURM_PREFIX
+from ..wellknown import DISTRIBUTED, DISTRIBUTED_PORT, GANG, GANG_ROOM, GANG_SIZE, SLURM_PREFIX
 from .claim_templates import claim_from, mounts, with_claims
 from .distributed_env import Place, noted, wish_of
-from .gang_wishes import gang_of
+from .gang_wishes import gang_of, to_come
 from .pods import fresh
 
 _KEY = "jobset.sigs.k8s.io/"
@@ -43,13 +43,6 @@ def pods_of(one: Obj) -> int:
 
 def is_suspended(jobset: Obj) -> bool:
     return bool(jobset["spec"].get("suspend"))
-
-
-def is_in_order(jobset: Obj) -> bool:
-    """Whether some of its Jobs start only after others."""
-    policy = jobset["spec"].get("startupPolicy") or {}
-    waits = any(one.get("dependsOn") for one in replicated(jobset))
-    return waits or policy.get("startupPolicyOrder") == "InOrder"
 
 
 def job_name(jobset: Obj, one: Obj, index: int) -> str:
@@ -189,7 +182,7 @@ def not_honoured(jobset: Obj) -> list[str]:
 def slurm_wishes(owner: Obj) -> dict[str, str]:
     """What is asked of Slurm for all pods of a workload: on the workload itself."""
     given = annotations_of(owner).items()
-    own = {GANG, GANG_SIZE, DISTRIBUTED, DISTRIBUTED_PORT, SLURM_PREFIX + "launcher"}
+    own = {GANG, GANG_SIZE, GANG_ROOM, DISTRIBUTED, DISTRIBUTED_PORT, SLURM_PREFIX + "launcher"}
     return {name: v for name, v in given if name.startswith(SLURM_PREFIX) and name not in own}
 
 
@@ -212,11 +205,37 @@ def _place(jobset: Obj, one: Obj, index: int) -> dict[str, str]:
 def _gang(jobset: Obj, one: Obj) -> dict[str, str]:
     if GANG not in annotations_of(jobset):
         return {}
-    part = f"{restarts(jobset)}"
-    size = sum(replicas(each) * pods_of(each) for each in replicated(jobset))
-    if is_in_order(jobset):
-        part, size = f"{one['name']}-{part}", replicas(one) * pods_of(one)
-    return gang_of(jobset, size, part)
+    places = _gang_places(jobset)
+    gang, stage = places[one["name"]]
+    mates = [(each, places[each["name"]]) for each in replicated(jobset)]
+    size = sum(replicas(each) * pods_of(each) for each, place in mates if place == (gang, stage))
+    later = [
+        to_come(count, each["template"]["spec"]["template"], slurm_wishes(jobset))
+        for each, place in mates
+        if place[0] == gang and place[1] > stage and (count := replicas(each) * pods_of(each))
+    ]
+    part = "-".join(filter(None, (gang, str(restarts(jobset)))))
+    return gang_of(jobset, size, part, later=later)
+
+
+def _gang_places(jobset: Obj) -> dict[str, tuple[str, int]]:
+    """For each set of Jobs its gang, and how many others of that gang start before it.
+
+    Who waits until another is ready runs beside it: both are of one gang. Who only waits for an
+    end needs what the other then holds no more.
+    """
+    policy = jobset["spec"].get("startupPolicy") or {}
+    if policy.get("startupPolicyOrder") == "InOrder":
+        return {one["name"]: ("", number) for number, one in enumerate(replicated(jobset))}
+    found: dict[str, tuple[str, int]] = {}
+    for one in replicated(jobset):  # each may wait only for those before it
+        waits = [wait for wait in one.get("dependsOn") or [] if wait["name"] in found]
+        beside = [found[wait["name"]][0] for wait in waits if wait["status"] == "Ready"]
+        gang = beside[0] if beside else (one["name"] if waits else "")
+        before = [found[wait["name"]] for wait in waits]
+        stage = max((place[1] + 1 for place in before if place[0] == gang), default=0)
+        found[one["name"]] = (gang, stage)
+    return found
 
 
 def _marks(jobset: Obj, one: Obj, index: int) -> dict[str, str]:

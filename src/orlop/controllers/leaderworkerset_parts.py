@@ -1,8 +1,8 @@
 """What a LeaderWorkerSet is made of: groups of pods with their names, labels and variables.
 
 Asked by the LeaderWorkerSet controller. Pure. Names, labels and variables are those that the
-project documents; the pods of a group start together, as one Slurm job, where the leader does not
-have to be ready before the others are made.
+project documents; the pods of a group are one Slurm job, also where the leader has to be ready
+before the others are made: then its job has room for them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import hashlib
 import msgspec
 
 from ..api.objects import Obj, annotations_of, labels_of, meta, owner_reference
-from ..wellknown import GANG, GANG_SIZE, SLURM_PREFIX
+from ..wellknown import GANG, SLURM_PREFIX
 from .claim_templates import claim_from, with_claims
 from .distributed_env import Place, wish_of, with_variables
-from .gang_wishes import gang_of
+from .gang_wishes import gang_of, to_come
 from .jobset_parts import slurm_wishes
 from .pods import fresh, pod_from_template
 
@@ -100,14 +100,16 @@ def restart_policy(lws: Obj) -> str:
 
 def gang(lws: Obj, group: int, worker: int, siblings: list[Obj], now: float) -> dict[str, str]:
     """That of the group's pods that are there, or a new one: the last may still be ending."""
+    part, size = f"{group}-{int(now * 10):x}", size_of(lws)
     if waits_for_leader(lws) and worker == 0:
-        return {}
-    for sibling in siblings:
-        found = annotations_of(sibling)
-        if GANG in found:
-            return {name: found[name] for name in (GANG, GANG_SIZE) if name in found}
-    size = size_of(lws) - (1 if waits_for_leader(lws) else 0)
-    return gang_of(lws, size, f"{group}-{int(now * 10):x}")
+        template = lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+        later = [to_come(size - 1, template, slurm_wishes(lws))] if size > 1 else []
+        found = gang_of(lws, 1, part, later=later)
+    else:
+        found = gang_of(lws, size, part)
+    names = (annotations_of(sibling).get(GANG, "") for sibling in siblings)
+    theirs = next(filter(None, names), "")
+    return {**found, GANG: theirs} if found and theirs else found
 
 
 def pod_for(lws: Obj, group: int, worker: int, together: dict[str, str]) -> Obj:

@@ -34,8 +34,10 @@ from .min_resources import REASON, lacking
 from .mpijob_parts import (
     are_spent,
     config_map,
+    everybody,
     launcher_job,
     launcher_name,
+    launcher_waits,
     members,
     missing,
     services,
@@ -148,8 +150,7 @@ class MpiJobs(Controller):
         await self._configs.keep(job, config_map(job, self._workers(job)))
         if not is_suspended(job):
             await self._make_workers(job)
-        waits = job["spec"].get("launcherCreationPolicy") == "WaitForWorkersReady"
-        if waits and (is_suspended(job) or not self._are_ready(job)):
+        if launcher_waits(job) and (is_suspended(job) or not self._are_ready(job)):
             return
         await self._make_launcher(job, launcher_job(job))
 
@@ -180,7 +181,7 @@ class MpiJobs(Controller):
         """
         launchers = self._launchers_of(job)
         runs = any(phase_of(pod) == "Running" for pod in launchers)
-        if runs and gang_of(job, members(job)):
+        if runs and gang_of(job, everybody(job)):
             return []
         if not runs and are_spent(workers, launchers):
             return workers

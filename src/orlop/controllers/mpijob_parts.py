@@ -14,7 +14,7 @@ from ..api.objects import Obj, is_terminal, meta, phase_of, uid_of
 from ..manifests import script
 from ..wellknown import GROUP, GROUP_VOLUME
 from . import training
-from .gang_wishes import gang_of
+from .gang_wishes import gang_of, to_come
 from .pods import fresh, pod_from_template
 from .training import (
     JOB_NAME,
@@ -162,22 +162,37 @@ def launcher_template(job: Obj) -> Obj:
 def _template(job: Obj, role: str, index: int) -> Obj:
     """A role's pod template with all that both roles get."""
     replica = job["spec"]["mpiReplicaSpecs"][role]
-    template = fresh(replica["template"])
+    template = _own(job, role)
     metadata, spec = template.setdefault("metadata", {}), template["spec"]
     metadata["labels"] = {**(metadata.get("labels") or {}), **labels(job, role.lower())}
     metadata["annotations"] = {
         **inherited(job),
-        **gang_of(job, members(job)),
+        **_gang(job, role),
         **(metadata.get("annotations") or {}),
         GROUP: uid_of(job),
     }
     spec["subdomain"] = meta(job)["name"]
     spec["restartPolicy"] = _restart_policy(replica, role)
-    with_priority(job, spec)
     if spec.get("hostNetwork"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
     _add_volumes(job, spec)
     return template
+
+
+def _own(job: Obj, role: str) -> Obj:
+    template = fresh(job["spec"]["mpiReplicaSpecs"][role]["template"])
+    with_priority(job, template["spec"])
+    return template
+
+
+def _gang(job: Obj, role: str) -> dict[str, str]:
+    """A launcher that waits for the others has its room from the start: they would hold theirs."""
+    if not launcher_waits(job):
+        return gang_of(job, members(job))
+    if role == "Launcher":
+        return gang_of(job, everybody(job))
+    later = to_come(1, _own(job, "Launcher"), inherited(job))
+    return gang_of(job, members(job), later=[later])
 
 
 def _restart_policy(replica: Obj, role: str) -> str:
@@ -187,8 +202,16 @@ def _restart_policy(replica: Obj, role: str) -> str:
 
 def members(job: Obj) -> int:
     """How many pods must start together; without the launcher where that waits for the others."""
-    waits = job["spec"].get("launcherCreationPolicy") == "WaitForWorkersReady"
-    return training.members(job, replicas(job, "Worker") + (0 if waits else 1))
+    return training.members(job, replicas(job, "Worker") + (0 if launcher_waits(job) else 1))
+
+
+def everybody(job: Obj) -> int:
+    """How many pods its gang has, those that come later included."""
+    return members(job) + launcher_waits(job)
+
+
+def launcher_waits(job: Obj) -> bool:
+    return bool(job["spec"].get("launcherCreationPolicy") == "WaitForWorkersReady")
 
 
 def _add_volumes(job: Obj, spec: Obj) -> None:

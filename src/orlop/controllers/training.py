@@ -18,7 +18,7 @@ _LABEL = "training.kubeflow.org/"
 OPERATOR_NAME, JOB_NAME, JOB_ROLE = (_LABEL + n for n in ("operator-name", "job-name", "job-role"))
 REPLICA_TYPE, REPLICA_INDEX = _LABEL + "replica-type", _LABEL + "replica-index"
 _LOST = ("NodeLost", "PreemptionByScheduler", "Cancelled", "DeadlineExceeded", "JobVanished")
-_OWN = ("launcher", "gang", "gang-size", "distributed", "distributed-port")
+_OWN = ("launcher", "gang", "gang-size", "gang-room", "distributed", "distributed-port")
 
 
 def run_policy(job: Obj) -> Obj:

@@ -13,13 +13,15 @@ import fcntl
 import os
 import signal
 import socket
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from .. import wellknown
+from ..api.gangs import later_of
 from ..api.objects import key_of, uid_of
 from ..errors import EngineError, SubmitRejected
 from ..files import write_private
@@ -27,7 +29,7 @@ from ..log import logger
 from ..settings import Paths
 from . import Gang, Job, JobId, JobState, Machine, Submission, processes
 from .demand import milli_cpus
-from .muster import Muster, waiting_words
+from .muster import Muster, first_room, waiting_words
 from .processes import Process
 
 PROCESS_FILE = "process"
@@ -61,6 +63,7 @@ class _Submitted(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
     gang: str = ""  # the gang that it starts with
     together: int = 1  # how many of that gang start at the same moment
+    entitled: int = 0  # thousandths of CPUs of a gang, where some of it comes later
 
 
 class _End(msgspec.Struct, frozen=True):
@@ -126,7 +129,7 @@ class LocalEngine:
         self._start_what_fits()
         return identity
 
-    def _accept(self, submission: Submission, together: int) -> JobId:
+    def _accept(self, submission: Submission, together: int, entitled: int = 0) -> JobId:
         jobs = self._known()
         identity = JobId(str(max((int(known) for known in jobs), default=0) + 1))
         pod, gang = submission.pod, submission.gang
@@ -139,6 +142,7 @@ class LocalEngine:
             submission.command,
             gang.key if gang is not None else "",
             together,
+            entitled,
         )
         path = submission.folder / wellknown.SUBMIT_FILE
         write_private(path, msgspec.json.encode(submitted))
@@ -158,14 +162,15 @@ class LocalEngine:
         """With all others of it; a control plane that was killed here goes on where it was."""
         begun = self._waiting_of(gang.key)
         if begun and len(begun) < begun[0].submitted.together:
-            return self._accept(submission, begun[0].submitted.together)
+            earlier = begun[0].submitted
+            return self._accept(submission, earlier.together, earlier.entitled)
         members = self._muster.add(submission)
-        asked = sum(milli_cpus(member.pod) for member in members)
+        asked, entitled = _asked(members)
         if asked > self._cpus * 1000:
             words = f"the {len(members)} members of gang {gang.name} ask for {asked / 1000:g} CPUs"
             raise SubmitRejected(f"{words} and {self._host} has {self._cpus}; lower their requests")
         accepted = {
-            uid_of(member.pod): self._accept(member, len(members))
+            uid_of(member.pod): self._accept(member, len(members), entitled)
             for member in members
             if not (member.folder / wellknown.SUBMIT_FILE).exists()
         }
@@ -280,19 +285,32 @@ class LocalEngine:
     def _free(self) -> tuple[int, int]:
         """Thousandths of CPUs, and places, that no running pod has."""
         running = [job for job in self._known().values() if job.is_running]
-        taken = sum(job.submitted.cpus for job in running)
+        taken = sum(job.submitted.cpus for job in running) + sum(self._held().values())
         return self._cpus * 1000 - taken, MAX_PODS - len(running)
+
+    def _held(self) -> dict[str, int]:
+        """By gang, thousandths of CPUs that are kept for those of it that come later."""
+        running = [job.submitted for job in self._known().values() if job.is_running]
+        found = {one.gang: one.entitled for one in running if one.entitled}
+        used = Counter[str]()
+        for one in running:
+            used[one.gang] += one.cpus
+        return {gang: max(entitled - used[gang], 0) for gang, entitled in found.items()}
 
     def _start_what_fits(self) -> None:
         """First come, first served; what does not fit lets smaller ones pass."""
         free, places = self._free()
+        held = self._held()
         for together in self._pending():
-            cpus = sum(job.submitted.cpus for job in together)
-            if len(together) > places or cpus > free:
+            first = together[0].submitted
+            cpus = max(sum(job.submitted.cpus for job in together), first.entitled)
+            own = held.get(first.gang, 0)
+            if len(together) > places or cpus > free + own:
                 continue
             for job in together:
                 self._start(job)
-            free -= cpus
+            free -= max(cpus - own, 0)
+            held[first.gang] = max(own - cpus, 0)
             places -= len(together)
 
     def _pending(self) -> list[list[_LocalJob]]:
@@ -370,6 +388,16 @@ class LocalEngine:
         except FileNotFoundError:
             pass  # the pod is gone, and its folder with it
         log.debug("local job ended", job=job.submitted.id, state=state.value, reason=reason)
+
+
+def _asked(members: Sequence[Submission]) -> tuple[int, int]:
+    """Thousandths of CPUs of a gang, with what is still to come; and the same where some is."""
+    room = first_room(members)
+    late = [one for one in members if one.gang is not None and one.gang.room != room]
+    to_come = sum(one.count * milli_cpus(one.template) for one in later_of(room))
+    to_come -= sum(milli_cpus(one.pod) for one in late)
+    asked = sum(milli_cpus(one.pod) for one in members) + max(to_come, 0)
+    return asked, asked if room else 0
 
 
 class _locked:

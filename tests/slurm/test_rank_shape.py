@@ -66,6 +66,11 @@ def words_for_srun(one):
             "--ntasks=16 --cpus-per-task=1 --overcommit",
         ),
         (
+            {"nodes": "2-3", "ntasks": "4"},
+            {"nodes": "2-3", "ntasks": "8", "ntasks-per-node": "4"},
+            "--ntasks=4 --cpus-per-task=1",
+        ),
+        (
             {"nodes": "1", "ntasks": "2", "beside": "", "init": "8"},
             {"nodes": "1", "ntasks": "8", "ntasks-per-node": "8"},
             "--ntasks=2 --ntasks-per-node=2 --cpus-per-task=1",
@@ -120,10 +125,11 @@ def test_a_job_whose_ranks_leave_room_enough_is_as_it_was(asked):
     assert not words_for_srun(one)
 
 
-def test_srun_need_not_warn_of_ranks_that_do_not_come_out_even():
-    one = rank_set(cpu="2", beside="", nodes="2", ntasks="5")
-    assert shape_of(one)["ntasks-per-node"] == "3"
-    assert words_for_srun(one) == "--ntasks=5 --cpus-per-task=2"
+@pytest.mark.parametrize(("nodes", "ntasks", "each"), [("2", "5", "3"), ("2-3", "4", "2")])
+def test_srun_need_not_warn_of_ranks_that_do_not_come_out_even(nodes, ntasks, each):
+    one = rank_set(cpu="2", beside="", nodes=nodes, ntasks=ntasks)
+    assert shape_of(one)["ntasks-per-node"] == each
+    assert words_for_srun(one) == f"--ntasks={ntasks} --cpus-per-task=2"
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def _of_step(wanted: Options, each: int) -> list[str]:
     tasks, per_node = least(wanted.get("ntasks") or ""), least(wanted.get("ntasks-per-node") or "")
     words = [f"{_TASKS}={tasks}"] if tasks else [f"--ntasks-per-node={per_node or 1}"]
     # srun spreads ranks evenly, and warns of a number that does not come out even.
-    if tasks and per_node and tasks == per_node * _nodes(wanted, per_node):
+    if tasks and per_node and _is_even(wanted, tasks, per_node):
         words.append(f"--ntasks-per-node={per_node}")
     return [*words, f"{_CPUS}={each}"]
 
@@ -103,11 +103,17 @@ def _uneven(wanted: Options) -> Variables:
     tasks, per_node = least(wanted.get("ntasks") or ""), least(wanted.get("ntasks-per-node") or "")
     if not (tasks and per_node and wanted.get("nodes")):
         return {}
-    if tasks == per_node * _nodes(wanted, per_node):
+    if _is_even(wanted, tasks, per_node):
         return {}
     cpus = wanted.get("cpus-per-task")
     words = [f"{_TASKS}={tasks}", *([f"{_CPUS}={cpus}"] if cpus else [])]
     return {wellknown.RANKS_ENV: " ".join(words)}
+
+
+def _is_even(wanted: Options, tasks: int, per_node: int) -> bool:
+    """On whichever number of nodes Slurm chooses, where it may choose."""
+    has_choice = not (wanted.get("nodes") or "1").strip().isdigit()
+    return not has_choice and tasks == per_node * _nodes(wanted, per_node)
 
 
 def _nodes(wanted: Options, per_node: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import time
 from types import SimpleNamespace
 
@@ -40,6 +41,7 @@ class Play:
         self.folder, self.poll, self.runtime = folder, select.poll(), Words()
         (folder / "termination-log").touch()
         options = {"name": "c", "tty": False, "stdin": False, "message_policy": "File"}
+        options["stop_signal"] = signal.SIGINT
         spec = SimpleNamespace(**{**options, **container})
         box = SimpleNamespace(container=spec, folder=str(folder), id="c-0", restart=0)
         pid_file = "" if status else str(folder / "pid")
@@ -227,3 +229,14 @@ def test_a_closed_run_keeps_nothing_open(play):
     assert len(os.listdir("/proc/self/fd")) == before
     assert story.runtime.removed == 1
     story.run.close = lambda: None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_one_that_is_stopped_is_known_to_be(play, number):
+    run = play("trap '' INT TERM; read nothing", status="", stdin=True).run
+    run.signal(signal.SIGCONT)
+    assert not run.is_told_to_end
+    run.signal(number)
+    assert run.is_told_to_end
+    run.signal(signal.SIGKILL)
+    os.waitpid(run.launcher, 0)

@@ -97,6 +97,12 @@ def test_where_slurm_chooses_the_nodes_the_first_has_room_for_the_others_beside_
     assert dict(spec_of(one).environment)[wellknown.SPARE_ENV] == "2"
 
 
+def test_a_set_of_one_rank_leaves_room_for_the_others_too():
+    one = rank_set(mpi="none")
+    assert shape_of(one) == {"ntasks": "3", "cpus-per-task": "1", "mincpus": "3"}
+    assert words_for_srun(one) == "--ntasks=1 --cpus-per-task=1"
+
+
 def test_other_containers_are_told_of_the_ranks_and_not_of_the_job():
     told = dict(spec_of(rank_set(cpu="2", nodes="2", ntasks="4")).environment)
     assert (told["SLURM_NTASKS"], told["SLURM_CPUS_PER_TASK"]) == ("4", "2")

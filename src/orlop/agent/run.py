@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 
+from .lean import signal
 from .logs import tail
 from .process import exit_of, first_child, spawn
 from .workshop import Prepared
@@ -41,6 +42,7 @@ class Run:
         self.pid = 0  # the container's first process; 0 until it runs
         self.refusal: str | None = None  # why it does not run
         self.is_told = False  # Life knows that it runs
+        self.is_told_to_end = False
         self.was_over_memory = False  # and killed for that, where no cgroup does it
         self.stdin = -1
         self._console: socket.socket | None = None
@@ -149,6 +151,8 @@ class Run:
 
     def signal(self, number: int) -> None:
         """To its first process, or to whoever started it and stays for that."""
+        ends = (signal.SIGTERM, signal.SIGKILL, self.box.container.stop_signal)
+        self.is_told_to_end = self.is_told_to_end or number in ends
         pid = self.launcher if self.launch.leads else self.pid or self.launcher
         if pid:
             try:

@@ -368,7 +368,7 @@ class Supervisor:
         elif run.is_over:
             code, number, is_oom = run.exit()
             message = run.message(code)
-            if run.failure is not None:
+            if run.failure is not None and not run.is_told_to_end:
                 head = {"type": "event", "kind": "Warning", "reason": "RankFailed"}
                 self.record({**head, "message": f"container {run.name}: {run.failure}"})
             self._end(run)

@@ -74,9 +74,10 @@ def _anywhere(wanted: Options, each: int, others: int) -> Variables:
     """Where Slurm chooses the nodes: more tasks, and so many on each node that the first, whichever
     that is, holds the others beside a rank.
     """
+    tasks, spare = least(wanted.get("ntasks") or "") or 1, math.ceil(others / each)
+    wanted["ntasks"] = str(tasks)
     words = _of_step(wanted, each)
-    spare = math.ceil(others / each)
-    wanted["ntasks"] = str((least(wanted.get("ntasks") or "") or 1) + spare)
+    wanted["ntasks"] = str(tasks + spare)
     wanted["mincpus"] = str((1 + spare) * each)
     return _told(words) | {wellknown.SPARE_ENV: str(spare)}
 

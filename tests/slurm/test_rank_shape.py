@@ -71,6 +71,11 @@ def words_for_srun(one):
             "--ntasks=4 --cpus-per-task=1",
         ),
         (
+            {"ntasks": "16", "overcommit": "true"},
+            {"nodes": "1", "ntasks": "3", "ntasks-per-node": "3"},
+            "--ntasks=16 --cpus-per-task=1 --overcommit",
+        ),
+        (
             {"nodes": "1", "ntasks": "2", "beside": "", "init": "8"},
             {"nodes": "1", "ntasks": "8", "ntasks-per-node": "8"},
             "--ntasks=2 --ntasks-per-node=2 --cpus-per-task=1",
@@ -95,6 +100,23 @@ def test_where_slurm_chooses_the_nodes_the_first_has_room_for_the_others_beside_
     assert shape_of(one) == {"ntasks": "7", "cpus-per-task": "2", "mincpus": "6"}
     assert words_for_srun(one) == "--ntasks=5 --cpus-per-task=2"
     assert dict(spec_of(one).environment)[wellknown.SPARE_ENV] == "2"
+
+
+@pytest.mark.parametrize(
+    ("rank", "beside", "expected"),
+    [("400Mi", "100Mi", "200M"), ("400Mi", "2000Mi", "400M"), ("", "600Mi", "100M")],
+)
+def test_memory_of_the_others_comes_with_their_cpus(rank, beside, expected):
+    main = container({"cpu": "2", **({"memory": rank} if rank else {})})
+    log = container({"cpu": "3", "memory": beside}, name="log")
+    one = pod(main, log, annotations={OURS + "ntasks": "5"})  # 3 tasks are at least on each node
+    assert options_of(one)["mem-per-cpu"] == expected
+    one["metadata"]["annotations"][OURS + "mem-per-cpu"] = "7M"
+    assert options_of(one)["mem-per-cpu"] == "7M"
+
+
+def test_memory_that_nobody_asks_for_is_left_to_slurm():
+    assert "mem-per-cpu" not in options_of(rank_set(ntasks="5"))
 
 
 def test_a_set_of_one_rank_leaves_room_for_the_others_too():

@@ -139,7 +139,7 @@ def job_spec(
     wanted = _over(wanted, policy.locked(own))
     wanted.setdefault("partition", partition)
     warnings += placement.add(wanted, asked, _on_node(pod, weaker | asked), site.place)
-    of_ranks, shared = _make_room(wanted, pod)
+    of_ranks, shared = _make_room(wanted, asked, pod)
     warnings += shared
     warnings += _add_constraint(wanted, pod, site.place)
     _add_time(wanted, pod, site)
@@ -217,10 +217,10 @@ def _on_node(pod: Obj, asked: Options) -> Obj:
     return pod if rank_set is None else ranks.of_node(pod, rank_set, asked)
 
 
-def _make_room(wanted: Options, pod: Obj) -> tuple[dict[str, str], list[str]]:
+def _make_room(wanted: Options, asked: Options, pod: Obj) -> tuple[dict[str, str], list[str]]:
     """For containers that run beside ranks; what the agent must know of that, and warnings."""
     rank_set = ranks.rank_set(pod)
-    return ({}, []) if rank_set is None else rank_shape.add(wanted, pod, rank_set)
+    return ({}, []) if rank_set is None else rank_shape.add(wanted, asked, pod, rank_set)
 
 
 def _requests(pod: Obj, asked: Options) -> Options:

@@ -21,14 +21,18 @@ _BY_TASK = (
     "cpus-per-gpu", "extra-node-info", "sockets-per-node", "cores-per-socket",
 )  # fmt: skip
 _DISTRIBUTION = ("-m", "--distribution")
+_MEMORY = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
 _TASKS, _CPUS = "--ntasks", "--cpus-per-task"
 _NODES = wellknown.SLURM_PREFIX + "nodes"
 
 Variables = dict[str, str]
 
 
-def add(wanted: Options, pod: Obj, ranks: RankSet) -> tuple[Variables, list[str]]:
-    """Makes room for the others in `wanted`; what the agent must tell srun, and warnings."""
+def add(wanted: Options, asked: Options, pod: Obj, ranks: RankSet) -> tuple[Variables, list[str]]:
+    """Makes room for the others in `wanted`; what the agent must tell srun, and warnings.
+
+    What is `asked` for in so many words is not changed for their memory.
+    """
     each = least(wanted.get("cpus-per-task") or "") or 1
     tasks = tasks_per_node(wanted)
     is_shared = "overcommit" in wanted  # all ranks of a node then have what one of them asks for
@@ -39,13 +43,19 @@ def add(wanted: Options, pod: Obj, ranks: RankSet) -> tuple[Variables, list[str]
         # All CPUs of a node are the job's: there must only be enough.
         wanted["mincpus"] = str((tasks or 1) * each + others)
         return _uneven(wanted), []
+    if is_shared and tasks is None:  # Slurm would take one node, since so many may share it
+        wanted["nodes"], tasks = "1", least(wanted.get("ntasks") or "") or 1
     rivals = [name for name in _BY_TASK if name in wanted]
     if tasks is None and (wanted.get("distribution") or _is_arranged(ranks)):
         rivals.append("distribution")
     if rivals:
         return _uneven(wanted), [_shared(others, rivals[0], has_nodes=tasks is not None)]
     if tasks is None:
-        return _anywhere(wanted, each, others), []
+        spare = math.ceil(others / each)
+        memory = _memory(pod, ranks, each, 1 + spare)
+        if memory and not asked.keys() & _MEMORY:
+            wanted["mem-per-cpu"] = f"{memory}M"
+        return _anywhere(wanted, each, spare), []
     return _on_each_node(wanted, each, tasks, others), []
 
 
@@ -70,16 +80,23 @@ def _on_each_node(wanted: Options, each: int, tasks: int, others: int) -> Variab
     return _told(words)
 
 
-def _anywhere(wanted: Options, each: int, others: int) -> Variables:
+def _anywhere(wanted: Options, each: int, spare: int) -> Variables:
     """Where Slurm chooses the nodes: more tasks, and so many on each node that the first, whichever
     that is, holds the others beside a rank.
     """
-    tasks, spare = least(wanted.get("ntasks") or "") or 1, math.ceil(others / each)
+    tasks = least(wanted.get("ntasks") or "") or 1
     wanted["ntasks"] = str(tasks)
     words = _of_step(wanted, each)
     wanted["ntasks"] = str(tasks + spare)
     wanted["mincpus"] = str((1 + spare) * each)
     return _told(words) | {wellknown.SPARE_ENV: str(spare)}
+
+
+def _memory(pod: Obj, ranks: RankSet, each: int, tasks: int) -> int:
+    """MiB for each CPU: enough for a rank on its own, and for all others beside one on `tasks`."""
+    rank = next(one for one in pod["spec"]["containers"] if one["name"] == ranks.container)
+    alone = resources.demand({"spec": {"containers": [rank]}}).memory_mib
+    return max(math.ceil(alone / each), math.ceil(resources.demand(pod).memory_mib / each / tasks))
 
 
 def _of_step(wanted: Options, each: int) -> list[str]:

@@ -66,6 +66,9 @@ PARTITION_LABEL = SLURM_PREFIX + "partition"
 FEATURE_LABEL_PREFIX = "feature.slurm.orlop.dev/"  # mirrored node features, value "true"
 GPU_TYPE_LABEL_PREFIX = "gpu.slurm.orlop.dev/"  # types of GPUs that a partition has, value "true"
 SWITCH_LABEL_PREFIX = "switch.slurm.orlop.dev/"  # leaf switches it has hosts at, value "true"
+SLURM_USER = "system:slurm-jobs"  # as whom Orlop writes what Slurm has
+SOME_HOSTS = SLURM_PREFIX + "labels-of-some-hosts"  # on nodes: of these labels, which not all have
+HOSTS = SLURM_PREFIX + "hosts"  # written with a binding: labels that the pod's host has, or (!) not
 ENGINE_LABEL = "orlop.dev/engine"  # slurm or local
 
 # Resources of nodes that containers may ask for.

@@ -114,6 +114,27 @@ def test_a_node_without_device_files_has_words_only(node):
     assert found.variables(one("c"), True) == {"CUDA_VISIBLE_DEVICES": "1"}
 
 
+def test_ranks_have_all_files_of_the_node_and_srun_tells_them_which_are_theirs(node):
+    """A rank's own numbers count all of the node's, and the first rank's are not the others'."""
+    folder = node(*NVIDIA)
+    told = {"SLURM_STEP_GPUS": "2", "CUDA_VISIBLE_DEVICES": "2"}
+    found = Gpus(told, str(folder / "dev"), str(folder / "driver"), str(folder / "class"))
+    ranks = one("ranks", 1)
+    found.deal([ranks], "ranks")
+    assert bound(found, ranks) == sorted(f"/dev/{name}" for name in NVIDIA)
+    assert found.variables(ranks, True) == {}
+    none = Gpus({}, str(folder / "dev"), str(folder / "driver"), str(folder / "class"))
+    none.deal([one("ranks")], "ranks")
+    assert bound(none, one("ranks")) == []
+    assert none.variables(one("ranks"), True) == {"NVIDIA_VISIBLE_DEVICES": "void"}
+
+
+def test_ranks_leave_others_what_they_ask_for():
+    containers = [one("beside", 1), one("ranks", 1)]
+    found = dealt(containers, list("wxyz"), "ranks")
+    assert {name: "".join(some) for name, some in found.items()} == {"ranks": "wxy", "beside": "z"}
+
+
 @pytest.mark.parametrize(
     ("containers", "expected"),
     [

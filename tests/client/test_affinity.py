@@ -52,6 +52,17 @@ def test_what_a_pod_demands_of_a_node(spec, matches):
     assert matches_selector(a_pod(**spec), NODE) is matches
 
 
+@pytest.mark.parametrize("operator", ["NotIn", "DoesNotExist"])
+def test_a_partition_lacks_what_one_of_its_hosts_lacks(operator):
+    words = ("true",) if operator == "NotIn" else ()
+    for label, lacks in (("feature/ib", True), ("feature/amd", False)):
+        pod = {"spec": required(expression(label, operator, *words))}
+        labels = {"feature/ib": "true", "feature/amd": "true"}
+        notes = {"slurm.orlop.dev/labels-of-some-hosts": "feature/ib,feature/x"}
+        node = {"metadata": {"name": "main", "labels": labels, "annotations": notes}}
+        assert matches_selector(pod, node) is lacks
+
+
 def test_preferences_add_their_weights():
     preferred = [
         {"weight": 10, "preference": expression("disk", "In", "ssd")},

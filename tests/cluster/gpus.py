@@ -25,14 +25,28 @@ LDCONFIG = '#!/bin/sh\nexec /sbin/ldconfig -C {cache} "$@"\n'
 
 
 def make(root: Path, spec: Spec) -> None:
-    if not spec.gpus:
+    if not spec.gpus and not spec.devices:
         return
-    folder, driver, etc = root / "gpu", root / "driver", root / "etc"
-    folder.mkdir()
-    names = [*(f"nvidia{number}" for number in range(spec.gpus)), "nvidiactl", "nvidia-uvm"]
+    for node in spec.node_names:
+        _make_devices(root / "gpu" / node, [*_nvidia(spec.gpus), *spec.devices.get(node, ())])
+    _make_driver(root)
+
+
+def _nvidia(count: int) -> list[str]:
+    numbered = [f"nvidia{number}" for number in range(count)]
+    return [*numbered, "nvidiactl", "nvidia-uvm"] if count else []
+
+
+def _make_devices(folder: Path, names: list[str]) -> None:
+    folder.mkdir(parents=True)
     for number, name in enumerate(names):
+        (folder / name).parent.mkdir(exist_ok=True)
         os.mknod(folder / name, 0o666 | stat.S_IFCHR, os.makedev(GPU_DEVICE, number))
         (folder / name).chmod(0o666)
+
+
+def _make_driver(root: Path) -> None:
+    driver, etc = root / "driver", root / "etc"
     driver.mkdir()
     any_library = next(Path("/lib").glob("*-linux-gnu/libdl.so.2"))
     for name in LIBRARIES:

@@ -109,11 +109,13 @@ def _node_line(spec: Spec, name: str) -> str:
         gres.insert(0, f"gpu:fake:{spec.gpus}")
     if gres:
         words.append(f"Gres={','.join(gres)}")
+    words += spec.equipment.get(name, "").split()
     return " ".join([*words, "State=UNKNOWN"])
 
 
 def gres_conf(spec: Spec) -> str:
     lines = [f"Name={kind} Count={count}\n" for kind, count in spec.gres.items()]
+    lines += [f"{line}\n" for line in spec.gres_lines]
     if spec.gpus:
         nodes = ",".join(spec.node_names[:GPU_NODES])
         files = f"/dev/nvidia[0-{spec.gpus - 1}]"

@@ -51,6 +51,12 @@ class Spec:
     """Fake GPUs on each of the first two nodes."""
     gres: Mapping[str, int] = field(default_factory=dict)
     """Other generic resources that every node has: names and counts."""
+    gres_lines: tuple[str, ...] = ()
+    """Lines of gres.conf, for nodes that `equipment` gives what they say."""
+    equipment: Mapping[str, str] = field(default_factory=dict)
+    """Words of single nodes' own lines in slurm.conf: Gres, Sockets, …"""
+    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Device files below /dev that single nodes have, with no driver behind them."""
     scratch: int = 0
     """MiB of local disk that every node says it has."""
     switches: Mapping[str, str] = field(default_factory=dict)
@@ -80,5 +86,7 @@ class Spec:
     def from_json(cls, data: Mapping[str, Any]) -> Spec:
         values = {name: data[name] for name in (f.name for f in fields(cls)) if name in data}
         values["runtimes"] = tuple(values["runtimes"])
+        values["gres_lines"] = tuple(values["gres_lines"])
+        values["devices"] = {name: tuple(files) for name, files in values["devices"].items()}
         values["partitions"] = tuple(Partition(**partition) for partition in values["partitions"])
         return cls(**values)

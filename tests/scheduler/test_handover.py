@@ -106,6 +106,30 @@ def test_features_that_affinity_asks_for_are_a_constraint(terms, own, constraint
     assert found.annotations == {"slurm.orlop.dev/constraint": constraint}
 
 
+S1, MI = "switch.slurm.orlop.dev/s1", "gpu.slurm.orlop.dev/mi210"
+
+
+@pytest.mark.parametrize(
+    ("key", "operator", "values", "hosts"),
+    [
+        (S1, "In", ["true"], S1),
+        (MI, "Exists", None, MI),
+        (S1, "NotIn", ["true"], f"!{S1}"),
+        (IB, "DoesNotExist", None, f"!{IB}"),
+        (IB, "NotIn", ["false"], None),
+    ],
+)
+def test_other_labels_of_hosts_are_passed_on_as_a_selector(key, operator, values, hosts):
+    expression = {"key": key, "operator": operator, **({"values": values} if values else {})}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    node = a_node("main", labels=dict.fromkeys((S1, MI, IB), "true"))
+    node["metadata"]["annotations"] = {"slurm.orlop.dev/labels-of-some-hosts": f"{IB},{S1}"}
+    found = told(waiting(affinity=affinity), node=node)
+    assert found.annotations == ({"slurm.orlop.dev/hosts": hosts} if hosts else {})
+    assert bool(found.passed) == bool(hosts)
+
+
 def test_a_constraint_that_cannot_be_joined_is_said():
     notes = {"slurm.orlop.dev/constraint": "[rack1|rack2]"}
     node = a_node("main", labels={IB: "true"})

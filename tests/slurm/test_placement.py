@@ -16,7 +16,13 @@ PLACE = Place(
     features=frozenset({"ib", "hugepages-2Mi"}),
     scratch_mib=9000,
     hosts=("n1", "n2", "n3", "n4"),
-    switches={"s1": frozenset({"n1", "n2"}), "s2": frozenset({"n2", "n3", "n4"})},
+    labelled={
+        "switch.slurm.orlop.dev/s1": frozenset({"n1", "n2"}),
+        "switch.slurm.orlop.dev/s2": frozenset({"n2", "n3", "n4"}),
+        "gpu.slurm.orlop.dev/a100": frozenset({"n1", "n2"}),
+        "gpu.slurm.orlop.dev/a100_1g.5gb": frozenset({"n3"}),
+        "feature.slurm.orlop.dev/ib": frozenset({"n1", "n3"}),
+    },
 )
 
 
@@ -29,7 +35,8 @@ def found(requests, annotations=None, **spec):
 @pytest.mark.parametrize(
     ("requests", "annotations", "expected"),
     [
-        ({"nvidia.com/gpu": "2"}, {}, {"gres": "gpu:2"}),
+        # Without its type Slurm would give a part of one, too.
+        ({"nvidia.com/gpu": "2"}, {}, {"gres": "gpu:a100:2"}),
         ({"nvidia.com/gpu-a100": "2"}, {}, {"gres": "gpu:a100:2"}),
         ({"amd.com/gpu-mi300": "1"}, {}, {"gres": "gpu:mi300:1"}),
         ({"nvidia.com/mig-1g.5gb": "1"}, {}, {"gres": "gpu:a100_1g.5gb:1"}),
@@ -38,12 +45,12 @@ def found(requests, annotations=None, **spec):
         (
             {"slurm.orlop.dev/gres-nvme": "1", "nvidia.com/gpu": "1"},
             {},
-            {"gres": "gpu:1,nvme:1"},
+            {"gres": "gpu:a100:1,nvme:1"},
         ),
         (
             {"slurm.orlop.dev/gres-nvme": "1", "nvidia.com/gpu": "1"},
             {"gres": "nvme:2"},
-            {"gres": "gpu:1,nvme:2"},
+            {"gres": "gpu:a100:1,nvme:2"},
         ),
         ({"nvidia.com/gpu": "1"}, {"gpus-per-task": "4"}, {"gpus-per-task": "4"}),
         ({"slurm.orlop.dev/gres-nvme": "1"}, {"gpus": "4"}, {"gpus": "4", "gres": "nvme:1"}),
@@ -56,10 +63,69 @@ def test_generic_resources(requests, annotations, expected):
 def test_the_type_of_a_gpu_may_be_selected():
     selector = {"gpu.slurm.orlop.dev/a100": "true"}
     assert found({"nvidia.com/gpu": "2"}, nodeSelector=selector) == {"gres": "gpu:a100:2"}
-    assert found({}, nodeSelector=selector) == {}
+    assert found({}, nodeSelector=selector) == {"exclude": "n3,n4"}
     two = selector | {"gpu.slurm.orlop.dev/v100": "true"}
     with pytest.raises(ConfigError, match="a GPU has one type"):
         found({"nvidia.com/gpu": "2"}, nodeSelector=two)
+
+
+MIXED = "gpu:a100:4,gpu:h100:4", "gpu:mi210:2", "gpu:1g.5gb:7"
+_ON = dict(zip(("n1", "n2", "n3"), MIXED, strict=True))
+
+
+def mixed(requests, gpus=_ON):
+    known = {host: gres.parse(text) for host, text in gpus.items()}
+    kinds = {one.kind for some in known.values() for one in some}
+    labelled = {
+        f"gpu.slurm.orlop.dev/{kind}": frozenset(
+            host for host, some in known.items() if kind in {one.kind for one in some}
+        )
+        for kind in kinds
+    }
+    there = tuple(one for some in known.values() for one in some)
+    place = Place(gres=there, hosts=tuple(known), labelled=labelled)
+    return options_of(pod(container(requests)), site(place=place))
+
+
+@pytest.mark.parametrize(
+    ("requests", "gpus", "expected"),
+    [
+        ({"amd.com/gpu": "1"}, _ON, {"gres": "gpu:mi210:1"}),
+        ({"nvidia.com/gpu": "1"}, _ON, {"exclude": "n2,n3", "gres": "gpu:1"}),
+        ({"nvidia.com/gpu-h100": "1"}, _ON, {"gres": "gpu:h100:1"}),
+        ({"nvidia.com/gpu": "1"}, {"n1": "gpu:a100:4,gpu:h100:4"}, {"gres": "gpu:1"}),
+        ({"nvidia.com/gpu": "1"}, {"n1": "gpu:4"}, {"gres": "gpu:1"}),
+        ({"slurm.orlop.dev/gres-gpu": "1"}, _ON, {"gres": "gpu:1"}),
+    ],
+    ids=["one-type", "several", "named", "no-others", "no-types", "slurms-word"],
+)
+def test_one_makers_gpus_are_not_anothers_nor_parts(requests, gpus, expected):
+    assert mixed(requests, gpus) == expected
+
+
+@pytest.mark.parametrize(
+    ("hosts", "expected"),
+    [
+        ("switch.slurm.orlop.dev/s2", "n1"),
+        ("!switch.slurm.orlop.dev/s2", "n2,n3,n4"),
+        ("!feature.slurm.orlop.dev/ib", "n1,n3"),
+        ("gpu.slurm.orlop.dev/a100,!feature.slurm.orlop.dev/ib", "n1,n3,n4"),
+        ("!feature.slurm.orlop.dev/nosuch", None),
+    ],
+)
+def test_node_affinity_that_was_passed_on_leaves_some_hosts(hosts, expected):
+    assert found({}, {"hosts": hosts}) == ({"exclude": expected} if expected else {})
+
+
+def test_affinity_that_no_host_meets_is_told():
+    hosts = "switch.slurm.orlop.dev/s2,!switch.slurm.orlop.dev/s2"
+    with pytest.raises(ConfigError, match=r"no host .* has all of this at once: .*s2, not .*s2"):
+        found({}, {"hosts": hosts})
+
+
+def test_affinity_may_name_the_type_of_a_gpu():
+    named = {"hosts": "gpu.slurm.orlop.dev/a100_1g.5gb"}
+    assert found({"nvidia.com/gpu": "1"}, named) == {"gres": "gpu:a100_1g.5gb:1"}
 
 
 @pytest.mark.parametrize(
@@ -119,7 +185,7 @@ def test_who_selects_a_switch_has_the_hosts_of_others_excluded(switches, annotat
 
 
 def test_a_switch_that_is_not_there_is_told():
-    with pytest.raises(ConfigError, match="no such switch; there are: s1, s2"):
+    with pytest.raises(ConfigError, match=r"has switch\S*/s9; there are: \S*/s1, \S*/s2"):
         found({}, nodeSelector={"switch.slurm.orlop.dev/s9": "true"})
 
 

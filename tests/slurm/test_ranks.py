@@ -130,6 +130,20 @@ def test_gpus_are_those_of_all_ranks_of_a_node():
     one = container({"nvidia.com/gpu": "1"})
     asked = pod(one, annotations=annotated(ntasks="8", nodes="2"))
     assert options_of(asked)["gres"] == "gpu:4"
+    assert rank_set(asked).planned("")["gpus"] == 1
+
+
+def test_gpus_go_with_tasks_where_slurm_chooses_how_many_nodes():
+    asked = pod(container({"nvidia.com/gpu": "2"}), annotations=annotated(ntasks="8"))
+    assert options_of(asked) == {"gpus-per-task": "2", "ntasks": "8"}
+
+
+@pytest.mark.parametrize("option", ["gres", "gpus-per-node", "gpus"])
+def test_gpus_in_slurms_words_are_for_slurm_to_deal(option):
+    value = "gpu:4" if option == "gres" else "4"
+    notes = annotated(ntasks="4", nodes="1", **{option: value})
+    found = rank_set(pod(container({"nvidia.com/gpu": "1"}), annotations=notes))
+    assert "gpus" not in found.planned("")
 
 
 def test_a_container_that_starts_mpi_itself_gives_srun_no_such_type():

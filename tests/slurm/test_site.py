@@ -6,7 +6,7 @@ from orlop.slurm import site
 
 
 def test_partitions() -> None:
-    text = "main|main*|up|infinite|1:00:00|1/3/0/4|7/25/0/32|all|n[1-4]\ngarbled\n"
+    text = "main|main*|up|infinite|1:00:00|1-2|1/3/0/4|7/25/0/32|all|n[1-4]\ngarbled\n"
     assert site.parse_partitions(text) == {
         "main": {
             "name": "main",
@@ -14,6 +14,7 @@ def test_partitions() -> None:
             "availability": "up",
             "maxTime": "infinite",
             "defaultTime": "1:00:00",
+            "jobSize": "1-2",
             "nodes": {"allocated": 1, "idle": 3, "other": 0, "total": 4},
             "cpus": {"allocated": 7, "idle": 25, "other": 0, "total": 32},
             "groups": "all",
@@ -38,10 +39,10 @@ def test_accounts() -> None:
 
 
 def test_qos() -> None:
-    found = site.parse_qos("high|100|low|DenyOnLimit|2:00:00|cpu=8|4|||1.000000\n")
+    found = site.parse_qos("high|100|low|DenyOnLimit|2:00:00|node=2|cpu=8|4||||1.000000\n")
     assert found["high"]["priority"] == 100
     assert found["high"]["preempts"] == ["low"]
-    assert found["high"]["maxTRESPerUser"] == "cpu=8"
+    assert (found["high"]["maxTRES"], found["high"]["maxTRESPerUser"]) == ("node=2", "cpu=8")
 
 
 def test_reservations() -> None:

@@ -77,6 +77,17 @@ def test_a_line_keeps_slurms_own_words() -> None:
     assert (job.started, job.ended, job.comment) == (1794755010.0, None, "")
 
 
+def test_the_parts_of_a_heterogeneous_job_are_one_job() -> None:
+    """As its script sees it: it has all nodes, and ends as its first part does."""
+    parts = squeue_line(JobArrayID="9+1", NodeList="n3", NumNodes="1", NumCPUs="4")
+    (job,) = UserJobs().read(parts + squeue_line(JobArrayID="9+0"))["9"]
+    assert (job.id, job.task, job.number) == ("9", "", "9")
+    assert (job.node_list, job.nodes, job.cpus) == ("n[1-2],n3", 3, 20)
+    ended = sacct_line(JobID="9+0", State="FAILED", ExitCode="3:0") + sacct_line(JobID="9+1")
+    (last,) = parse_sacct(ended)["9"]
+    assert (last.word, last.exit_code, last.cpus) == ("FAILED", 3, 8)
+
+
 def test_the_tasks_of_an_array_are_together() -> None:
     text = squeue_line(JobArrayID="8_0") + squeue_line(JobArrayID="8_1") + squeue_line()
     found = UserJobs().read(text)

@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from orlop.api.objects import Obj, meta
+from orlop import errors
+from orlop.api.objects import Key, Obj, meta
 from orlop.controllers.bundled import BundledKinds
 from orlop.slurm.commands import Commands
 from orlop.slurm.site import Facts
-from orlop.slurmjobs.kinds import PARTITION
+from orlop.slurmjobs.kinds import PARTITION, USER
 from orlop.slurmjobs.site_objects import SiteObjects, object_name
 from tests.controllers.world import eventually
 from tests.slurmjobs.conftest import Site
@@ -27,10 +28,15 @@ class Slurm:
 
 @asynccontextmanager
 async def shown(site: Site, slurm: Slurm) -> AsyncIterator[None]:
+    api = site.cluster.server.client(USER, ["system:masters"])
     async with site.cluster.running(
         lambda informers: BundledKinds(site.cluster.api, informers),
         lambda informers: SiteObjects(
-            site.cluster.api, informers, Commands({}), asked=((PARTITION, slurm.ask, 0.05),)
+            api,
+            informers,
+            Commands({}),
+            every=0.05,
+            asked=((PARTITION, slurm.ask, 1),),
         ),
     ):
         yield
@@ -56,6 +62,23 @@ async def test_objects_come_change_and_go_with_what_slurm_says(site: Site) -> No
             assert now["main"]["status"]["availability"] == "down"
 
         await eventually(one, within=60)
+
+
+async def test_nobody_else_changes_them_and_all_are_told_who_does(site: Site) -> None:
+    api, main = site.cluster.api, Key("", "main")
+    async with shown(site, Slurm(main={"name": "main"})):
+
+        async def there() -> Obj:
+            return (await found(site))["main"]
+
+        await eventually(there, within=60)
+        words = r'slurmpartitions.slurm.orlop.dev "main" is forbidden: .* read-only; `scontrol'
+        with pytest.raises(errors.Forbidden, match=words):
+            await api.delete(PARTITION, main)
+        with pytest.raises(errors.Forbidden, match=words):
+            await api.patch(PARTITION, main, {"status": {"availability": "down"}})
+        with pytest.raises(errors.Forbidden, match="read-only"):
+            await api.create(PARTITION, {"metadata": {"name": "mine"}})
 
 
 async def test_what_does_not_change_is_not_written(site: Site) -> None:

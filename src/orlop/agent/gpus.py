@@ -68,10 +68,14 @@ class Gpus:
         self._visible = {name: _items(environ[name]) for name in VISIBLE if name in environ}
         self.given = self._given(next((environ[n] for n in NUMBERS if environ.get(n)), ""))
         self._dealt: dict[str, list[Gpu]] | None = None
+        self._ranks = ""
 
-    def deal(self, containers: Collection[Container]) -> None:
-        """Give each container those that it asks for; where none asks, each has all."""
-        self._dealt = dealt(containers, self.given)
+    def deal(self, containers: Collection[Container], ranks: str = "") -> None:
+        """Give each container those that it asks for; where none asks, each has all.
+
+        The container `ranks` runs once for every task, and which GPUs are whose srun says.
+        """
+        self._dealt, self._ranks = dealt(containers, self.given, ranks), ranks
 
     def of(self, container: Container) -> list[Gpu]:
         """Those of one container; of one that is added later too, where all have all."""
@@ -117,10 +121,16 @@ class Gpus:
 
     def _mig_files(self) -> list[str]:
         """A part of a GPU: which it is says its name; all that Slurm lets us use must be there."""
-        caps = [f"nvidia-caps/{name}" for name in _listed(f"{self._dev}/nvidia-caps")]
-        wholes = [name for name in _listed(self._dev) if is_whole(name)]
-        paths = [f"{self._dev}/{name}" for name in (*wholes, *caps)]
-        return [path for path in paths if _may_use(path)]
+        return [path for path in self._every_file() if _may_use(path)]
+
+    def _every_file(self) -> list[str]:
+        """Of all GPUs of the node, whosever they are."""
+        if self.maker == "amd":
+            names = [f"dri/{name}" for name in _listed(f"{self._dev}/dri") if is_drm(name)]
+        else:
+            names = [name for name in _listed(self._dev) if is_whole(name)]
+            names += [f"nvidia-caps/{name}" for name in _listed(f"{self._dev}/nvidia-caps")]
+        return [f"{self._dev}/{name}" for name in names]
 
     def _amd_files(self, number: int) -> list[str]:
         folder = f"{self._dev}/dri"
@@ -136,11 +146,17 @@ class Gpus:
     # What a container gets
 
     def binds(self, container: Container) -> list[Bind]:
-        """The device files of an image's container."""
+        """The device files of an image's container.
+
+        Ranks have different ones, each those that Slurm's cgroup lets it open; and what srun tells
+        them counts all of the node's where no cgroup hides any.
+        """
         own = self.of(container)
         if not own:
             return []
-        paths = [path for gpu in own for path in gpu.files] + self._shared_files()
+        files = [path for gpu in own for path in gpu.files]
+        paths = self._every_file() if container.name == self._ranks else files
+        paths = paths + self._shared_files()
         inside = [(path, "/dev" + path[len(self._dev) :]) for path in dict.fromkeys(paths)]
         return [Bind(source, path) for source, path in inside]
 
@@ -156,6 +172,8 @@ class Gpus:
             none = {NVIDIA_VISIBLE: "void"} if self.maker == "nvidia" else {}
             hidden = {} if has_own_dev else dict.fromkeys(self._visible, "")
             return {**none, **hidden}
+        if container.name == self._ranks:
+            return {}  # srun tells each its own
         found = {}
         for name in self._visible:
             words = [gpu.words[name] for gpu in own if name in gpu.words]
@@ -166,21 +184,27 @@ class Gpus:
         return found
 
 
-def dealt(containers: Collection[Container], given: list[Gpu]) -> dict[str, list[Gpu]] | None:
+def dealt(
+    containers: Collection[Container], given: list[Gpu], ranks: str = ""
+) -> dict[str, list[Gpu]] | None:
     """Container -> its GPUs; None: all have all, since the job got them by Slurm's own words.
 
-    Where those words gave fewer than the containers ask for, all who ask have all.
+    Where those words gave fewer than the containers ask for, all who ask have all. Of a container
+    of `ranks` each task asks: what the others leave is theirs, beginning with the first.
     """
     asking = [one for one in containers if one.gpus]
     if not asking:
         return None
     # An init container that ends has the first ones: none of the others runs yet.
     together = [one for one in asking if not one.init or one.restart_policy == "Always"]
+    together.sort(key=lambda one: one.name != ranks)
     if max(sum(one.gpus for one in together), *(one.gpus for one in asking)) > len(given):
         return {one.name: given for one in asking}
     left, found = list(given), {one.name: given[: one.gpus] for one in asking}
-    for one in together:
-        found[one.name], left = left[: one.gpus], left[one.gpus :]
+    for place, one in enumerate(together):
+        others = sum(other.gpus for other in together[place + 1 :])
+        count = len(left) - others if one.name == ranks else one.gpus
+        found[one.name], left = left[:count], left[count:]
     return found
 
 
@@ -244,6 +268,11 @@ def _maker(dev: str) -> str:
 def is_whole(name: str) -> bool:
     """Whether a file of /dev is an NVIDIA GPU: nvidia0, not nvidiactl."""
     return name.startswith("nvidia") and name[len("nvidia") :].isdigit()
+
+
+def is_drm(name: str) -> bool:
+    """Whether a file of /dev/dri is a GPU, as a render node or as a card."""
+    return name.startswith(("renderD", "card"))
 
 
 def expanded(text: str) -> list[int]:

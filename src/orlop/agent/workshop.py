@@ -354,7 +354,7 @@ def _gpus(plan: Plan) -> Gpus | None:
     from .gpus import Gpus
 
     found = Gpus(os.environ)
-    found.deal(plan.containers)
+    found.deal(plan.containers, plan.ranks["container"] if plan.ranks is not None else "")
     return found
 
 

@@ -130,6 +130,18 @@ _ADMIN = [
     _rule([*READ, *WRITE], "rbac.authorization.k8s.io", "rolebindings", "roles"),
 ]
 _MEASURED = [_rule(READ, "metrics.k8s.io", "nodes", "pods")]
+_SLURM = [
+    _rule(
+        READ,
+        "slurm.orlop.dev",
+        "slurmaccounts",
+        *_with("slurmjobs", "status"),
+        "slurmpartitions",
+        "slurmqos",
+        "slurmreservations",
+    )
+]
+_SEEN = _VIEW + _MEASURED + _SLURM
 
 
 def _approver(what: str) -> list[Obj]:
@@ -140,14 +152,16 @@ CLUSTER_ROLES: dict[str, Role] = {
     "cluster-admin": Role(
         [_rule(["*"], "*", "*"), {"verbs": ["*"], "nonResourceURLs": ["*"]}],
     ),
-    "admin": Role(_EDIT + _VIEW + _MEASURED + _ADMIN, sums="admin"),
-    "edit": Role(_EDIT + _VIEW + _MEASURED, adds_to="admin", sums="edit"),
-    "view": Role(_VIEW + _MEASURED, adds_to="edit", sums="view"),
+    "admin": Role(_EDIT + _SEEN + _ADMIN, sums="admin"),
+    "edit": Role(_EDIT + _SEEN, adds_to="admin", sums="edit"),
+    "view": Role(_SEEN, adds_to="edit", sums="view"),
     "system:aggregate-to-admin": Role(_ADMIN, adds_to="admin"),
     "system:aggregate-to-edit": Role(_EDIT, adds_to="edit"),
     "system:aggregate-to-view": Role(_VIEW, adds_to="view"),
     # As metrics-server's own manifests have it: who may view pods may view what they use.
     "system:aggregated-metrics-reader": Role(_MEASURED, adds_to="view"),
+    # What Slurm has, and what became of jobs; who submits some runs programs as Orlop's user.
+    "system:aggregated-slurm-reader": Role(_SLURM, adds_to="view"),
     "system:basic-user": Role(
         [
             _rule(

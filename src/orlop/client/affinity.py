@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..api.objects import Obj, labels_of, meta
+from .. import wellknown
+from ..api.objects import Obj, annotations_of, labels_of, meta
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
@@ -48,9 +49,18 @@ def matches_term(term: Obj, node: Obj) -> bool:
     """All expressions and fields of one term; a term without any matches nothing."""
     fields = {"metadata.name": meta(node)["name"]}
     return bool(_requirements(term)) and (
-        all(_holds(one, labels_of(node)) for one in term.get("matchExpressions") or [])
+        all(_holds(one, _labels(one, node)) for one in term.get("matchExpressions") or [])
         and all(_holds(one, fields) for one in term.get("matchFields") or [])
     )
+
+
+def _labels(requirement: Obj, node: Obj) -> Mapping[str, str]:
+    """A partition has what any of its hosts has, and lacks what any of them lacks."""
+    labels = labels_of(node)
+    if requirement["operator"] not in ("NotIn", "DoesNotExist"):
+        return labels
+    partial = annotations_of(node).get(wellknown.SOME_HOSTS, "").split(",")
+    return {key: value for key, value in labels.items() if key not in partial}
 
 
 def _holds(requirement: Obj, labels: Mapping[str, str]) -> bool:

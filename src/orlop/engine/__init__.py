@@ -86,6 +86,7 @@ class Machine:
     is_schedulable: bool = True
     message: str = ""  # why it is not ready or schedulable, in the engine's words
     hosts: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()  # labels that some of its hosts do not have
     architecture: str = "amd64"
     max_time: float | None = None
 

@@ -15,7 +15,7 @@ from .. import __version__
 from ..api.objects import Obj
 from ..api.times import rfc3339
 from ..engine import Machine
-from ..wellknown import DOMAIN, ENGINE_LABEL, ENGINE_REACHABLE
+from ..wellknown import DOMAIN, ENGINE_LABEL, ENGINE_REACHABLE, SOME_HOSTS
 from .conditions import condition, merged_conditions
 
 MACHINE_ANNOTATION = f"{DOMAIN}/machine"  # the engine's own name for it
@@ -53,7 +53,7 @@ def node_object(machine: Machine, engine: str) -> Obj:
         "metadata": {
             "name": name,
             "labels": node_labels(machine, engine),
-            "annotations": {MACHINE_ANNOTATION: machine.name},
+            "annotations": {MACHINE_ANNOTATION: machine.name, **node_annotations(machine)},
         },
         "spec": {"taints": taints} if (taints := node_taints(machine, [])) else {},
     }
@@ -68,6 +68,11 @@ def node_labels(machine: Machine, engine: str) -> dict[str, str]:
         ENGINE_LABEL: engine,
     }
     return {**machine.labels, **standard}
+
+
+def node_annotations(machine: Machine) -> dict[str, str]:
+    """Those that change with the machine."""
+    return {SOME_HOSTS: ",".join(machine.partial)} if machine.partial else {}
 
 
 def node_taints(machine: Machine, present: Sequence[Obj]) -> list[Obj]:

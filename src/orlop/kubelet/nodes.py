@@ -20,7 +20,7 @@ from ..client.clock import Clock, SystemClock
 from ..client.informer import Informer
 from ..engine import Engine, Machine
 from ..log import logger
-from ..wellknown import DOMAIN, ENGINE_LABEL
+from ..wellknown import DOMAIN, ENGINE_LABEL, SOME_HOSTS
 from . import node
 from .downward import Allocatable
 from .health import EngineHealth
@@ -158,13 +158,17 @@ class Nodes:
         log.info("registered node", node=meta(wanted)["name"], cpus=machine.cpus)
 
     async def _update(self, known: Obj, machine: Machine) -> None:
-        """Labels and taints: ours as they should be, others' as they are."""
+        """Labels, annotations and taints: ours as they should be, others' as they are."""
         labels, wanted = labels_of(known), node.node_labels(machine, self._engine.name)
         change: dict[str, str | None] = {
             key: None for key in labels if f"{DOMAIN}/" in key and key not in wanted
         }
         change |= {key: value for key, value in wanted.items() if labels.get(key) != value}
-        patch: Obj = {"metadata": {"labels": change}} if change else {}
+        metadata: Obj = {"labels": change} if change else {}
+        partial = node.node_annotations(machine).get(SOME_HOSTS)
+        if annotations_of(known).get(SOME_HOSTS) != partial:
+            metadata["annotations"] = {SOME_HOSTS: partial}
+        patch: Obj = {"metadata": metadata} if metadata else {}
         present = known.get("spec", {}).get("taints") or []
         taints = node.node_taints(machine, present)
         if taints != present:

@@ -14,6 +14,7 @@ from ..api.objects import Obj, annotations_of, meta
 from ..client.affinity import matches_term
 from ..errors import ConfigError
 from ..slurm.job import joined_constraint, requested
+from ..slurm.selection import PREFIXES
 from .affinity import Affinity
 from .snapshot import HOSTNAME, is_partition
 from .terms import PREFERRED, REQUIRED
@@ -48,7 +49,7 @@ def handover(pod: Obj, node: Obj, affinity: Affinity) -> Handover:
     if hosts and NODELIST not in own and not affinity.is_first:
         made.annotations[NODELIST] = hosts[0]
         made.passed.append(f"required pod affinity to a host: --nodelist={hosts[0]}")
-    _add_features(made, pod, node)
+    _add_labels(made, pod, node)
     made.lost += _soft(pod)
     made.lost += _spread(pod)
     if made.lost:
@@ -56,9 +57,12 @@ def handover(pod: Obj, node: Obj, affinity: Affinity) -> Handover:
     return made
 
 
-def _add_features(made: Handover, pod: Obj, node: Obj) -> None:
-    """Required node affinity to features, which only some hosts of a partition may have."""
-    features = _features(pod, node)
+def _add_labels(made: Handover, pod: Obj, node: Obj) -> None:
+    """Required node affinity to labels that only some hosts of a partition may have."""
+    features, others = _hosts(pod, node)
+    if others:
+        made.annotations[wellknown.HOSTS] = ",".join(others)
+        made.passed.append(f"required node affinity: hosts with {', '.join(others)}")
     if not features:
         return
     try:
@@ -70,21 +74,31 @@ def _add_features(made: Handover, pod: Obj, node: Obj) -> None:
     made.passed.append(f"required node affinity to features: --constraint={constraint}")
 
 
-def _features(pod: Obj, node: Obj) -> list[str]:
-    """Of the terms that the node meets, the one that asks for the fewest: one is enough."""
+def _hosts(pod: Obj, node: Obj) -> tuple[list[str], list[str]]:
+    """Of the terms that the node meets, the one that asks for the least: one is enough."""
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     terms = (affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or []
-    asked = [_features_in(term) for term in terms if matches_term(term, node)]
-    return min(asked, key=len, default=[])
+    asked = [_asked(term) for term in terms if matches_term(term, node)]
+    return min(asked, key=lambda one: len(one[0]) + len(one[1]), default=([], []))
 
 
-def _features_in(term: Obj) -> list[str]:
-    prefix = wellknown.FEATURE_LABEL_PREFIX
-    return [
-        one["key"].removeprefix(prefix)
-        for one in term.get("matchExpressions") or []
-        if one["key"].startswith(prefix) and one["operator"] in ("In", "Exists")
-    ]
+def _asked(term: Obj) -> tuple[list[str], list[str]]:
+    """Features that the host must have; and other labels that it must have, or (!) must not."""
+    features, others = [], []
+    for one in term.get("matchExpressions") or []:
+        key = one["key"]
+        if not key.startswith(PREFIXES):
+            continue
+        is_wanted = one["operator"] in ("In", "Exists")
+        # "true" is the only value there is.
+        is_unwanted = one["operator"] == "DoesNotExist" or (
+            one["operator"] == "NotIn" and "true" in one["values"]
+        )
+        if is_wanted and key.startswith(wellknown.FEATURE_LABEL_PREFIX):
+            features.append(key.removeprefix(wellknown.FEATURE_LABEL_PREFIX))
+        elif is_wanted or is_unwanted:
+            others.append(key if is_wanted else f"!{key}")
+    return features, others
 
 
 def _soft(pod: Obj) -> list[str]:

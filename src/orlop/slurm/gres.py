@@ -100,6 +100,16 @@ def wanted(resource: str, known: Iterable[Gres]) -> Gres | None:
     return Gres(name, kind, 0)
 
 
+def kinds_of(resource: str, known: Iterable[Gres]) -> tuple[list[str], list[str]]:
+    """Of the GPUs that are there, the types that are this resource, and those that are not."""
+    found: tuple[list[str], list[str]] = ([], [])
+    for one in known:
+        if one.name == "gpu":
+            found[resource not in names_of(one)].append(one.kind)
+    fit, others = (sorted(set(kinds)) for kinds in found)
+    return fit, others
+
+
 def is_gres(resource: str) -> bool:
     typed = tuple(f"{maker}-" for maker in GPU_RESOURCES)
     return resource in GPU_RESOURCES or resource.startswith((wellknown.GRES_PREFIX, _MIG, *typed))

@@ -8,14 +8,14 @@ An option may come from several places. From weakest to strongest:
 1. SBATCH_* variables of the user, then `slurm.flags`, `slurm.account` and `slurm.qos` of the
    settings;
 2. what the settings, then its own annotations, say of the pod's namespace;
-3. the pod's own fields: resources, activeDeadlineSeconds, nodeSelector on mirrored features;
+3. the pod's own fields: resources, activeDeadlineSeconds, labels that it selects;
 4. what the settings, then its own annotations, say of the pod's PriorityClass;
 5. raw flags: those of earlier systems, then `slurm.orlop.dev/flags`;
 6. single options: those of slurm-bridge, then `slurm.orlop.dev/<option>`;
 7. what the settings lock for the namespace: a pod that asks otherwise is refused;
 8. what Orlop keeps for itself (comment, output, …), which cannot be set at all.
 
-Some options are joined instead of replaced: the nodeSelector's features with a `constraint`, the
+Some options are joined instead of replaced: selected features with a `constraint`, the
 pod's GPUs, other generic resources and licences with a `gres` or `licenses` that names others, and
 the deadline with a `time`: the shorter holds. `slurm.orlop.dev/mpi` and `cpu-bind` are no options
 of sbatch but of srun, and become srun's SLURM_MPI_TYPE and SLURM_CPU_BIND.
@@ -33,7 +33,17 @@ from ..api.objects import Obj, annotations_of, key_of, uid_of
 from ..engine import Surroundings
 from ..errors import ConfigError
 from ..settings import SlurmSettings
-from . import aliases, durations, options, placement, rank_shape, ranks, resources, signals
+from . import (
+    aliases,
+    durations,
+    options,
+    placement,
+    rank_shape,
+    ranks,
+    resources,
+    selection,
+    signals,
+)
 from .placement import Place
 from .policy import Policy
 from .signals import EarlySignal
@@ -138,7 +148,8 @@ def job_spec(
     wanted = _over(_over(weaker, _requests(pod, weaker | asked)), asked)
     wanted = _over(wanted, policy.locked(own))
     wanted.setdefault("partition", partition)
-    warnings += placement.add(wanted, asked, _on_node(pod, weaker | asked), site.place)
+    of_node, is_of_tasks = _on_node(pod, weaker | asked)
+    warnings += placement.add(wanted, asked, of_node, site.place, is_of_tasks=is_of_tasks)
     of_ranks, shared = _make_room(wanted, asked, pod)
     warnings += shared
     warnings += _add_constraint(wanted, pod, site.place)
@@ -211,10 +222,12 @@ def _over(weaker: Options, stronger: Options) -> Options:
     return {name: weaker[name] for name in weaker if name not in driven_out} | stronger
 
 
-def _on_node(pod: Obj, asked: Options) -> Obj:
-    """What is asked for is asked of each node."""
+def _on_node(pod: Obj, asked: Options) -> tuple[Obj, bool]:
+    """What is asked of each node; True: of each task, since Slurm says how many a node has."""
     rank_set = ranks.rank_set(pod)
-    return pod if rank_set is None else ranks.of_node(pod, rank_set, asked)
+    if rank_set is None:
+        return pod, False
+    return ranks.of_node(pod, rank_set, asked), ranks.are_spread_by_slurm(asked)
 
 
 def _make_room(wanted: Options, asked: Options, pod: Obj) -> tuple[dict[str, str], list[str]]:
@@ -238,13 +251,7 @@ def _requests(pod: Obj, asked: Options) -> Options:
 
 def _add_constraint(wanted: Options, pod: Obj, place: Place) -> list[str]:
     huge, warnings = placement.huge_page_features(pod, place)
-    prefix = wellknown.FEATURE_LABEL_PREFIX
-    selector: Mapping[str, str] = (pod.get("spec") or {}).get("nodeSelector") or {}
-    features = sorted(key.removeprefix(prefix) for key in selector if key.startswith(prefix))
-    for feature in features:
-        if selector[prefix + feature] != "true":
-            message = f'nodeSelector {prefix}{feature}: expected "true", the only value it has'
-            raise ConfigError(f"{message}, found {selector[prefix + feature]!r}")
+    features = selection.of_pod(pod).named(wellknown.FEATURE_LABEL_PREFIX)
     if features or huge:
         given = wanted.get("constraint") or ""
         wanted["constraint"] = joined_constraint(given, [*features, *huge])

@@ -120,7 +120,7 @@ def places(rows: Iterable[Row], facts: Facts) -> dict[str, Place]:
             features=_features(found),
             scratch_mib=max(row.scratch_mib for row in found),
             hosts=_hosts(found),
-            switches=facts.switches,
+            labelled=_labelled(found, facts),
         )
         for name, found in _by_partition(rows).items()
     }
@@ -146,6 +146,7 @@ def _machine(name: str, rows: list[Row], facts: Facts, *, is_default: bool) -> M
         is_schedulable=is_schedulable,
         message=message,
         hosts=_hosts(rows),
+        partial=tuple(sorted(_partial(_labelled(rows, facts), _hosts(rows)))),
         architecture=facts.architecture,
         max_time=None if rows[0].max_time in (None, math.inf) else rows[0].max_time,
     )
@@ -194,18 +195,32 @@ def _labels(name: str, rows: list[Row], facts: Facts, is_default: bool) -> dict[
         labels[wellknown.PARTITION_LABEL] = name
     if is_default:
         labels[DEFAULT_LABEL] = "true"
-    # Whoever selects one is given such a host by --constraint: it is enough that there is any.
-    kinds = {one.kind for row in rows for one in gres.parse(row.gres) if one.name == "gpu"}
-    hosts = set(_hosts(rows))
-    switches = [switch for switch, there in facts.switches.items() if there & hosts]
-    for prefix, names in (
-        (wellknown.FEATURE_LABEL_PREFIX, _features(rows)),
-        (wellknown.GPU_TYPE_LABEL_PREFIX, kinds),
-        (wellknown.SWITCH_LABEL_PREFIX, switches),
-    ):
-        fit = sorted(one for one in names if _LABEL_VALUE.fullmatch(one))
-        labels |= {prefix + one: "true" for one in fit}
+    # Whoever selects one is given such a host: it is enough that there is any.
+    labels |= dict.fromkeys(sorted(_labelled(rows, facts)), "true")
     return labels
+
+
+def _labelled(rows: list[Row], facts: Facts) -> dict[str, frozenset[str]]:
+    """What single hosts are labelled with -> those that are."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        kinds = {one.kind for one in gres.parse(row.gres) if one.name == "gpu"}
+        names = [wellknown.FEATURE_LABEL_PREFIX + feature for feature in row.features]
+        names += [wellknown.GPU_TYPE_LABEL_PREFIX + kind for kind in kinds]
+        for name in names:
+            found.setdefault(name, set()).update(row.hosts)
+    for switch, there in facts.switches.items():
+        name = wellknown.SWITCH_LABEL_PREFIX + switch
+        found.setdefault(name, set()).update(there & set(_hosts(rows)))
+    return {
+        name: frozenset(hosts)
+        for name, hosts in found.items()
+        if hosts and _LABEL_VALUE.fullmatch(name.partition("/")[2])
+    }
+
+
+def _partial(labelled: Mapping[str, frozenset[str]], hosts: Collection[str]) -> list[str]:
+    return [name for name, there in labelled.items() if len(there) < len(hosts)]
 
 
 def _features(rows: list[Row]) -> frozenset[str]:

@@ -1,8 +1,8 @@
 """What a pod asks of a host beside CPUs and memory, in sbatch's words.
 
 Used by `job`; pure. GPUs, any other generic resource, licences, local scratch, huge pages and
-switches come from the pod's resources and nodeSelector; what it says of the same thing in Slurm's
-own words is stronger. Whether a partition has it all is for Slurm to say.
+switches come from the pod's resources and selected labels; what it says of the same thing in
+Slurm's own words is stronger. Whether a partition has it all is for Slurm to say.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from .. import wellknown
 from ..api.objects import Obj
 from ..errors import ConfigError
-from . import gres, resources
+from . import gres, resources, selection
+from .selection import Selection
 
 Options = dict[str, str | None]
 
 _MIB = 1 << 20
-_GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
+GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
 _HUGE_PAGES = "hugepages-"
 
 
@@ -32,19 +33,24 @@ class Place:
     features: frozenset[str] = frozenset()
     scratch_mib: int = 0  # of the host with the most; 0 where the site does not tell
     hosts: tuple[str, ...] = ()
-    switches: Mapping[str, frozenset[str]] = field(default_factory=dict)  # their hosts
+    labelled: selection.Labelled = field(default_factory=dict)
 
 
-def add(wanted: Options, asked: Options, pod: Obj, place: Place) -> list[str]:
+def add(
+    wanted: Options, asked: Options, pod: Obj, place: Place, *, is_of_tasks: bool = False
+) -> list[str]:
     """Add to `wanted` what the pod's resources say, unless it is `asked` for in Slurm's words.
 
-    Returns what cannot be asked of this site, as warnings.
+    Resources are those of each node, or, for GPUs, of each task. Returns what cannot be asked of
+    this site, as warnings.
     """
     amounts = {name: amount for name, amount in resources.amounts(pod).items() if amount > 0}
-    selector: Mapping[str, str] = (pod.get("spec") or {}).get("nodeSelector") or {}
-    _add_gres(wanted, asked, amounts, selector, place)
+    selected = selection.of_pod(pod)
+    counts = _counts(amounts, selected, place)
+    _add_gres(wanted, asked, counts, is_of_tasks)
     _add_licenses(wanted, amounts, place)
-    _add_switches(wanted, selector, place)
+    _exclude(wanted, selection.excluded(_unsaid(selected, counts), place.hosts, place.labelled))
+    _exclude(wanted, _of_other_makers(amounts, counts, place))
     return _add_scratch(wanted, amounts, place)
 
 
@@ -73,54 +79,85 @@ def huge_pages_of(features: Iterable[str], memory_mib: int) -> dict[str, int]:
 
 
 def _add_gres(
-    wanted: Options,
-    asked: Options,
-    amounts: Mapping[str, int],
-    selector: Mapping[str, str],
-    place: Place,
+    wanted: Options, asked: Options, counts: Mapping[gres.Gres, int], is_of_tasks: bool
 ) -> None:
     """The pod's own join others, and give way to what it asks for in Slurm's words."""
     parts = _list(wanted.get("gres"))
-    said = {_name(part) for part in _list(asked.get("gres"))}
-    if any(name in asked for name in _GPU_OPTIONS):
+    said = gres_names(asked.get("gres"))
+    if any(name in asked for name in GPU_OPTIONS):
         said.add("gpu")
-    counts = _counts(amounts, selector, place)
     mine = {one: count for one, count in counts.items() if one.name not in said}
     if not mine:
         return
     names = {one.name for one in mine}
-    others = [part for part in parts if _name(part) not in names]
-    wanted["gres"] = ",".join([*(one.asked(count) for one, count in mine.items()), *others])
     if "gpu" in names:
-        for name in _GPU_OPTIONS:
+        for name in GPU_OPTIONS:
             wanted.pop(name, None)
+    found = [part for part in parts if _name(part) not in names]
+    if is_of_tasks and "gpu" in names:
+        gpus = {one: mine.pop(one) for one in list(mine) if one.name == "gpu"}
+        wanted["gpus-per-task"] = ",".join(
+            one.asked(count).removeprefix("gpu:") for one, count in gpus.items()
+        )
+    if mine or found:
+        wanted["gres"] = ",".join([*(one.asked(count) for one, count in mine.items()), *found])
+    else:
+        wanted.pop("gres", None)
 
 
-def _counts(
-    amounts: Mapping[str, int], selector: Mapping[str, str], place: Place
-) -> dict[gres.Gres, int]:
-    kind = _gpu_type(selector)
+def _counts(amounts: Mapping[str, int], selected: Selection, place: Place) -> dict[gres.Gres, int]:
+    kind = _gpu_type(selected)
     found: dict[gres.Gres, int] = {}
     for resource in sorted(amounts, key=_gpus_first):
         one = gres.wanted(resource, place.gres)
         if one is None:
             continue
-        if one.name == "gpu" and not one.kind and kind:
-            one = one._replace(kind=kind)
+        if one.name == "gpu" and not one.kind:
+            one = one._replace(kind=kind or _only_kind(resource, place))
         found[one] = found.get(one, 0) + math.ceil(amounts[resource] / 1000)
     return found
+
+
+def _unsaid(selected: Selection, counts: Mapping[gres.Gres, int]) -> Selection:
+    """Features are asked for by --constraint, the type of GPUs that it asks for by --gres."""
+    is_typed = any(one.name == "gpu" and one.kind for one in counts)
+    kinds = [wellknown.GPU_TYPE_LABEL_PREFIX] if is_typed else []
+    return selected.without(wellknown.FEATURE_LABEL_PREFIX, *kinds)
+
+
+def _only_kind(resource: str, place: Place) -> str:
+    """The one type of a maker's GPUs, where others' are there too, which would do for Slurm."""
+    kinds, others = gres.kinds_of(resource, place.gres)
+    return kinds[0] if others and len(kinds) == 1 else ""
+
+
+def _of_other_makers(
+    amounts: Mapping[str, int], counts: Mapping[gres.Gres, int], place: Place
+) -> list[str]:
+    """Hosts whose GPUs are all of another maker, or parts of one: of several types Slurm takes no
+    list.
+    """
+    found: set[str] = set()
+    for resource in gres.GPU_RESOURCES:
+        kinds, others = gres.kinds_of(resource, place.gres)
+        if resource not in amounts or gres.Gres("gpu", "", 0) not in counts or "" in kinds:
+            continue
+        if kinds and others:
+            labels = [wellknown.GPU_TYPE_LABEL_PREFIX + kind for kind in kinds]
+            fit = frozenset().union(*(place.labelled.get(label, frozenset()) for label in labels))
+            found |= set(place.hosts) - fit
+    return [host for host in place.hosts if host in found]
 
 
 def _gpus_first(resource: str) -> tuple[bool, str]:
     return resource.startswith(wellknown.GRES_PREFIX), resource
 
 
-def _gpu_type(selector: Mapping[str, str]) -> str:
-    """The one type that the nodeSelector names, of the labels that nodes have for their types."""
-    prefix = wellknown.GPU_TYPE_LABEL_PREFIX
-    kinds = sorted(key.removeprefix(prefix) for key in selector if key.startswith(prefix))
+def _gpu_type(selected: Selection) -> str:
+    """The one type that is selected, of the labels that nodes have for their types."""
+    kinds = selected.named(wellknown.GPU_TYPE_LABEL_PREFIX)
     if len(kinds) > 1:
-        message = f"nodeSelector names the GPU types {', '.join(kinds)}: a GPU has one type"
+        message = f"selected are the GPU types {', '.join(kinds)}: a GPU has one type"
         raise ConfigError(f"{message}; ask for them as nvidia.com/gpu-<type>")
     return kinds[0] if kinds else ""
 
@@ -146,22 +183,14 @@ def _add_scratch(wanted: Options, amounts: Mapping[str, int], place: Place) -> l
     return []
 
 
-def _add_switches(wanted: Options, selector: Mapping[str, str], place: Place) -> None:
-    """Hosts of other switches are excluded: --nodelist would ask for all those of this one."""
-    prefix = wellknown.SWITCH_LABEL_PREFIX
-    names = sorted(key.removeprefix(prefix) for key in selector if key.startswith(prefix))
-    if not names:
-        return
-    hosts: frozenset[str] = frozenset(place.hosts)
-    for name in names:
-        if name not in place.switches:
-            known = ", ".join(sorted(place.switches)) or "none"
-            raise ConfigError(f"nodeSelector {prefix}{name}: no such switch; there are: {known}")
-        hosts &= place.switches[name]
-    others = [host for host in place.hosts if host not in hosts]
-    wanted["exclude"] = ",".join([*_list(wanted.get("exclude")), *others])
-    if not wanted["exclude"]:
-        del wanted["exclude"]
+def _exclude(wanted: Options, hosts: list[str]) -> None:
+    if hosts:
+        wanted["exclude"] = ",".join(dict.fromkeys([*_list(wanted.get("exclude")), *hosts]))
+
+
+def gres_names(text: str | None) -> set[str]:
+    """`gpu` and `nvme` of `gpu:a100:2,nvme:1`."""
+    return {_name(part) for part in _list(text)}
 
 
 def _name(part: str) -> str:

@@ -18,7 +18,8 @@ from .. import wellknown
 from ..api.gangs import mark_of
 from ..api.objects import Obj, annotations_of
 from ..errors import ConfigError
-from . import options, resources
+from . import gres, options, placement, resources
+from .wishes import from_annotations
 
 Options = dict[str, str | None]
 
@@ -32,6 +33,7 @@ class RankSet:
     mpi: str = ""  # srun's --mpi; empty: to be found out
     is_labelled: bool = False
     flags: tuple[str, ...] = ()  # further options of srun's
+    gpus: int = 0  # of each rank; 0: those of its node are all ranks'
 
     def planned(self, mpi: str) -> Obj:
         """As the plan has it."""
@@ -40,6 +42,7 @@ class RankSet:
             "mpi": self.mpi or mpi,
             "label": self.is_labelled,
             "flags": list(self.flags),
+            **({"gpus": self.gpus} if self.gpus else {}),
         }
 
 
@@ -55,7 +58,8 @@ def rank_set(pod: Obj) -> RankSet | None:
         return None
     flags = _words(annotations.get(wellknown.SRUN_FLAGS, ""))
     label = annotations.get(wellknown.LABEL, "").strip().lower() in ("true", "yes")
-    return RankSet(_container(pod, annotations), mpi, label, flags)
+    name = _container(pod, annotations)
+    return RankSet(name, mpi, label, flags, _gpus(pod, name, annotations))
 
 
 def has_hook(pod: Obj) -> bool:
@@ -88,6 +92,20 @@ def _container(pod: Obj, annotations: Mapping[str, str]) -> str:
         expected = f"expected one of {', '.join(names)}"
         raise ConfigError(f"{wellknown.MPI_CONTAINER}: {expected}, found {asked!r}")
     return asked or names[0]
+
+
+def _gpus(pod: Obj, name: str, annotations: Mapping[str, str]) -> int:
+    """What each rank asks for by resources; what is asked for in Slurm's words Slurm deals."""
+    asked = from_annotations(annotations, [])
+    if any(option in asked for option in placement.GPU_OPTIONS) or "gpu" in (
+        placement.gres_names(asked.get("gres"))
+    ):
+        return 0
+    container = next(one for one in pod["spec"]["containers"] if one["name"] == name)
+    amounts = resources.amounts({"spec": {"containers": [container]}})
+    kinds = {resource: gres.wanted(resource, ()) for resource in amounts}
+    of_gpus = [amounts[resource] for resource, one in kinds.items() if one and one.name == "gpu"]
+    return math.ceil(sum(of_gpus) / 1000)
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -136,6 +154,11 @@ def tasks_per_node(asked: Options) -> int | None:
     if not nodes:
         return None
     return math.ceil((least(asked.get("ntasks") or "") or nodes) / nodes)
+
+
+def are_spread_by_slurm(asked: Options) -> bool:
+    """Whether so many tasks are asked for, on as many nodes as Slurm likes."""
+    return bool(asked.get("ntasks")) and tasks_per_node(asked) is None
 
 
 def tasks(asked: Options) -> int:

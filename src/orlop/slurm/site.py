@@ -17,14 +17,14 @@ from .commands import Commands
 
 Facts = dict[str, dict[str, Any]]
 
-_SINFO = ("%R", "%P", "%a", "%l", "%L", "%F", "%C", "%g", "%N")
+_SINFO = ("%R", "%P", "%a", "%l", "%L", "%s", "%F", "%C", "%g", "%N")
 _ASSOC = (
     "Account", "Partition", "QOS", "DefaultQOS", "Fairshare", "MaxJobs", "MaxSubmit", "MaxWall",
     "MaxTRES", "GrpTRES", "GrpJobs",
 )  # fmt: skip
 _QOS = (
-    "Name", "Priority", "Preempt", "Flags", "MaxWall", "MaxTRESPU", "MaxJobsPU", "MaxSubmitPU",
-    "GrpTRES", "UsageFactor",
+    "Name", "Priority", "Preempt", "Flags", "MaxWall", "MaxTRES", "MaxTRESPU", "MaxJobsPU",
+    "MaxSubmitPU", "GrpTRES", "GrpJobs", "UsageFactor",
 )  # fmt: skip
 _NOTHING = ("", "(null)", "none", "N/A")
 _COUNTS = ("allocated", "idle", "other", "total")
@@ -63,7 +63,7 @@ def parse_partitions(text: str) -> Facts:
         fields = line.split("|")
         if len(fields) != len(_SINFO):
             continue
-        name, marked, available, longest, default, nodes, cpus, groups, hosts = fields
+        name, marked, available, longest, default, size, nodes, cpus, groups, hosts = fields
         found[name] = _known(
             {
                 "name": name,
@@ -71,6 +71,7 @@ def parse_partitions(text: str) -> Facts:
                 "availability": available,
                 "maxTime": longest,
                 "defaultTime": default,
+                "jobSize": size,
                 "nodes": _counts(nodes),
                 "cpus": _counts(cpus),
                 "groups": groups,
@@ -127,10 +128,12 @@ def parse_qos(text: str) -> Facts:
                 "preempts": [one for one in row.get("Preempt", "").split(",") if one],
                 "flags": row.get("Flags"),
                 "maxWall": row.get("MaxWall"),
+                "maxTRES": row.get("MaxTRES"),
                 "maxTRESPerUser": row.get("MaxTRESPU"),
                 "maxJobsPerUser": row.get("MaxJobsPU"),
                 "maxSubmitJobsPerUser": row.get("MaxSubmitPU"),
                 "groupTRES": row.get("GrpTRES"),
+                "groupJobs": row.get("GrpJobs"),
                 "usageFactor": row.get("UsageFactor"),
             }
         )

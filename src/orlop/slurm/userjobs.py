@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..engine import JobState
 from . import queue, reasons, states
@@ -23,7 +23,7 @@ SACCT = ("-X", "-n", "-P", "--delimiter", SEPARATOR, "-o", ",".join(SACCT_FIELDS
 # Beside the rest, to find a job by the script it was submitted with.
 SUBMIT_LINE = ("-X", "-n", "-P", "--delimiter", SEPARATOR, "-o", "JobID,SubmitLine,WorkDir")
 _COMMENT = "orlop-job:"
-_ID = re.compile(r"(\d+)(?:_(\d+))?")
+_ID = re.compile(r"(\d+)(?:_\d+|\+\d+)?")
 _NOTHING = ("(null)", "N/A", "None", "None assigned", "Unknown")
 
 
@@ -31,7 +31,7 @@ _NOTHING = ("(null)", "N/A", "None", "None assigned", "Unknown")
 class UserJob:
     """One job, or one task of an array, at one moment."""
 
-    id: str  # `17`, or `17_3`
+    id: str  # `17`, or `17_3`; a part of a heterogeneous job is read as `17+1`
     state: JobState
     word: str  # Slurm's own for the state
     reason: str = ""
@@ -55,8 +55,8 @@ class UserJob:
 
     @property
     def number(self) -> str:
-        """Of the job, or of the array that it is a task of."""
-        return self.id.partition("_")[0]
+        """Of the job, or of the array or heterogeneous job that it is a part of."""
+        return re.split(r"[_+]", self.id)[0]
 
     @property
     def task(self) -> str:
@@ -82,7 +82,22 @@ def grouped(jobs: Iterable[UserJob]) -> dict[str, tuple[UserJob, ...]]:
     found: dict[str, list[UserJob]] = {}
     for job in jobs:
         found.setdefault(job.number, []).append(job)
-    return {number: tuple(tasks) for number, tasks in found.items()}
+    return {number: _tasks_of(listed) for number, listed in found.items()}
+
+
+def _tasks_of(listed: list[UserJob]) -> tuple[UserJob, ...]:
+    """The parts of a heterogeneous job are one: the first, which has the script, with all nodes."""
+    if "+" not in listed[0].id:
+        return tuple(listed)
+    parts = sorted(listed, key=lambda part: int(part.id.partition("+")[2]))
+    whole = replace(
+        parts[0],
+        id=parts[0].number,
+        node_list=",".join(part.node_list for part in parts if part.node_list),
+        nodes=sum(part.nodes for part in parts),
+        cpus=sum(part.cpus for part in parts),
+    )
+    return (whole,)
 
 
 def _listed(line: str) -> UserJob | None:
@@ -164,7 +179,7 @@ def submitted_with(text: str, script: str) -> str:
     for line in text.splitlines():
         fields = line.split(SEPARATOR)
         if len(fields) == 3 and script in fields[1].split():
-            newest = fields[0].partition("_")[0]
+            newest = re.split(r"[_+]", fields[0])[0]
     return newest
 
 

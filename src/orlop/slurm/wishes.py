@@ -23,6 +23,7 @@ _NOT_OPTIONS = {
     wellknown.FLAGS,
     wellknown.JOB_ID,
     wellknown.NODE_LIST,
+    wellknown.HOSTS,
     wellknown.END_TIME,
     wellknown.EXPIRING,
     wellknown.REPLACE,

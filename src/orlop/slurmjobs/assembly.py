@@ -49,6 +49,7 @@ class SlurmObjects:
         ticks = settings.slurm
         self.queue = Queue(slurm, busy=ticks.busy_tick, idle=ticks.idle_tick, clock=self._clock)
         self._slurm = slurm
+        self._every = ticks.idle_tick
         self._is_shown = settings.slurm.show_queue
         self._site = Site(slurm, self.queue, paths, settings.slurm)
         self._jobs: SlurmJobs | None = None
@@ -79,7 +80,9 @@ class SlurmObjects:
 
     def _make_site(self) -> list[Runnable]:
         commands = self._slurm.commands
-        return [SiteObjects(self._api, self._informers, commands, clock=self._clock)]
+        return [
+            SiteObjects(self._api, self._informers, commands, every=self._every, clock=self._clock)
+        ]
 
     def output_of(self, pod: Obj, container: str) -> Path | None:
         """See kubelet.mirror_logs.Outputs."""

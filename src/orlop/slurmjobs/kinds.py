@@ -6,7 +6,7 @@ Used by all of it. Constants only.
 from __future__ import annotations
 
 from ..controllers.bundled import bundled_kind
-from ..wellknown import SLURM_PREFIX
+from ..wellknown import SLURM_PREFIX, SLURM_USER
 
 GROUP = "slurm.orlop.dev"
 SLURM_JOB = bundled_kind(GROUP, "v1", "SlurmJob", "slurmjobs")
@@ -24,7 +24,7 @@ BRIDGE_JOB = bundled_kind("bridgejob.ibm.com", "v1alpha1", "BridgeJob", "bridgej
 QUEUE_NAMESPACE = "slurm-queue"  # where jobs that no SlurmJob has asked for are shown
 
 FINALIZER = SLURM_PREFIX + "job"  # keeps the object until its job is cancelled and forgotten
-USER = "system:slurm-jobs"  # as whom Orlop writes here
+USER = SLURM_USER
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 ENDED = (SUCCEEDED, FAILED)

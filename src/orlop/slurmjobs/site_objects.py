@@ -1,8 +1,8 @@
 """Partitions, accounts, QOS and reservations of the site as objects that only Orlop writes.
 
-One task of the control plane. Slurm is asked for the first and the last every minute and for the
-rest every ten, and only what has changed is written; what is gone from Slurm goes here. An answer
-that does not come changes nothing.
+One task of the control plane. Slurm is asked for the first and the last at the pace of an idle
+queue and for the rest, which slurmdbd answers, more seldom; only what has changed is written, and
+what is gone from Slurm goes here. An answer that does not come changes nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ from .kinds import ACCOUNT, PARTITION, QOS, RESERVATION
 
 log = logger(__name__)
 
-EVERY = 60.0
-SELDOM = 600.0
+SELDOM = 4  # times as long between two questions to slurmdbd
 
 Ask = Callable[[Commands], Awaitable[Facts]]
-ASKED: tuple[tuple[Kind, Ask, float], ...] = (
-    (PARTITION, site.partitions, EVERY),
-    (RESERVATION, site.reservations, EVERY),
+ASKED: tuple[tuple[Kind, Ask, int], ...] = (
+    (PARTITION, site.partitions, 1),
+    (RESERVATION, site.reservations, 1),
     (ACCOUNT, site.accounts, SELDOM),
     (QOS, site.qos, SELDOM),
 )
@@ -47,13 +46,14 @@ class SiteObjects:
         informers: Informers,
         commands: Commands,
         *,
+        every: float,
         clock: Clock | None = None,
-        asked: tuple[tuple[Kind, Ask, float], ...] = ASKED,
+        asked: tuple[tuple[Kind, Ask, int], ...] = ASKED,
     ) -> None:
         self._api = api
         self._commands = commands
         self._clock = clock or SystemClock()
-        self._asked = asked
+        self._every, self._asked = every, asked
         self._objects = {kind: informers.informer(kind) for kind, _, _ in asked}
         self._due: dict[Kind, float] = {}
 
@@ -61,9 +61,9 @@ class SiteObjects:
         for informer in self._objects.values():
             await informer.synced()
         while True:
-            for kind, ask, every in self._asked:
+            for kind, ask, times in self._asked:
                 if self._due.get(kind, 0.0) <= self._clock.now():
-                    self._due[kind] = self._clock.now() + every
+                    self._due[kind] = self._clock.now() + times * self._every
                     await self._renew(kind, ask)
             left = min(self._due.values()) - self._clock.now()
             await sleep(self._clock, max(left, 0.1))

@@ -20,6 +20,7 @@ from .starter import TERMINAL_ENV, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from ..plan import Plan
@@ -171,6 +172,7 @@ class Leader:
             argv += of_ranks(environ, self._box.folder)
         elif environ.get("SLURM_CPUS_PER_TASK"):  # not inherited since Slurm 22.05
             argv.append(f"--cpus-per-task={environ['SLURM_CPUS_PER_TASK']}")
+        argv += gpu_binding(ranks, environ)
         argv += ranks.get("flags") or []
         if container.tty:
             environ[TERMINAL_ENV] = "1"
@@ -198,6 +200,18 @@ class Leader:
         finally:
             os._exit(127)
         return 0
+
+
+def gpu_binding(ranks: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
+    """srun's option that gives each rank GPUs of its own; none where they are shared.
+
+    With a type in --gpus-per-task srun 22.05 binds no task to any, and tells none of any.
+    """
+    kind, _, number = environ.get("SLURM_GPUS_PER_TASK", "").rpartition(":")
+    gpus = int(number) if kind and number.isdigit() else ranks.get("gpus") or 0
+    if not gpus or "SLURM_GPU_BIND" in environ:
+        return []
+    return [f"--gpu-bind=per_task:{gpus}"]
 
 
 def be_oneself(box: Box, hostname: str) -> None:

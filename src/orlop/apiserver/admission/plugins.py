@@ -30,6 +30,7 @@ from .resource_quota import ResourceQuota
 from .runtime_class import RuntimeClass
 from .service_account import ServiceAccount
 from .service_addresses import ADDRESSES, ServiceAddresses, ServiceAddressesConfirmed
+from .slurm_site import SlurmSite
 from .storage import (
     DefaultStorageClass,
     PersistentVolumeClaimResize,
@@ -77,6 +78,7 @@ def standard(
         NodeRestriction(store),
         RbacEscalation(store),
         Certificates(store),
+        SlurmSite(),
         *(_programs(store, means) if means is not None else ()),
         ResourceQuota(store),  # what it charges is made
         ServiceAddressesConfirmed(given),  # the last: nothing waits from here to the store

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,12 +29,13 @@ def open_site(
     registry_on: StartRegistry,
     stack: ExitStack,
     environment: Mapping[str, str] | None = None,
+    slurm: Mapping[str, Any] | None = None,
 ) -> Site:
-    """A registry on the head and Orlop up beside it, as the user."""
+    """A registry on the head and Orlop up beside it, as the user; `slurm` is further settings."""
     address = registry_on(cluster).address
     config = {
         "images": {"default_registry": address, "insecure_registries": [address]},
-        "slurm": {"busy_tick": 1.0, "idle_tick": 5.0, "command_timeout": 5.0},
+        "slurm": {"busy_tick": 1.0, "idle_tick": 5.0, "command_timeout": 5.0, **(slurm or {})},
         "network": {"node_ports": True, "ingress_port": 8080},
         "autoscaling": {"sync_period": 2.0, "metric_resolution": 1.5},
     }

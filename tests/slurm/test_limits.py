@@ -72,6 +72,14 @@ def test_a_job_that_is_beyond_a_limit_on_its_own_is_told_which(given, words):
     assert exceeded(BIG, known(**given)) == words
 
 
+def test_of_a_limit_that_several_set_the_first_holds_in_slurms_order():
+    wide = {"GrpTRES": "cpu=1000", "MaxWall": "10-00:00:00"}
+    tight = {"GrpTRES": "cpu=1,node=1000", "MaxWall": "00:01:00"}
+    assert exceeded(BIG, known(association=tight)) != ""
+    assert exceeded(BIG, known(association=tight, qos=wide)) == ""
+    assert exceeded(BIG, known(account=tight, association=wide)) == ""
+
+
 def test_what_a_job_asks_for_is_read_from_scontrol_and_from_its_options():
     head = "JobId=7 JobName=x Account=chem QOS=high Partition=main TimeLimit=02:00:00"
     shown = f"{head} TRES=cpu=4,mem=8G,node=1,billing=4"
@@ -80,6 +88,8 @@ def test_what_a_job_asks_for_is_read_from_scontrol_and_from_its_options():
     )
     options = [("account", "chem"), ("cpus-per-task", "4"), ("ntasks", "2"), ("nodes", "2"),
                ("mem", "1G"), ("gres", "gpu:a100:2,nvme:1"), ("time", "2:00:00")]  # fmt: skip
+    each = [("nodes", "2"), ("ntasks-per-node", "3"), ("cpus-per-task", "2")]
+    assert limits.ask_of_options(each).tres == {"node": 2, "cpu": 12}
     tres = {"node": 2, "cpu": 8, "mem": 2048, "gres/gpu": 4, "gres/nvme": 2}
     assert limits.ask_of_options(options) == Ask("chem", "", "", tres, 7200)
 

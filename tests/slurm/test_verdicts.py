@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orlop.engine import Job, JobId, JobState
 from orlop.slurm.commands import CommandFailed
+from orlop.slurm.job import JobSpec
 from orlop.slurm.limits import ASSOCIATION_FIELDS
 from orlop.slurm.verdicts import AT_ONCE, KEPT, Verdicts
 
@@ -18,6 +19,7 @@ class Commands:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.is_silent = False
+        self.most = 2
 
     async def run(self, program: str, *arguments: str) -> str:
         self.calls.append(" ".join((program, *arguments)))
@@ -27,7 +29,7 @@ class Commands:
             return "JobId=1 Account=chem QOS=normal Partition=main TRES=cpu=4,node=1\n"
         if "user" in arguments:
             return "chem||normal|chem\n"
-        row = {"Account": "chem", "User": "ann", "GrpTRES": "cpu=2"}
+        row = {"Account": "chem", "User": "ann", "GrpTRES": f"cpu={self.most}"}
         return "|".join(row.get(name, "") for name in ASSOCIATION_FIELDS) + "\n"
 
     def shown(self) -> int:
@@ -56,6 +58,40 @@ async def test_nothing_is_asked_while_nobody_meets_a_limit():
     listed = waiting("7", reason="Priority")
     assert await Verdicts(commands, lambda: 0.0).judged(listed) == listed
     assert commands.calls == []
+
+
+def asking(cpus: int) -> JobSpec:
+    options = (("account", "chem"), ("cpus-per-task", str(cpus)))
+    return JobSpec(options, (), "", (), "", "")
+
+
+async def test_what_is_submitted_here_is_judged_before_slurm_comes_to_it():
+    commands, now = Commands(), 0.0
+    verdicts = Verdicts(commands, lambda: now)
+    verdicts.remember(JobId("7"), asking(4))
+    verdicts.remember(JobId("8"), asking(2))
+    listed = waiting("7", "8", "9", reason="Priority")
+    for _ in range(3):
+        found = await verdicts.judged(listed)
+    assert [job.is_hopeless for job in found.values()] == [True, False, False]
+    words = "job 7 cannot start in partition main: it asks for 4 CPUs, and you in account chem"
+    assert found[JobId("7")].message.startswith(words)
+    assert (len(commands.calls), commands.shown()) == (3, 0)
+    commands.most = 8  # the administrator has heard of it
+    now = KEPT + 1
+    await verdicts.limits()
+    assert not (await verdicts.judged(listed))[JobId("7")].is_hopeless
+
+
+async def test_accounts_that_do_not_answer_are_not_asked_again_and_again():
+    commands = Commands()
+    commands.is_silent = True
+    verdicts = Verdicts(commands, lambda: 0.0)
+    for number in range(5):
+        verdicts.remember(JobId(str(number)), asking(4))
+        listed = waiting(*map(str, range(number + 1)), reason="Priority")
+        assert not any(job.is_hopeless for job in (await verdicts.judged(listed)).values())
+    assert len(commands.calls) == 1
 
 
 async def test_tasks_of_an_array_are_one_question_and_thousands_of_jobs_a_few_at_a_time():

@@ -41,6 +41,11 @@ class Slurm:
         return "associations" in self.config.get("AccountingStorageEnforce", "")
 
     @property
+    def enforces_limits(self) -> bool:
+        words = self.config.get("AccountingStorageEnforce", "").split(",")
+        return any(word in words for word in ("limits", "safe", "all"))
+
+    @property
     def min_job_age(self) -> float:
         """Seconds for which slurmctld remembers an ended job."""
         return self._seconds("MinJobAge", 300.0)

@@ -167,6 +167,11 @@ class SlurmJobs:
             error = SubmitRejected(f"sbatch: {said}: {limit}; {verdicts.REMEDY}")
         return type(error)(f"{error}{await self._choices(help_with)}") if help_with else error
 
+    def accepted(self, job: JobId, spec: JobSpec) -> None:
+        """Compare what it asks for with the limits, where the site enforces any."""
+        if self._facts is not None and self._facts[1].enforces_limits:
+            self._verdicts.remember(job, spec)
+
     async def max_array(self) -> int:
         return (await self._site_facts()).max_array
 

@@ -54,7 +54,10 @@ class Limits:
     qos: tuple[Row, ...] = ()
 
     def rows(self, ask: Ask) -> list[tuple[str, Row]]:
-        """(whose, limits) of the association, of its account, and of the QOS."""
+        """(whose, limits) of the QOS, of the association, and of its account.
+
+        In Slurm's order: of a limit that several of them set, the first one's holds.
+        """
         account = ask.account or self.default_account
         found: list[tuple[str, Row]] = []
         qos = ask.qos
@@ -65,8 +68,8 @@ class Limits:
                 found.append((f"{whose} {account}", row))
                 qos = qos or (row["DefaultQOS"] if row["User"] else "")
         name = qos or "normal"
-        found += [(f"QOS {name}", row) for row in self.qos if row["Name"] == name]
-        return found
+        found.sort(key=lambda one: not one[1]["User"])
+        return [(f"QOS {name}", row) for row in self.qos if row["Name"] == name] + found
 
 
 def parse(text: str, fields: tuple[str, ...]) -> tuple[Row, ...]:
@@ -89,21 +92,32 @@ def tres_of(text: str) -> Tres:
 
 def exceeded(ask: Ask, limits: Limits) -> str:
     """The limit that this job alone is beyond, in words; empty where there is none."""
-    for whose, row in limits.rows(ask):
-        for name in _OF_JOB:
-            over = _over(ask.tres, tres_of(row.get(name, "")))
+    rows = limits.rows(ask)
+    return _too_much(ask, rows) or _too_long(ask, rows)
+
+
+def _too_much(ask: Ask, rows: list[tuple[str, Row]]) -> str:
+    nodes = max(ask.tres.get("node", 1.0), 1.0)
+    each = {kind: amount / nodes for kind, amount in ask.tres.items() if kind != "node"}
+    seen: set[tuple[str, str]] = set()
+    for whose, row in rows:
+        for name in (*_OF_JOB, _OF_NODE):
+            bounds = tres_of(row.get(name, ""))
+            holding = {kind: n for kind, n in bounds.items() if (name, kind) not in seen}
+            seen |= {(name, kind) for kind in bounds}
+            over = _over(each if name == _OF_NODE else ask.tres, holding)
             if over:
                 return _words(over, whose, name)
-        nodes = max(ask.tres.get("node", 1.0), 1.0)
-        each = {kind: amount / nodes for kind, amount in ask.tres.items() if kind != "node"}
-        over = _over(each, tres_of(row.get(_OF_NODE, "")))
-        if over:
-            return _words(over, whose, _OF_NODE)
-        longest = _wall(row.get("MaxWall", ""))
-        if longest is not None and ask.seconds is not None and ask.seconds > longest:
-            asked, most = durations.in_words(ask.seconds), durations.in_words(longest)
-            return f"it asks for {asked}, and {whose} may have {most} (MaxWall)"
     return ""
+
+
+def _too_long(ask: Ask, rows: list[tuple[str, Row]]) -> str:
+    longest = ((whose, _wall(row.get("MaxWall", ""))) for whose, row in rows)
+    whose, most = next(((whose, most) for whose, most in longest if most is not None), ("", None))
+    if most is None or ask.seconds is None or ask.seconds <= most:
+        return ""
+    asked, allowed = durations.in_words(ask.seconds), durations.in_words(most)
+    return f"it asks for {asked}, and {whose} may have {allowed} (MaxWall)"
 
 
 def quota(ask: Ask, limits: Limits) -> dict[str, str]:

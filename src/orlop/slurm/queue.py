@@ -187,7 +187,8 @@ class _About:
         verb = "cannot start" if reasons.is_never(reason) else "waits"
         parts = [f"job {self.job} {verb} in partition {self.partition}: {plain or slurms}"]
         parts += [remedy.replace("JOBID", self.job)] if remedy else []
-        parts += [f"expected to start about {_minute(expected)}"] if expected else []
+        if expected and not reasons.is_never(reason):
+            parts.append(f"expected to start about {_minute(expected)}")
         return "; ".join(parts)
 
 

@@ -51,6 +51,10 @@ class Slurm(gang_jobs.Slurm, Protocol):
         """What sbatch said, as an error that names the remedy."""
         ...
 
+    def accepted(self, job: JobId, spec: JobSpec) -> None:
+        """sbatch has taken it."""
+        ...
+
     async def max_array(self) -> int: ...
 
 
@@ -245,7 +249,9 @@ class Submitter:
         _write(path, script(spec))
         answer = await self._run_sbatch(folder, str(path))
         if answer.status == 0:
-            return job_id(answer.output) or _unheard(folder)
+            job = job_id(answer.output) or _unheard(folder)
+            self._slurm.accepted(job, spec)
+            return job
         error = await self._slurm.refused(answer.errors, spec)
         if not isinstance(error, EngineUnavailable):
             folder.forget()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -195,17 +195,17 @@ def test_ranks_have_the_cores_and_gpus_that_plain_srun_gives(site: Site) -> None
         for one in both.values():
             one["spec"]["containers"][0]["resources"] = {"limits": limits}
         made += both.values()
+    cores = srun(site, {name: options for name, (_, options) in BOUND.items()})
+    steps = {name: options for name, (_, _, options) in WITH_GPUS.items()}
+    gpus = srun(site, steps, "--gres=gpu:a100:2")
     apply_all(site, made)
-    plain = srun(site, "", {name: options for name, (_, options) in BOUND.items()})
-    gpus = {name: options for name, (_, _, options) in WITH_GPUS.items()}
-    plain |= srun(site, "--gres=gpu:a100:2", gpus)
+    plain = cores() | gpus()
     for one in made:
         name = one["metadata"]["name"]
         site.wait_phase(name, "Succeeded", timeout=LONG)
         said = sorted(site.kubectl("logs", name).splitlines())
-        assert said == plain[name.partition("-c")[0].partition("-a")[0]], name
-    cores = [line.split()[3] for line in plain["default"]]
-    assert cores == ["0", "1", "0", "1"]
+        assert said == plain[name.removesuffix("-crun").removesuffix("-apptainer")], name
+    assert [line.split()[3] for line in plain["default"]] == ["0", "1", "0", "1"]
     assert [line.split()[-1] for line in plain["own"]] == ["0", "1", "0", "1"]
     assert [line.split()[-1] for line in plain["node"]] == ["0,1"] * 4
 
@@ -220,16 +220,24 @@ def ranks(name: str, runtime: str, notes: dict[str, str]) -> Obj:
     )
 
 
-def srun(site: Site, sbatch: str, steps: dict[str, str]) -> dict[str, list[str]]:
-    """What the tasks of plain steps say, each in a job of that shape; sorted."""
-    shape = " ".join(f"--{option}={value}" for option, value in SHAPE.items())
-    folder = site.cluster.home
-    site.run("tee", str(folder / "look.sh"), input=LOOK)
-    lines = [f"srun {options} sh look.sh > plain-{name}" for name, options in steps.items()]
-    job = "#!/bin/sh\n" + "\n".join(lines)
-    argv = ["sh", "-c", f'cd "$HOME" && exec sbatch --wait -o /dev/null {shape} {sbatch}']
-    site.run(*argv, input=job, timeout=LONG)
-    return {name: sorted((folder / f"plain-{name}").read_text().splitlines()) for name in steps}
+Said = dict[str, list[str]]
+
+
+def srun(site: Site, steps: dict[str, str], *asked: str) -> Callable[[], Said]:
+    """Plain steps in one job of that shape; answers what their tasks say, once it has ended."""
+    shape = [f"--{option}={value}" for option, value in SHAPE.items()]
+    files = {name: site.cluster.home / f"plain-{name}" for name in steps}
+    script = site.cluster.home / "look.sh"
+    site.run("tee", str(script), input=LOOK)
+    lines = [f"srun {options} sh {script} > {files[name]}" for name, options in steps.items()]
+    job = sbatch(site, *shape, *asked, input="\n".join(["#!/bin/sh", *lines]))
+
+    def said() -> Said:
+        state = ("squeue", "-h", "-t", "all", "-j", job, "-o", "%T")
+        eventually(lambda: "COMPLETED" in site.run(*state).stdout, "the plain job has ended", LONG)
+        return {name: sorted(file.read_text().splitlines()) for name, file in files.items()}
+
+    return said
 
 
 # What is asked for, the event that answers, and words of it.

@@ -94,6 +94,48 @@ def test_an_array_is_one_object_and_each_task_has_its_own_log(accounted_site: Si
     eventually(cancelled, "all its tasks are cancelled")
 
 
+CLAIM = """
+    apiVersion: v1
+    kind: PersistentVolumeClaim
+    metadata:
+      name: data
+    spec:
+      accessModes: [ReadWriteMany]
+      resources:
+        requests:
+          storage: 1Mi
+"""
+
+
+def test_a_chain_hands_on_its_files_by_a_claim(accounted_site: Site) -> None:
+    """Slurm starts the second when the first has ended, before anybody else could look."""
+    site = accounted_site
+    site.apply(CLAIM)
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    out = [{"path": "a.csv", "volume": "data", "to": "out"}]
+    found = [{"volume": "data", "path": "out/a.csv", "to": "in.csv"}]
+    old = "#!/bin/sh\nmkdir volumes/data/out; echo old > volumes/data/out/a.csv\n"
+    site.apply(slurm_job("old", script=old, volumes=volumes))
+    reach(site, "old", phase="Succeeded")
+    first = "#!/bin/sh\nuntil [ -e $HOME/go ]; do sleep 0.2; done\necho new > a.csv\n"
+    second = '#!/bin/sh\ncat in.csv; cat "$ORLOP_VOLUMES/data/out/a.csv"\n'
+    waits = {"dependencies": [{"name": "first"}], "volumes": volumes}
+    jobs = [
+        slurm_job("first", script=first, volumes=volumes, results=out),
+        slurm_job("second", script=second, inputs=found, array="0-1", **waits),
+        slurm_job("third", command=["true"], inputs=[{**found[0], "path": "none"}], **waits),
+    ]
+    site.apply({"apiVersion": "v1", "kind": "List", "items": jobs})
+    for name in ("second", "third"):  # at once, and Slurm does the waiting
+        eventually(lambda: status(site, name).get("jobId"), f"{name} is submitted", 60)  # noqa: B023
+    site.run("touch", str(site.cluster.home / "go"))
+    reach(site, "second", phase="Succeeded")
+    for task in range(2):
+        assert site.kubectl("logs", "second-job", "-c", f"task-{task}") == "new\nnew\n"
+    lost = reach(site, "third", phase="Failed", exitCode=66)
+    assert lost["message"].startswith("inputs could not be fetched: cp:")
+
+
 def test_deleting_it_cancels_its_job(accounted_site: Site) -> None:
     site = accounted_site
     site.apply(slurm_job("long", command=["sleep", "600"]))
@@ -160,12 +202,23 @@ BRIDGE = """
       imagepullpolicy: Always
       updateinterval: 20
       jobdata:
-        jobscript: "#!/bin/bash\\necho bridged\\n"
-        scriptlocation: inline
+        jobscript: {script}
+        scriptlocation: remote
       jobproperties: |
         {{"NodesNumber": "1", "Queue": "short", "Tasks": "2", "slurmJobName": "test",
-          "currentWorkingDir": "{home}", "envPath": "/bin:/usr/bin", "envLibPath": "/lib"}}
+          "currentWorkingDir": "{home}", "envPath": "/bin:/usr/bin", "envLibPath": "/lib",
+          "OutputFileName": "bridge.out", "ErrorFileName": "bridge.err"}}
 """
+BRIDGE_KILLED = {
+    "apiVersion": "bridgejob.ibm.com/v1alpha1",
+    "kind": "BridgeJob",
+    "metadata": {"name": "killed"},
+    "spec": {
+        "resourceURL": "http://slurmrestd:6820/slurm/v0.0.36/",
+        "resourcesecret": "mysecret",
+        "jobdata": {"jobscript": "#!/bin/sh\nsleep 600\n", "scriptlocation": "inline"},
+    },
+}
 
 
 def root_with_runscript(site: Site, does: str = "hostname") -> str:
@@ -187,7 +240,11 @@ def test_manifests_of_earlier_operators_run_to_their_ends(accounted_site: Site) 
     results = site.cluster.home / "cow-results"
     site.apply(WLM_COW.format(results=results))
     site.apply(WLM_IMAGE.format(image=root_with_runscript(site)))
-    site.apply(BRIDGE.format(home=site.cluster.home))
+    home = site.cluster.home
+    script = "#!/bin/bash\necho bridged; echo wrong >&2\n"
+    site.run("tee", str(home / "bridge.sh"), input=script)
+    site.apply(BRIDGE.format(home=home, script=home / "bridge.sh"))
+    site.apply(BRIDGE_KILLED)
 
     def said(kind: str, name: str, field: str) -> str:
         return str(status(site, name, kind).get(field))
@@ -196,11 +253,15 @@ def test_manifests_of_earlier_operators_run_to_their_ends(accounted_site: Site) 
     eventually(lambda: said(wlm, "cow", "status") == "Succeeded", "cow", 90)
     eventually(lambda: said("wlmjobs", "image", "status") == "Succeeded", "image", 90)
     eventually(lambda: said("bridgejobs", "bridge", "jobstatus") == "DONE", "bridge", 90)
+    reach(site, "killed", phase="Running")
+    site.kubectl("patch", "bridgejob", "killed", "--type=merge", "-p", '{"spec":{"kill":true}}')
+    eventually(lambda: said("bridgejobs", "killed", "jobstatus") == "KILLED", "killed", 90)
     # srun may have a word of its own to say where the machine is busy.
     assert "moo" in (results / "cow.out").read_text().splitlines()
     said_by = set(site.kubectl("logs", "image-job").splitlines())
     assert len(said_by & {"n1", "n2", "n3", "n4"}) == 2
     assert site.kubectl("logs", "bridge-job") == "bridged\n"
+    assert site.kubectl("logs", "bridge-job", "-c", "errors") == "wrong\n"
     assert status(site, "bridge")["partition"] == "short"
 
 
@@ -280,7 +341,7 @@ def test_every_job_of_the_user_is_shown_and_cancelled_by_delete(accounted_site: 
 
 SLEEPS = "#!/bin/sh\n#SBATCH --nodelist={node} --no-requeue --time=60 --mem=10\nsleep 600\n"
 FEATURES = {"n1": ("intel", "ib"), "n2": ("intel",), "n3": ("amd", "ib")}
-KINDS = ("", "wlm-", "bridge-", "image-")
+KINDS = ("", "wlm-", "bridge-", "image-", "kept-")
 LOST = {"phase": "Failed", "state": "NODE_FAIL"}
 
 
@@ -294,11 +355,18 @@ def sleepers(name: str, node: str, image: str) -> list[Obj]:
     bridge = {"apiVersion": "bridgejob.ibm.com/v1alpha1", "kind": "BridgeJob"}
     data = {"jobscript": script, "scriptlocation": "inline"}
     asked = {"resourceURL": "http://slurmrestd:6820/slurm/v0.0.36/", "resourcesecret": "mine"}
+    kept = {"slurm.orlop.dev/no-requeue": "true"}
     return [
         slurm_job(name, script=script),
         {**wlm, "metadata": {"name": f"wlm-{name}"}, "spec": {"batch": script}},
         {**bridge, "metadata": {"name": f"bridge-{name}"}, "spec": {**asked, "jobdata": data}},
         {**wlm, "kind": "WlmJob", "metadata": {"name": f"image-{name}"}, "spec": run},
+        {
+            **wlm,
+            "kind": "WlmJob",
+            "metadata": {"name": f"kept-{name}", "annotations": kept},
+            "spec": run,
+        },
     ]
 
 
@@ -329,6 +397,8 @@ def test_bad_ends_are_told_in_slurms_own_words(own_site: Site) -> None:
     def told(kind: str, field: str, name: str) -> object:
         return status(site, name, kind).get(field)
 
+    lost = ("wlmjobs", "status", "kept-lost")
+    eventually(lambda: told(*lost) == "Failed", "an image that may not be requeued has failed")
     for name, word in {"late": "FAILED", "lost": "FAILED", "cancelled": "KILLED"}.items():
         wlm = ("slurmjobs.wlm.sylabs.io", "status", f"wlm-{name}")
         eventually(lambda: told(*wlm) == "Failed", f"the wlm job {name} has failed")  # noqa: B023

@@ -12,7 +12,7 @@ from orlop.api.kinds import Kind
 from orlop.api.objects import Key, Obj, controller_of
 from orlop.errors import ConfigError
 from orlop.slurmjobs.bridge import BridgeJobs
-from orlop.slurmjobs.kinds import BRIDGE_JOB, SLURM_JOB, WLM_SLURM_JOB
+from orlop.slurmjobs.kinds import BRIDGE_JOB, SLURM_JOB, WLM_JOB, WLM_SLURM_JOB
 from orlop.slurmjobs.wlm import WlmJobs, container_script
 from tests.controllers.world import eventually
 from tests.slurmjobs.conftest import Site
@@ -34,6 +34,21 @@ async def made(site: Site, kind: Kind, name: str, spec: Obj) -> Obj:
         return await site.cluster.create(kind, {"metadata": {"name": name}, "spec": spec})
 
     return await eventually(created, within=60)
+
+
+async def test_annotations_ask_sbatch_for_what_a_kind_has_no_field_for(site: Site) -> None:
+    marks = {"slurm.orlop.dev/no-requeue": "true", "slurm.orlop.dev/partition": "long"}
+    async with site.running():
+
+        async def created() -> Obj:
+            metadata = {"name": "image", "annotations": marks}
+            spec = {"image": "/cow.sif", "resources": {"nodes": 2}}
+            return await site.cluster.create(WLM_JOB, {"metadata": metadata, "spec": spec})
+
+        await eventually(created, within=60)
+        await site.reach("image", jobId="101")
+    wanted = {"--no-requeue", "--partition=long", "--nodes=2"}
+    assert wanted <= set(site.slurm.sbatches[0])
 
 
 async def says(site: Site, kind: Kind, name: str, **fields: Any) -> Obj:

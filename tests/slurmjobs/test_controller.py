@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -268,6 +269,9 @@ async def test_variables_and_files_come_from_config_maps_and_secrets(site: Site)
     folder = folder_of(site, "hello")
     assert "WORD='x y'\n" in (folder / "env").read_text()
     assert (folder / "env").stat().st_mode & 0o777 == 0o600
+    # The job itself fetches, when Slurm starts it.
+    assert str(folder / "fetch") in (folder / "job.sh").read_text()
+    subprocess.run(["bash", folder / "fetch"], check=True)
     assert (folder / "work" / "here.txt").read_text() == "1"
     assert (folder / "volumes" / "conf" / "in.txt").read_text() == "1"
     assert "x y" not in " ".join(site.slurm.sbatches[0]) + (folder / "job.sh").read_text()
@@ -306,6 +310,50 @@ async def test_a_result_that_is_not_there_is_missed(site: Site) -> None:
     assert found["message"].startswith("no lost.txt in ")
     told = {event["reason"] for event in await site.cluster.list(EVENT)}
     assert {"ResultsNotKept", "ResultNotFound"} <= told
+
+
+async def test_a_chain_hands_on_its_files_without_the_control_plane(
+    site: Site, tmp_path: Path
+) -> None:
+    claim = tmp_path / "claim"
+    claim.mkdir()
+    volumes = [{"name": "data", "hostPath": {"path": str(claim)}}]
+    async with site.running():
+        await site.create("first", volumes=volumes, results=[{"path": "a.csv", "volume": "data"}])
+        await site.create(
+            "second",
+            volumes=volumes,
+            dependencies=[{"name": "first"}],
+            inputs=[{"volume": "data", "path": "a.csv"}],
+        )
+        await site.reach("second", jobId="102")  # though there is no such file yet
+    (folder_of(site, "first") / "work" / "a.csv").write_text("new")
+    subprocess.run(["bash", folder_of(site, "second") / "fetch"], check=True)
+    assert (folder_of(site, "second") / "work" / "a.csv").read_text() == "new"
+    # The control plane comes back, and leaves alone what somebody has changed since.
+    (claim / "a.csv").write_text("newer")
+    site.slurm.become("101", "COMPLETED")
+    async with site.running():
+        await site.reach("first", phase="Succeeded")
+    assert (claim / "a.csv").read_text() == "newer"
+
+
+async def test_an_input_that_nobody_is_to_write_is_waited_for(site: Site, tmp_path: Path) -> None:
+    volumes = [{"name": "data", "hostPath": {"path": str(tmp_path)}}]
+    async with site.running():
+        await site.create("hello", volumes=volumes, inputs=[{"volume": "data", "path": "set"}])
+        found = await site.reach("hello", phase="Pending", reason="NotReady")
+    assert found["message"].startswith("volume data has no set yet")
+
+
+async def test_what_kept_a_job_from_its_inputs_is_on_the_object(site: Site) -> None:
+    async with site.running():
+        await site.create("hello")
+        await site.reach("hello", jobId="101", partition="main")
+        (folder_of(site, "hello") / "fetch.errors").write_text("cp: disk full\n")
+        site.slurm.become("101", "FAILED", exit_code=66)
+        words = "inputs could not be fetched: cp: disk full"
+        await site.reach("hello", phase="Failed", message=words)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orlop.api.objects import Key, Obj
-from orlop.slurmjobs.dependencies import Needed, named, resolve
+from orlop.slurmjobs.dependencies import named, resolve
 
 
 def job(*wanted: tuple[str, str]) -> Obj:
@@ -20,7 +20,15 @@ def others(**statuses: Obj) -> dict[Key, Obj]:
 def test_what_is_in_slurm_is_left_to_slurm() -> None:
     known = others(a={"jobId": "7", "phase": "Running"}, b={"jobId": "8"})
     found = resolve(job(("a", "afterok"), ("b", "afterany")), known)
-    assert found == Needed(option="afterok:7,afterany:8")
+    assert found.option == "afterok:7,afterany:8"
+
+
+def test_who_ends_before_it_starts_may_leave_it_something() -> None:
+    known = others(a={"jobId": "7"}, b={"jobId": "8"}, c={"jobId": "9"}, d={"phase": "Succeeded"})
+    wanted = (("a", "afterany"), ("b", "after"), ("c", "aftercorr"), ("d", "afterok"))
+    producers = resolve(job(*wanted), known).producers
+    numbers = [(other["status"]["jobId"], is_whole) for other, is_whole in producers]
+    assert numbers == [("7", True), ("9", False)]
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_what_cannot_be_asked_for_is_refused(spec: Obj, words: str) -> None:
 
 def test_secrets_are_neither_in_the_script_nor_among_the_arguments() -> None:
     found = plan(env=[{"name": "PASSWORD", "value": "hunter2"}])
-    assert "hunter2" not in found.text + found.program + " ".join(found.arguments())
+    assert "hunter2" not in found.text() + found.program + " ".join(found.arguments())
 
 
 def policed(annotations: dict[str, str], configured: Obj, **spec: Any) -> Plan:

@@ -136,16 +136,20 @@ def flags(options: Mapping[str, str | None]) -> list[str]:
     return [f"--{name}" if value is None else f"--{name}={value}" for name, value in given.items()]
 
 
-def wrapper(lines: Iterable[str], program: str, environment: str) -> str:
+def wrapper(
+    lines: Iterable[str], program: str, environment: str, before: Iterable[str] = ()
+) -> str:
     """What sbatch is given: the user's lines for it, then the user's script in the shell's place.
 
-    `exec`, so that signals of `--signal=B:` and of scancel reach the script itself.
+    What comes `before` has only the job's own variables. `exec`, so that signals of
+    `--signal=B:` and of scancel reach the script itself.
     """
     return "\n".join(
         [
             "#!/bin/bash",
             *lines,
             "# Orlop: starts the script beside this file, with the variables of the one after it.",
+            *before,
             f"set -a; . {shlex.quote(environment)}; set +a",
             f'exec {shlex.quote(program)} "$@"',
             "",

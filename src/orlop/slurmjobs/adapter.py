@@ -2,7 +2,8 @@
 
 Called with the key of such an object whenever it, or the SlurmJob of the same name that runs it,
 changes. A subclass says what the SlurmJob should be, and what of its status the earlier kind would
-have said; submitting, following and cancelling are the SlurmJob's.
+have said; submitting, following and cancelling are the SlurmJob's. What the kind has no field for
+may be asked of sbatch by annotations, as on a pod.
 """
 
 from __future__ import annotations
@@ -10,11 +11,20 @@ from __future__ import annotations
 import abc
 
 from .. import errors
-from ..api.objects import Key, Obj, is_controlled_by, is_deleting, meta, owner_reference
+from ..api.objects import (
+    Key,
+    Obj,
+    annotations_of,
+    is_controlled_by,
+    is_deleting,
+    meta,
+    owner_reference,
+)
 from ..client.api import Api
 from ..client.clock import Clock
 from ..client.informer import Informers
 from ..controllers._shape import Controller, Result
+from ..slurm.wishes import from_annotations
 from .kinds import SLURM_JOB
 
 
@@ -50,7 +60,7 @@ class Adapter(Controller):
             return await self._fail(obj, f"there is another SlurmJob named {key.name} already")
         if job is None:
             try:
-                job = await self._create(obj, self.spec_of(obj))
+                job = await self._create(obj, _with_options(obj, self.spec_of(obj)))
             except errors.ConfigError as error:
                 return await self._fail(obj, error.message)
         else:
@@ -81,6 +91,15 @@ class Adapter(Controller):
             await self.write_status(obj, new)
             await self.recorder.event(obj, "Warning", "Failed", words)
         return Result.done()
+
+
+def _with_options(obj: Obj, spec: Obj) -> Obj:
+    """As on a pod, annotations may ask sbatch for what the kind has no field for."""
+    asked = from_annotations(annotations_of(obj), [])
+    if not asked:
+        return spec
+    given = {name: "" if value is None else value for name, value in asked.items()}
+    return {**spec, "options": {**spec.get("options", {}), **given}}
 
 
 def job_status(job: Obj | None) -> Obj:

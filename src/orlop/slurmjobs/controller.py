@@ -33,6 +33,7 @@ from .plan import Plan, plan_of
 from .preparation import folder_of
 from .queue import Queue
 from .tasks import Tasks
+from .transfers import Producer
 
 BY_NUMBER, BY_DEPENDENCY = "job", "dependency"
 AGAIN = 5.0  # seconds until what is not there is looked for once more
@@ -185,7 +186,11 @@ class SlurmJobs(Controller):
             await self._waits(job, "Dependency", needed.missing)
             return Result.done()
         job = await self._keep(job)
-        await preparation.prepare(self.api, job, plan)
+        producers = [
+            Producer(folder_of(self._paths, other), is_whole)
+            for other, is_whole in needed.producers
+        ]
+        await preparation.prepare(self.api, job, plan, producers)
         arguments = plan.arguments(needed.option)
         where = (plan.folder, arguments, plan.script, uid_of(job))
         number = await self._slurm.submit(*where, plan.work)
@@ -262,7 +267,7 @@ class SlurmJobs(Controller):
             new["phase"] = "Running"
         new |= _printed_to(plan, number, tasks[0])
         if new["phase"] in ENDED:
-            new = await self._with_results(job, plan, new)
+            new = await self._with_results(job, plan, await self._with_problem(job, plan, new))
         await self._pods.show({**job, "status": new}, plan, tasks)
         new["podName"] = self._pods.shown_by(job)
         new = {key: value for key, value in new.items() if value not in ("", None)}
@@ -272,6 +277,14 @@ class SlurmJobs(Controller):
             return Result.again(UNTIL_GONE) if self._tasks.is_missed(job) else Result.done()
         self._tasks.forget(job)
         return await self._after_end(written)
+
+    async def _with_problem(self, job: Obj, plan: Plan, new: Obj) -> Obj:
+        """What kept it from starting its program, if anything did."""
+        words = await asyncio.to_thread(preparation.problem, plan)
+        if not words:
+            return new
+        await self.recorder.event(job, "Warning", "InputsNotFetched", words)
+        return {**new, "message": f"inputs could not be fetched: {words}"}
 
     async def _with_results(self, job: Obj, plan: Plan, new: Obj) -> Obj:
         """What the job has left is fetched before anybody hears that it has ended."""

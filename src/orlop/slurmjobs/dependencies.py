@@ -26,6 +26,8 @@ class Needed:
     option: str = ""
     missing: str = ""
     impossible: str = ""
+    # Jobs that end before this one starts, and whether all of their tasks do.
+    producers: tuple[tuple[Obj, bool], ...] = ()
 
 
 def named(job: Obj) -> Iterable[str]:
@@ -38,6 +40,7 @@ def named(job: Obj) -> Iterable[str]:
 def resolve(job: Obj, jobs: Jobs) -> Needed:
     """What to tell sbatch of the jobs that this one depends on."""
     parts: list[str] = []
+    producers: list[tuple[Obj, bool]] = []
     for one in job["spec"].get("dependencies") or []:
         name, wanted = one["name"], one.get("condition") or "afterok"
         other = jobs.get(Key(meta(job)["namespace"], name))
@@ -52,7 +55,9 @@ def resolve(job: Obj, jobs: Jobs) -> Needed:
             return Needed(missing=f"SlurmJob {name} has not been submitted yet")
         else:
             parts.append(f"{wanted}:{status['jobId']}")
-    return Needed(option=",".join(parts))
+            if wanted != "after":
+                producers.append((other, wanted != "aftercorr"))
+    return Needed(option=",".join(parts), producers=tuple(producers))
 
 
 def _holds(wanted: str, has_succeeded: bool) -> bool:

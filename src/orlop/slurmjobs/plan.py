@@ -46,11 +46,10 @@ class Plan:
         """Where the job starts."""
         return Path(self.effective["chdir"] or "/")
 
-    @property
-    def text(self) -> str:
-        """What sbatch is given."""
+    def text(self, before: Sequence[str] = ()) -> str:
+        """What sbatch is given; `before` the program the job does this."""
         program, environment = self.folder / PROGRAM, self.folder / ENVIRONMENT
-        return userscript.wrapper(self.lines, str(program), str(environment))
+        return userscript.wrapper(self.lines, str(program), str(environment), before)
 
     def arguments(self, dependency: str = "") -> list[str]:
         """Of sbatch, behind its name."""

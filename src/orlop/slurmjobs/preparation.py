@@ -1,8 +1,9 @@
-"""The folder of a SlurmJob: what its job finds there, and what is fetched from it afterwards.
+"""The folder of a SlurmJob: what its job finds there, and what is kept of it afterwards.
 
 Called by the controller before submission and after the end. Variables and volumes are read and
 worded as the kubelet reads those of a pod. All of it is for the user alone (0700, files 0600);
-Secrets are in files only. Copying runs in a thread, and may be repeated.
+Secrets are in files only. Work on files runs in a thread, and may be repeated; what is copied
+between the job and its volumes is copied by the scripts of `transfers`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import asyncio
 import base64
 import glob
 import os
-import shutil
+import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +28,11 @@ from ..kubelet.source_reader import SourceReader
 from ..kubelet.volumes import planned_volumes
 from ..settings import Paths
 from ..slurm import userscript
+from . import transfers
 from .plan import ENVIRONMENT, PROGRAM, VOLUMES, WORK, Plan, as_pod
+from .transfers import FETCH, KEEP, PROBLEM, Input, Producer, Result
 
+PROBLEM_LENGTH = 1 << 10  # characters of a message
 TEXT = 16 << 10  # bytes of a result that may stand in the status
 VOLUMES_VARIABLE = "ORLOP_VOLUMES"
 _NOTHING = Allocatable(Quantity(0), Quantity(0))
@@ -38,29 +43,69 @@ def folder_of(paths: Paths, job: Obj) -> Path:
     return paths.slurm_jobs / f"{key.namespace}_{key.name}_{uid_of(job)}"
 
 
-async def prepare(api: Api, job: Obj, plan: Plan) -> None:
-    """Everything the job needs, before it is submitted; kubelet.Refusal where something lacks."""
+async def prepare(api: Api, job: Obj, plan: Plan, producers: Sequence[Producer] = ()) -> None:
+    """Everything the job needs, before it is submitted; kubelet.Refusal where something lacks.
+
+    `producers` are jobs that it waits for and that may leave it something.
+    """
     pod = as_pod(job)
     sources = await SourceReader(api).sources(pod)
     variables = container_variables(pod, pod["spec"]["containers"][0], sources, _NOTHING)
     volumes = planned_volumes(pod, sources, _NOTHING)
-    await asyncio.to_thread(_write, job, plan, variables, volumes)
+    await asyncio.to_thread(_write, job, plan, variables, volumes, producers)
 
 
-def _write(job: Obj, plan: Plan, variables: dict[str, str], volumes: list[Obj]) -> None:
+def _write(
+    job: Obj,
+    plan: Plan,
+    variables: dict[str, str],
+    volumes: list[Obj],
+    producers: Sequence[Producer],
+) -> None:
     folder = plan.folder
     for each in (folder, folder / WORK, folder / VOLUMES):
         each.mkdir(mode=0o700, parents=True, exist_ok=True)
     _link(folder / WORK / VOLUMES, folder / VOLUMES)
     for volume in volumes:
         _place(folder / VOLUMES / volume["name"], volume)
-    for wanted in job["spec"].get("inputs") or []:
-        source = _in_volume(plan, wanted["volume"], wanted["path"])
-        _copy(source, plan.work / (wanted.get("to") or source.name))
+    inputs = _inputs(job, plan, waits=bool(producers or plan.effective.get("dependency")))
+    fetch = transfers.fetching(folder, plan.work, inputs, producers)
+    _write_or_remove(folder / FETCH, fetch)
+    keep = transfers.keeping(folder, plan.work, _results(job, plan))
+    _write_or_remove(folder / KEEP, keep)
     shown = {VOLUMES_VARIABLE: str(folder / VOLUMES), **variables}
     write_private(folder / ENVIRONMENT, userscript.variables(shown))
     write_private(folder / PROGRAM, plan.program, mode=0o700)
-    write_private(plan.script, plan.text, mode=0o700)
+    before = transfers.starting(folder) if fetch else ()
+    write_private(plan.script, plan.text(before), mode=0o700)
+
+
+def _write_or_remove(file: Path, text: str) -> None:
+    if text:
+        write_private(file, text)
+    else:
+        file.unlink(missing_ok=True)
+
+
+def _inputs(job: Obj, plan: Plan, *, waits: bool) -> list[Input]:
+    """What no other job is still to write must be there now."""
+    found = []
+    for wanted in job["spec"].get("inputs") or []:
+        source = _in_volume(plan, wanted["volume"], wanted["path"])
+        if not waits and not source.exists():
+            where = f"volume {wanted['volume']} has no {wanted['path']}"
+            raise ConfigError(f"{where} yet, which inputs ask for; put it there")
+        found.append(Input(source, wanted.get("to") or source.name))
+    return found
+
+
+def _results(job: Obj, plan: Plan) -> list[Result]:
+    """Those that volumes are to have."""
+    return [
+        Result(one["path"], _in_volume(plan, one["volume"], one.get("to") or ""))
+        for one in job["spec"].get("results") or []
+        if one.get("volume")
+    ]
 
 
 def _place(place: Path, volume: Obj) -> None:
@@ -108,23 +153,28 @@ class Left:
     missing: list[str]
 
 
+def problem(plan: Plan) -> str:
+    """What kept the job from starting its program; empty if nothing did."""
+    try:
+        return (plan.folder / PROBLEM).read_text(errors="replace").strip()[:PROBLEM_LENGTH]
+    except FileNotFoundError:
+        return ""
+
+
 async def collect(job: Obj, plan: Plan) -> Left:
     """Copy what the job has left to where it is wanted; what is wanted as text is returned."""
     return await asyncio.to_thread(_collect, job, plan)
 
 
 def _collect(job: Obj, plan: Plan) -> Left:
+    _keep(plan.folder / KEEP)
     texts: dict[str, str] = {}
     missing: list[str] = []
     for wanted in job["spec"].get("results") or []:
         found = sorted(glob.glob(str(plan.work / wanted["path"])))
         if not found:
             missing.append(wanted["path"])
-        if wanted.get("volume"):
-            target = _in_volume(plan, wanted["volume"], wanted.get("to") or "")
-            for name in found:
-                _copy(Path(name), target / Path(name).name)
-        elif found:
+        elif not wanted.get("volume"):
             name = wanted.get("name") or Path(found[0]).name
             texts[name] = _text(Path(found[0]))
     return Left(texts, missing)
@@ -138,15 +188,15 @@ def _text(file: Path) -> str:
         raise ConfigError(f"{file} cannot be kept as text: {error.strerror}") from error
 
 
-def _copy(source: Path, target: Path) -> None:
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
-        else:
-            shutil.copy2(source, target)
-    except (OSError, shutil.Error) as error:
-        raise ConfigError(f"{source} could not be copied to {target}: {error}") from error
+def _keep(script: Path) -> None:
+    """Not twice, should a job that depends on this one have done it already."""
+    if not script.exists():
+        return
+    argv = ["bash", str(script)]
+    ran = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if ran.returncode:
+        words = ran.stderr.decode(errors="replace").strip()
+        raise ConfigError(f"results could not be copied: {words or ran.returncode}")
 
 
 def remove(folder: Path) -> None:

@@ -8,14 +8,16 @@ import pytest
 
 from orlop.api.objects import Obj
 from orlop.cli import sbatch_line
-from orlop.cli.sbatch_line import depends, split
+from orlop.cli.sbatch_line import depends, split, taken_along
 from orlop.errors import ConfigError
 
 SCRIPT = "#!/bin/bash\n#SBATCH --time=5\necho hi\n"
 
 
 def manifest(words: list[str], folder: Path, incoming: bytes = b"") -> Obj:
-    return sbatch_line.manifest(split(words), folder, lambda: incoming, lambda: {"17": "prepare"})
+    numbers, defaults = {"17": "prepare"}, {"account": "mine"}
+    asked = split(words)
+    return sbatch_line.manifest(asked, folder, lambda: incoming, lambda: numbers, defaults)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,7 @@ def test_the_job_starts_and_prints_where_the_user_is(tmp_path: Path) -> None:
     assert found["spec"] == {
         "script": SCRIPT,
         "options": {
+            "account": "mine",
             "job-name": "Train_It.sh",
             "output": "slurm-%j.out",
         },
@@ -68,8 +71,39 @@ def test_what_the_script_says_of_itself_holds(tmp_path: Path) -> None:
     text = "#!/bin/bash\n#SBATCH -J mine -D /scratch -o out.txt\ntrue\n"
     (tmp_path / "job.sh").write_text(text)
     found = manifest(["job.sh"], tmp_path)
-    assert (found["spec"]["options"], found["spec"]["workingDirectory"]) == ({}, "/scratch")
+    assert (found["spec"]["options"], found["spec"]["workingDirectory"]) == (
+        {"account": "mine"},
+        "/scratch",
+    )
     assert found["metadata"] == {"generateName": "mine-"}
+
+
+def test_the_users_variables_are_between_the_script_and_the_command_line(tmp_path: Path) -> None:
+    text = b"#!/bin/sh\n#SBATCH --account=other\n"
+    assert manifest([], tmp_path, text)["spec"]["options"]["account"] == "mine"
+    assert "account" not in manifest(["-A", "third"], tmp_path, text)["spec"]["options"]
+
+
+SHELL = {"PATH": "/bin", "WORD": "a b", "SLURM_JOB_ID": "7", "BASH_FUNC_module%%": "() { :; }"}
+
+
+@pytest.mark.parametrize(
+    ("export", "names"),
+    [
+        ([], {"PATH", "WORD", "BASH_FUNC_module%%"}),
+        (["--export=ALL,NEW=1"], {"PATH", "WORD", "BASH_FUNC_module%%"}),
+        (["--export=WORD,NEW=1"], {"WORD"}),
+        (["--export", "NONE"], set()),
+    ],
+    ids=["default", "all", "some", "none"],
+)
+def test_a_shells_variables_come_along_as_export_says(
+    tmp_path: Path, export: list[str], names: set[str]
+) -> None:
+    spec = manifest(export, tmp_path, SCRIPT.encode())["spec"]
+    assert set(taken_along(spec, SHELL)) == names
+    header = f"#!/bin/sh\n#SBATCH {' '.join(export)}\n" if export else SCRIPT
+    assert set(taken_along({"script": header}, SHELL)) == names
 
 
 def test_an_array_prints_to_a_file_a_task(tmp_path: Path) -> None:

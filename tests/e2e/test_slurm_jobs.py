@@ -268,15 +268,18 @@ def test_manifests_of_earlier_operators_run_to_their_ends(accounted_site: Site) 
 def test_a_script_with_its_lines_is_run_by_the_plugin(accounted_site: Site) -> None:
     site = accounted_site
     lines = ["#!/bin/bash", "#SBATCH --time=5", "#SBATCH --ntasks=2", "#SBATCH -e %x-%N.err"]
-    work = 'echo "$@"; cd "$SLURM_SUBMIT_DIR"; pwd; srun true; echo bad >&2; exit 4'
+    work = 'echo "$@"; cd "$SLURM_SUBMIT_DIR"; pwd; module load x; srun true; echo bad >&2; exit 4'
     text = "\n".join([*lines, work, ""])
     script = site.cluster.home / "Train.sh"
     site.run("tee", str(script), input=text)
     flags = ("--namespace", site.namespace, "--name", "train", "--follow", "-p", "short")
     argv = ("kubectl", "slurm", "sbatch", *flags, str(script), "a b")
-    ran = site.run("sh", "-c", 'cd "$HOME" && exec "$@"', "sh", *argv, timeout=100, check=False)
+    # The shell's variables come along, and functions, as `module` is one.
+    shell = 'cd; export WORD="m o"; module() { echo "$WORD" "$@"; }; export -f module; exec "$@"'
+    ran = site.run("bash", "-c", shell, "bash", *argv, timeout=100, check=False)
     assert ran.returncode == 4, ran
-    assert ran.stdout.splitlines()[:3] == ["train", "a b", str(site.cluster.home)]
+    expected = ["train", "a b", str(site.cluster.home), "m o load x"]
+    assert ran.stdout.splitlines()[:4] == expected
     assert "bad" in ran.stderr.splitlines()
     assert "bad" in site.kubectl("logs", "train-job", "-c", "errors").splitlines()
     found = status(site, "train")

@@ -112,6 +112,13 @@ def test_times_come_as_numbers_and_words_in_english():
     assert environment["LC_ALL"] == "C.UTF-8"
 
 
+def test_a_shells_variables_take_the_place_of_ours_but_for_how_slurm_is_found():
+    commands = Commands({"SLURM_CONF": "/ours", "OURS": "1"})
+    shell = {"SLURM_CONF": "/theirs", "SBATCH_TIMELIMIT": "9", "THEIRS": "2"}
+    assert commands.user_environment(shell) == {"SLURM_CONF": "/ours", "THEIRS": "2"}
+    assert commands.user_environment() == {"SLURM_CONF": "/ours", "OURS": "1"}
+
+
 def test_the_users_own_defaults_for_sbatch_are_known():
     environ = {"SBATCH_ACCOUNT": "chem", "SBATCH_QOS": "", "SBATCH_PARTITION": "x"}
     assert Commands(environ).sbatch_defaults() == {"account": "chem"}

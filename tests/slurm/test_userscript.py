@@ -129,3 +129,20 @@ def test_a_script_without_a_first_line_is_a_shells() -> None:
 def test_a_variable_that_no_shell_can_have_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"'a\.b' is no name"):
         userscript.variables({"a.b": "1"})
+
+
+def test_variables_of_a_shell_are_read_as_they_were() -> None:
+    data = b"A=1\0BASH_FUNC_f%%=() {  :\n}\0B=x=y\0odd=\xff\0nothing\0"
+    found = userscript.exported(data)
+    assert list(found) == ["A", "BASH_FUNC_f%%", "B", "odd"]
+    assert found["B"] == "x=y"
+    assert found["odd"].encode(errors="surrogateescape") == b"\xff"
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [("", "is empty!"), ("true\n", "first line"), ("#!x\0", "null"), ("#!x\r\n", "DOS")],
+)
+def test_what_sbatch_would_not_send_is_refused(script: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        userscript.check(script, "job.sh")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +28,7 @@ class FakeSlurm:
         self.accounted: dict[str, UserJob] = {}
         self.of_folder: dict[str, str] = {}
         self.sbatches: list[list[str]] = []
+        self.shells: list[Mapping[str, str] | None] = []
         self.scancels: list[str] = []
         self.refuses: Error | None = None
         self.forgets_to_answer = False
@@ -43,7 +44,13 @@ class FakeSlurm:
         return self.of_folder.get(str(folder), "")
 
     async def submit(
-        self, folder: Path, arguments: Sequence[str], script: Path, uid: str, cwd: Path
+        self,
+        folder: Path,
+        arguments: Sequence[str],
+        script: Path,
+        uid: str,
+        cwd: Path,
+        shell: Mapping[str, str] | None = None,
     ) -> str:
         if self.refuses is not None:
             raise self.refuses
@@ -51,6 +58,7 @@ class FakeSlurm:
         if known:
             return known
         self.sbatches.append(list(arguments))
+        self.shells.append(shell)
         number = self.of_folder[str(folder)] = str(next(self._numbers))
         array = next((one for one in arguments if one.startswith("--array=")), "")
         tasks = range(int(array.rpartition("-")[2]) + 1) if array else [None]

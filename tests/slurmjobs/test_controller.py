@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 from pathlib import Path
 
@@ -275,6 +276,20 @@ async def test_variables_and_files_come_from_config_maps_and_secrets(site: Site)
     assert (folder / "work" / "here.txt").read_text() == "1"
     assert (folder / "volumes" / "conf" / "in.txt").read_text() == "1"
     assert "x y" not in " ".join(site.slurm.sbatches[0]) + (folder / "job.sh").read_text()
+
+
+async def test_sbatch_may_have_the_variables_of_a_shell(site: Site) -> None:
+    reference = {"secretKeyRef": {"name": "shell", "key": "environment"}}
+    async with site.running():
+        await site.create("plain")
+        await site.reach("plain", jobId="101")
+        await site.create("hello", submitEnvironment=reference)
+        found = await site.reach("hello", phase="Pending", reason="NotReady")
+        assert "Secret shell with a key environment not found" in found["message"]
+        data = {"environment": base64.b64encode(b"A=1\0B=2").decode()}
+        await site.cluster.create(SECRET, {"metadata": {"name": "shell"}, "data": data})
+        await site.reach("hello", jobId="102")
+    assert site.slurm.shells == [None, {"A": "1", "B": "2"}]
 
 
 async def test_results_are_kept_before_the_end_is_told(site: Site, tmp_path: Path) -> None:

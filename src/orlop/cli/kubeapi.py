@@ -1,8 +1,8 @@
 """A small reader of the Kubernetes API for commands that answer and exit.
 
 Used by `orlop status` and the kubectl plugin: the standard library only, because a full HTTP
-client takes longer to import than the question to answer. All it can write is a new object, and
-take it back.
+client takes longer to import than the question to answer. All it can write is a new object: it
+can change that, and take it back.
 """
 
 from __future__ import annotations
@@ -61,6 +61,11 @@ class KubeApi:
         """The object as it is now, made at the path of its kind."""
         return self._ask("POST", path, json.dumps(obj), timeout)
 
+    def patch(self, path: str, change: Obj, timeout: float = 30.0) -> Obj:
+        """Merged into the object at a path."""
+        kind = "application/merge-patch+json"
+        return self._ask("PATCH", path, json.dumps(change), timeout, kind)
+
     def delete(self, path: str, timeout: float = 30.0) -> None:
         self._ask("DELETE", path, None, timeout)
 
@@ -72,20 +77,27 @@ class KubeApi:
             while piece := answer.read1(_PIECE):
                 yield piece
 
-    def _ask(self, method: str, path: str, body: str | None, timeout: float) -> Obj:
-        with self._answer(method, path, body, timeout) as answer:
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: str | None,
+        timeout: float,
+        kind: str = "application/json",
+    ) -> Obj:
+        with self._answer(method, path, body, timeout, kind) as answer:
             return _checked(answer.status, answer.read())
 
     @contextmanager
     def _answer(
-        self, method: str, path: str, body: str | None, timeout: float | None
+        self, method: str, path: str, body: str | None, timeout: float | None, kind: str = ""
     ) -> Iterator[http.client.HTTPResponse]:
         parts = urlsplit(self.url)
         connection = http.client.HTTPSConnection(
             parts.hostname or "", parts.port or 443, timeout=timeout, context=self.tls
         )
         try:
-            headers = self.headers | ({"Content-Type": "application/json"} if body else {})
+            headers = self.headers | ({"Content-Type": kind} if body else {})
             connection.request(method, parts.path.rstrip("/") + path, body, headers)
             yield connection.getresponse()
         except (OSError, http.client.HTTPException) as error:

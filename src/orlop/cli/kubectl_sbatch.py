@@ -6,26 +6,31 @@ SlurmJob's. What sbatch refuses is told at once, and leaves no object behind.
 
 from __future__ import annotations
 
+import base64
+import os
 import re
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
 import click
 
-from ..api.objects import Obj, meta
-from ..errors import ConfigError
+from ..api.objects import Obj, meta, owner_reference
+from ..errors import ConfigError, Error
 from ..slurm import userscript
+from ..slurm.commands import Commands
 from .job_output import ERRORS, Output
 from .kubeapi import KubeApi
 from .kubectl_slurm import CONTEXT, KUBECONFIG, NAMESPACE, connect, slurm
-from .sbatch_line import Asked, manifest, split
+from .sbatch_line import Asked, manifest, split, taken_along
 
 GROUP = "/apis/slurm.orlop.dev/v1"
 ENDED = ("Succeeded", "Failed")
 POLL = 0.5
 SOON = 0.05
+SHELL = "environment"  # the key of a Secret with the variables of a shell
 UNTIL_HEARD = 30.0  # seconds in which the control plane should have said something of a new object
 _HELP = """\
 Usage: kubectl slurm sbatch [OPTIONS] SCRIPT [ARGUMENTS]
@@ -44,9 +49,9 @@ Usage: kubectl slurm sbatch [OPTIONS] SCRIPT [ARGUMENTS]
   --namespace NAME     default: the context's (-n is sbatch's --ntasks here)
   --context NAME, --kubeconfig FILE
 
-  It starts in the folder you are in. --dependency takes names of SlurmJobs as well as numbers.
-  The variables of your shell are not taken along, as they would be kept in the object: give those
-  that it needs with --export=NAME=VALUE, or with env and envFrom in a manifest.
+  It starts in the folder you are in, with the variables of your shell as --export says: all of
+  them by default, kept in a Secret for as long as the SlurmJob is there. --dependency takes names
+  of SlurmJobs as well as numbers.
 """
 
 
@@ -61,7 +66,7 @@ def sbatch(words: tuple[str, ...]) -> None:
         click.echo(_HELP, nl=False)
         return
     asked = split(list(words))
-    wanted = manifest(asked, Path.cwd(), _incoming, lambda: _by_number(*_place(asked)))
+    wanted = manifest(asked, Path.cwd(), _incoming, partial(_by_number, asked), _defaults())
     if "dry-run" in asked.own:
         import yaml
 
@@ -69,7 +74,7 @@ def sbatch(words: tuple[str, ...]) -> None:
         return
     api, namespace = _place(asked)
     path = _path(namespace)
-    name = meta(api.create(path, wanted))["name"]
+    name = _made(api, namespace, wanted)
     status = _heard(api, f"{path}/{quote(name)}", needs_number="parsable" in asked.own)
     click.echo(status.get("jobId") if "parsable" in asked.own else name)
     if asked.own.keys() & {"wait", "follow"}:
@@ -77,6 +82,40 @@ def sbatch(words: tuple[str, ...]) -> None:
     if not status.get("jobId"):
         why = status.get("message") or status.get("reason") or "nobody has looked at it yet"
         click.echo(f"{name} is not submitted yet: {why}", err=True)
+
+
+def _made(api: KubeApi, namespace: str, wanted: Obj) -> str:
+    """The object, with the variables of this shell in a Secret that goes when it goes."""
+    secrets = f"/api/v1/namespaces/{quote(namespace)}/secrets"
+    shell = taken_along(wanted["spec"], os.environ)
+    secret = ""
+    if shell:
+        named = meta(wanted).get("generateName") or f"{meta(wanted)['name']}-"
+        data = b"\0".join(os.fsencode(f"{name}={value}") for name, value in shell.items())
+        kept = {"metadata": {"generateName": f"{named}shell-"}, "data": {SHELL: _base64(data)}}
+        secret = meta(api.create(secrets, {"apiVersion": "v1", "kind": "Secret", **kept}))["name"]
+        reference = {"secretKeyRef": {"name": secret, "key": SHELL}}
+        wanted = {**wanted, "spec": {**wanted["spec"], "submitEnvironment": reference}}
+    try:
+        made = api.create(_path(namespace), wanted)
+    except Error:
+        if secret:
+            api.delete(f"{secrets}/{quote(secret)}")
+        raise
+    if secret:
+        owner = {"metadata": {"ownerReferences": [owner_reference(made)]}}
+        api.patch(f"{secrets}/{quote(secret)}", owner)
+    return str(meta(made)["name"])
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _defaults() -> dict[str, str]:
+    """Options that the user keeps in variables, as sbatch reads them."""
+    partition = os.environ.get("SBATCH_PARTITION")
+    return Commands(os.environ).sbatch_defaults() | ({"partition": partition} if partition else {})
 
 
 def _incoming() -> bytes:
@@ -95,8 +134,9 @@ def _path(namespace: str) -> str:
     return f"{GROUP}/namespaces/{quote(namespace)}/slurmjobs"
 
 
-def _by_number(api: KubeApi, namespace: str) -> dict[str, str]:
+def _by_number(asked: Asked) -> dict[str, str]:
     """The names of SlurmJobs by the numbers of their jobs."""
+    api, namespace = _place(asked)
     jobs = api.items(_path(namespace))
     found = {(job.get("status") or {}).get("jobId"): meta(job)["name"] for job in jobs}
     return {number: name for number, name in found.items() if number}

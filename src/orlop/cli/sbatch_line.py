@@ -83,15 +83,17 @@ def manifest(
     folder: Path,
     incoming: Callable[[], bytes],
     numbers: Callable[[], Mapping[str, str]],
+    defaults: Mapping[str, str],
 ) -> Obj:
     """The SlurmJob for a command line given in that folder.
 
-    `incoming` reads standard input; `numbers` has the names of SlurmJobs by those of their jobs.
+    `incoming` reads standard input; `numbers` has the names of SlurmJobs by those of their jobs;
+    `defaults` are options that the user keeps in variables, stronger than the script's lines.
     """
     text, name = _script(asked, folder, incoming)
     wanted = userscript.from_words(asked.flags, "sbatch")
-    given = {**userscript.header(text).options, **wanted}
-    options = {}
+    options = {name: value for name, value in defaults.items() if name not in wanted}
+    given = {**userscript.header(text).options, **options, **wanted}
     if not given.get("job-name"):
         options["job-name"] = name
     if not given.get("output"):
@@ -161,6 +163,21 @@ def depends(text: str, numbers: Mapping[str, str]) -> tuple[list[Obj], str]:
         found += [{"name": name, "condition": kind} for name in named]
         rest += [":".join([kind, *left])] if left or not jobs else []
     return found, ",".join(rest)
+
+
+def taken_along(spec: Obj, shell: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a shell that sbatch would hand on to this job: as --export says, or all."""
+    wanted = userscript.from_words(spec.get("flags") or [], "sbatch").get("export")
+    wanted = wanted or userscript.header(spec["script"]).options.get("export") or "ALL"
+    names = wanted.split(",")
+    if names[0] in ("NONE", "NIL"):
+        return {}
+    of_slurm = ("SLURM", "SBATCH_")  # of the job, if any, that the shell itself runs in
+    return {
+        name: value
+        for name, value in shell.items()
+        if ("ALL" in names or name in names) and not name.startswith(of_slurm)
+    }
 
 
 def _named(asked: Asked, name: str) -> Obj:

@@ -69,12 +69,15 @@ class Commands:
         """What every command gets; times come as Unix seconds, words in English."""
         return {**self.user_environment(), "LC_ALL": "C.UTF-8", "SLURM_TIME_FORMAT": "%s"}
 
-    def user_environment(self) -> dict[str, str]:
-        """What sbatch would hand on to a job that the user submits by hand."""
-        return {
-            name: value
-            for name, value in self.environ.items()
-            if name in _KEPT or not name.startswith(_SCRUBBED)
+    def user_environment(self, shell: Mapping[str, str] | None = None) -> dict[str, str]:
+        """What sbatch would hand on to a job that the user submits by hand, here or in a `shell`.
+
+        Slurm is found, and the user known to it, as here.
+        """
+        found = {name: self.environ[name] for name in _KEPT if name in self.environ}
+        given = self.environ if shell is None else shell
+        return found | {
+            name: value for name, value in given.items() if not name.startswith(_SCRUBBED)
         }
 
     def sbatch_defaults(self) -> dict[str, str]:

@@ -8,6 +8,7 @@ wrote.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -189,6 +190,12 @@ def variables(values: Mapping[str, str]) -> str:
     if bad:
         raise ConfigError(f"env: {bad[0]!r} is no name that a shell's variable can have")
     return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
+
+
+def exported(data: bytes) -> dict[str, str]:
+    """Variables as a shell had them, functions among them: NAME=value, zero bytes between them."""
+    pairs = (one.partition("=") for one in os.fsdecode(data).split("\0"))
+    return {name: value for name, equals, value in pairs if name and equals}
 
 
 _PATTERN = re.compile(r"%(%|(\d*)([AajJNnstux]))")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -73,14 +74,23 @@ class UserSlurm:
     # Submission
 
     async def submit(
-        self, folder: Path, arguments: Sequence[str], script: Path, uid: str, cwd: Path
+        self,
+        folder: Path,
+        arguments: Sequence[str],
+        script: Path,
+        uid: str,
+        cwd: Path,
+        shell: Mapping[str, str] | None = None,
     ) -> str:
-        """The number of the folder's job, submitted unless it was; from `cwd` if that is here."""
+        """The number of the folder's job, submitted unless it was; from `cwd` if that is here.
+
+        With the variables of a `shell`, in the place of ours.
+        """
         held = Folder(folder)
         try:
             await self._lock(held)
             known = await self._begun(held, script, uid)
-            return known or await self._sbatch(held, arguments, cwd)
+            return known or await self._sbatch(held, arguments, cwd, shell)
         except OSError as error:
             remedy = "check space, quota and permissions of the home folder"
             raise EngineUnavailable(f"{folder}: {error.strerror or error}; {remedy}") from error
@@ -136,10 +146,18 @@ class UserSlurm:
         except CommandFailed:  # before 20.11 it knows no SubmitLine
             return ""
 
-    async def _sbatch(self, held: Folder, arguments: Sequence[str], cwd: Path) -> str:
-        argv = self.commands.argv("sbatch", "--parsable", *arguments)
+    async def _sbatch(
+        self,
+        held: Folder,
+        arguments: Sequence[str],
+        cwd: Path,
+        shell: Mapping[str, str] | None,
+    ) -> str:
+        program, *words = self.commands.argv("sbatch", "--parsable", *arguments)
+        # Found as all other commands are, wherever that shell would look for it.
+        argv = [shutil.which(program, path=self.commands.environ.get("PATH")) or program, *words]
         lock = held.lend()
-        environment, timeout = self.commands.user_environment(), self.commands.timeout
+        environment, timeout = self.commands.user_environment(shell), self.commands.timeout
         where = cwd if os.access(cwd, os.X_OK) else None  # it may be a compute node's alone
         future = self._threads.submit(held.sbatch, argv, environment, timeout, lock, where)
         future.add_done_callback(lambda _: os.close(lock))

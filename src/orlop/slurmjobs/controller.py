@@ -192,8 +192,9 @@ class SlurmJobs(Controller):
         ]
         await preparation.prepare(self.api, job, plan, producers)
         arguments = plan.arguments(needed.option)
-        where = (plan.folder, arguments, plan.script, uid_of(job))
-        number = await self._slurm.submit(*where, plan.work)
+        where = (plan.folder, arguments, plan.script, uid_of(job), plan.work)
+        shell = await preparation.shell_of(self.api, job)
+        number = await self._slurm.submit(*where, shell)
         return await self._submitted(job, plan, number)
 
     async def _keep(self, job: Obj) -> Obj:

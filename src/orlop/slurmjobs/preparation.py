@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..api.objects import Obj, key_of, uid_of
+from ..api.kinds import SECRET
+from ..api.objects import Key, Obj, key_of, uid_of
 from ..api.quantity import Quantity
 from ..client.api import Api
-from ..errors import ConfigError
+from ..errors import ConfigError, NotFound
 from ..files import remove_below, write_private
 from ..kubelet.downward import Allocatable
 from ..kubelet.environment import container_variables
@@ -78,6 +79,23 @@ def _write(
     write_private(folder / PROGRAM, plan.program, mode=0o700)
     before = transfers.starting(folder) if fetch else ()
     write_private(plan.script, plan.text(before), mode=0o700)
+
+
+async def shell_of(api: Api, job: Obj) -> dict[str, str] | None:
+    """The variables that sbatch is to be called with; None for those of the control plane."""
+    wanted = job["spec"].get("submitEnvironment")
+    if not wanted:
+        return None
+    name, key = wanted["secretKeyRef"]["name"], wanted["secretKeyRef"]["key"]
+    try:
+        data = (await api.get(SECRET, Key(key_of(job).namespace, name))).get("data") or {}
+    except NotFound:
+        data = {}
+    if key not in data:
+        if wanted["secretKeyRef"].get("optional"):
+            return None
+        raise ConfigError(f"submitEnvironment: Secret {name} with a key {key} not found")
+    return userscript.exported(base64.b64decode(data[key]))
 
 
 def _write_or_remove(file: Path, text: str) -> None:

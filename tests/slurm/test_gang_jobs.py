@@ -253,6 +253,23 @@ async def test_a_gang_that_waits_does_not_start_without_one_that_left(gangs: Gan
     await gangs.until(new, JobState.CANCELLED)
 
 
+async def test_a_gang_is_requeued_once_for_all_that_want_it(gangs: Gangs):
+    """It runs again under its number; who does not want to stays as it ended."""
+    once = 'if [ -e "$1/once" ]; then exit 0; fi; touch "$1/once"; ' + WAIT
+    wishes = ("requeue", "requeue", "fail")
+    members = [gangs.member(once, on_timeout=wish) for wish in wishes]
+    jobs = await gangs.submit(*members)
+    await gangs.claimed(*members)
+    await gangs.site.commands.run("scancel", base(jobs[0]))  # as its time limit would end it
+    for job in jobs:
+        await gangs.until(job, JobState.CANCELLED)
+    await asyncio.gather(*(gangs.engine.requeue(job) for job in jobs[:2]))
+    for job in jobs[:2]:
+        found = await gangs.until(job, JobState.COMPLETED)
+        assert found.restarts == 1
+    assert (await gangs.engine.jobs())[jobs[2]].state is JobState.TIMEOUT
+
+
 async def test_a_later_engine_knows_the_same_members(gangs: Gangs):
     members = [gangs.member(), gangs.member()]
     jobs = await gangs.submit(*members)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,21 @@ def test_of_leader_and_kubelet_one_has_the_next_number(home, monkeypatch):
     new = a_pod(home, "c")
     assert gang.join(recruit(new), 1) is None
     assert not Folder(new).was_begun
+
+
+def test_a_gang_that_runs_again_has_those_who_want_to_and_their_limit_is_no_end(home):
+    gang = a_gang(home, "a", "b", "c", "d")
+    for number, name in enumerate("abcd"):
+        again = replace(recruit(home / "pods" / f"default_{name}_uid-{name}"), requeues=name != "d")
+        gang._give(again.folder, again.given(gang.id, number, number))
+    for number, state in ((0, "TIMEOUT"), (1, "COMPLETED")):
+        (gang.folder / f"{number}.end").write_text(json.dumps({"state": state, "time": 5.0}))
+    (gang.folder / "4").touch()  # closed by its leader
+    gang.members()  # it has seen how they ended
+    gang.reopen(9.0)
+    ends = [member.end and member.end.state for member in gang.members()]
+    assert ends == [None, "COMPLETED", None, "TIMEOUT"]
+    assert gang.join(recruit(a_pod(home, "e")), 0) == 4
 
 
 def test_pods_of_a_gang_that_was_refused_have_asked_for_nothing(home):

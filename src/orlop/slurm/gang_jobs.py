@@ -303,6 +303,19 @@ class GangJobs:
                 idle += [] if found else [member_id(base, number)]
         return steps, idle
 
+    async def requeue(self, job: JobId) -> None:
+        """Have the member's gang run again, with all of it that wants to; asked by each of them."""
+        gang = self._by_job(gangs_base(job))
+        if gang is None:
+            raise EngineError(f"the gang of {job} is not known any more")
+        async with self._turns.setdefault(gang.kept.key, asyncio.Lock()):
+            found = (await self._slurm.gang_jobs()).get(gang.id)
+            if found is not None and not found.state.has_ended:
+                return  # another member has asked
+            await to_its_end(lambda: gang.reopen(time.time()))
+            await self._commands.run("scontrol", "requeue", gang.job())
+            log.info("requeued gang", gang=gang.kept.name, job=gang.job())
+
     def _by_job(self, job: str) -> Gang | None:
         return next((gang for gang in self._known().values() if gang.job() == job), None)
 

@@ -18,7 +18,7 @@ from . import bundles
 from .bundles import Packing, Shape, least_cpus, shape_of
 from .gang_spec import early_signal, own_environment
 from .gangs import Kept, Member, Recruit, Seat
-from .job import JobSpec, requested
+from .job import REQUEUE, JobSpec, on_timeout, requested
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,8 @@ def recruit(submission: Submission, spec: JobSpec, least: int = 0) -> Recruit:
     name = str(key_of(submission.pod))
     shape, early = shape_of(dict(spec.options), name).with_least(least), early_signal(spec)
     told = (early.number, early.lead) if early is not None else (0, 0)
-    return Recruit(submission.folder, name, shape, *told, own_environment(spec))
+    requeues = on_timeout(submission.pod) == REQUEUE
+    return Recruit(submission.folder, name, shape, *told, own_environment(spec), requeues)
 
 
 async def call(

@@ -25,6 +25,7 @@ from . import arrays
 from .bundles import Packing, Shape
 from .submission import LOCK_FILE, TASK_FILE, Folder, job_id
 
+_TIMEOUT = "TIMEOUT"
 _END, _LEFT = wellknown.END_SUFFIX, wellknown.LEFT_SUFFIX
 
 
@@ -63,6 +64,7 @@ class Given(msgspec.Struct, frozen=True):
     lead: int = 0
     environment: dict[str, str] = {}
     seat: int = -1  # which of those it has that were kept for members to come
+    requeues: bool = False  # its time limit is no end: it wants to run again
 
 
 class End(msgspec.Struct, frozen=True):
@@ -83,6 +85,7 @@ class Recruit:
     signal: int = 0
     lead: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
+    requeues: bool = False
 
     def given(self, gang: str, number: int, bundle: int, seat: int = -1) -> Given:
         shape = self.shape
@@ -99,6 +102,7 @@ class Recruit:
             self.lead,
             dict(self.environment),
             seat,
+            self.requeues,
         )
 
 
@@ -246,6 +250,20 @@ class Gang:
                 (self.folder / f"{number}{_LEFT}").touch(mode=0o600)
             except FileNotFoundError:
                 return  # all of the gang is gone
+
+    def reopen(self, now: float) -> None:
+        """Its job met the time limit and is to run again, with those that want that."""
+        for member in self.members():
+            end = self.folder / f"{member.number}{_END}"
+            has_met = member.end is None or member.end.state == _TIMEOUT
+            if has_met and member.given is not None and member.given.requeues:
+                end.unlink(missing_ok=True)
+                self._ends.pop(member.number, None)
+            elif member.is_active:
+                write_private(end, msgspec.json.encode(End(_TIMEOUT, 1, now)))
+        for name in self._names():
+            if name.isdigit() and not (self.folder / name).is_symlink():
+                (self.folder / name).unlink(missing_ok=True)  # the leader's: it was closed
 
     def hosts(self) -> dict[int, str]:
         """The host of each bundle, once the job has hosts."""

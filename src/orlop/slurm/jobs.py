@@ -332,7 +332,7 @@ class SlurmJobs:
 
     async def requeue(self, job: JobId) -> None:
         if "+" in job:
-            raise EngineError(f"{job} is a member of a gang, which ends and starts as one")
+            return await self._gangs.requeue(job)
         await self._commands.run("scontrol", "requeue", job)
 
     def of_objects(self, text: str) -> list[JobId]:

@@ -326,3 +326,22 @@ async def test_what_it_needs_is_not_told_of_once_it_runs(cluster: World) -> None
             assert "MinResourcesNotMet" not in told
 
         await stays(is_silent)
+
+
+async def test_pods_that_wait_say_the_size_of_the_gang_as_it_is_now(cluster: World) -> None:
+    """A launcher is made from a template that may be older than the number of workers."""
+    controllers = parts(cluster, launcher_ends(None))[:-1]  # nothing ever starts
+    async with cluster.running(*controllers):
+        await made(cluster, workers=3)
+
+        async def sizes() -> list[str | None]:
+            notes = [annotations_of(pod) for pod in await cluster.list(POD)]
+            return [note.get("slurm.orlop.dev/gang-size") for note in notes]
+
+        async def are(wanted: list[str]) -> None:
+            assert await sizes() == wanted
+
+        await eventually(lambda: are(["4"] * 4))
+        change = {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 1}}}}
+        await cluster.patch(MPI_JOB, "pi", change)
+        await eventually(lambda: are(["2"] * 2))

@@ -14,6 +14,7 @@ from ..api.kinds import CONFIG_MAP, JOB, NODE, POD, SERVICE
 from ..api.objects import (
     Key,
     Obj,
+    annotations_of,
     controller_of,
     is_controlled_by,
     is_deleting,
@@ -26,6 +27,7 @@ from ..api.objects import (
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock
 from ..client.informer import Informers
+from ..wellknown import GANG
 from ._shape import BY_CONTROLLER, Controller, Result
 from .bundled import bundled_kind
 from .finished import expire
@@ -35,6 +37,7 @@ from .mpijob_parts import (
     are_spent,
     config_map,
     everybody,
+    gang_notes,
     launcher_job,
     launcher_name,
     launcher_waits,
@@ -126,6 +129,7 @@ class MpiJobs(Controller):
                 await self.recorder.event(job, "Warning", "ValidationError", str(problem))
                 return Result.done()
         await self._align(job)  # 3
+        await self._resize(job)
         job = await self._tell(job)  # 4
         return await self._after(job) if is_finished(job) else await self._waiting(job)
 
@@ -201,6 +205,21 @@ class MpiJobs(Controller):
             going = [pod for pod in self._workers(job) if not is_deleting(pod)]
             await self._control.delete(job, going)
 
+    async def _resize(self, job: Obj) -> None:
+        """Pods that wait for their gang say its size as it is now: a launcher that is tried again
+        is made from a template that may be older than the number of workers.
+        """
+        if is_by_srun(job):
+            return
+        for role, pods in (("Worker", self._workers(job)), ("Launcher", self._launchers_of(job))):
+            waiting = [one for one in pods if phase_of(one) == "Pending" and not is_deleting(one)]
+            notes = gang_notes(job, role) if waiting else {}
+            for pod in waiting:
+                news = {name: note for name, note in notes.items() if _says(pod, name) != note}
+                if news and _says(pod, GANG):
+                    body = {"metadata": {"uid": uid_of(pod), "annotations": news}}
+                    await self.pods.seen(await self.api.patch(POD, key_of(pod), body))
+
     def _launchers_of(self, job: Obj) -> list[Obj]:
         """The pods of the launcher's Job."""
         launcher = self._launcher(job)
@@ -242,6 +261,10 @@ class MpiJobs(Controller):
             await self._control.delete(job, to_clean(job, self._workers(job)))
             await self.write_status(job, _without_workers(job))
         return await expire(self, job, policy.get("ttlSecondsAfterFinished"), finished_time(job))
+
+
+def _says(pod: Obj, name: str) -> str:
+    return annotations_of(pod).get(name, "")
 
 
 def _without_workers(job: Obj) -> Obj:

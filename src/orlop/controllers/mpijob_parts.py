@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ..api.objects import Obj, is_terminal, meta, phase_of, uid_of
+from ..api.objects import Obj, annotations_of, is_terminal, meta, phase_of, uid_of
 from ..manifests import script
-from ..wellknown import GROUP, GROUP_VOLUME
+from ..wellknown import GANG_ROOM, GANG_SIZE, GROUP, GROUP_VOLUME
 from . import training
 from .gang_wishes import gang_of, to_come
 from .pods import fresh, pod_from_template
@@ -193,6 +193,13 @@ def _gang(job: Obj, role: str) -> dict[str, str]:
         return gang_of(job, everybody(job))
     later = to_come(1, _own(job, "Launcher"), inherited(job))
     return gang_of(job, members(job), later=[later])
+
+
+def gang_notes(job: Obj, role: str) -> dict[str, str]:
+    """What a pod of the role, made now, would say of its gang's size; none if it is in none."""
+    own = annotations_of(job["spec"]["mpiReplicaSpecs"][role]["template"])
+    found = {**_gang(job, role), **own}
+    return {name: found[name] for name in (GANG_SIZE, GANG_ROOM) if name in found}
 
 
 def _restart_policy(replica: Obj, role: str) -> str:

@@ -59,17 +59,66 @@ def test_an_mpirun_of_the_image_starts_as_many_as_there_are_tasks(site: Site) ->
         assert sorted(re.findall(r"rank (\d) of 5", log)) == list("01234")
 
 
-def test_mpi_flags_of_earlier_systems_start_as_many_as_there_are_tasks(site: Site) -> None:
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_mpi_flags_of_earlier_systems_start_as_many_as_there_are_tasks(
+    site: Site, nodes: int
+) -> None:
     launcher = pod("knoc", "openmpi", "")
     launcher["spec"]["containers"][0]["command"] = ["pi"]
-    launcher["spec"]["securityContext"] = {"runAsUser": 1000}
+    if nodes == 1:
+        launcher["spec"]["securityContext"] = {"runAsUser": 1000}
+    flags = "--mca plm_rsh_agent sh" if nodes == 1 else "--bind-to none"
     launcher["metadata"]["annotations"] = {
-        "slurm-job.knoc.io/flags": "--nodes=1 --ntasks-per-node=4",
-        "slurm-job.knoc.io/mpi-flags": "--mca plm_rsh_agent sh",
+        "slurm-job.knoc.io/flags": f"--nodes={nodes} --ntasks-per-node={4 // nodes}",
+        "slurm-job.knoc.io/mpi-flags": flags,
     }
     site.apply(launcher)
     site.wait_phase("knoc", "Succeeded", timeout=LONG)
-    assert sorted(re.findall(r"rank (\d) of 4", site.kubectl("logs", "knoc"))) == list("0123")
+    log = site.kubectl("logs", "knoc")
+    assert sorted(re.findall(r"rank (\d) of 4", log)) == list("0123")
+    assert sorted(on_nodes(log).values()) == [4 // nodes] * nodes
+
+
+CALLS = """\
+cd /tmp
+FOO=bar srun --ntasks-per-node=1 -n2 sh -c 'echo $FOO $PWD on $SLURMD_NODENAME'
+srun -n1 --output=/tmp/x true; echo code $?
+srun true : -n1 hostname; echo code $?
+orterun pi
+exec orterun pi exit 3 7
+"""
+
+
+def test_srun_and_mpirun_of_an_image_reach_every_node_of_its_job(site: Site) -> None:
+    shape = {"nodes": "2", "ntasks": "4", "ntasks_per_node": "2", "mpi": "container"}
+    for runtime in RUNTIMES:
+        command = ("sh", "-c", CALLS)
+        site.apply(ranks(f"wide-{runtime}", "openmpi", *command, runtime=runtime, **shape))
+    for runtime in RUNTIMES:
+        ended = site.wait_phase(f"wide-{runtime}", "Failed", timeout=LONG)
+        log = site.kubectl("logs", f"wide-{runtime}")
+        assert terminated(ended)["exitCode"] == 7
+        assert len(set(re.findall(r"^bar /tmp on (n\d)$", log, re.MULTILINE))) == 2
+        assert "srun: error: --output=/tmp/x is not allowed in a container: " in log
+        assert log.count("code 1\n") == 2
+        assert "pi 3.141593\n" in log
+        assert sorted(on_nodes(log).values()) == [4, 4]  # of two runs
+
+
+def test_what_a_container_has_started_by_srun_ends_with_it(site: Site) -> None:
+    command = ("sh", "-c", "srun -n2 sh -c 'echo here; exec sleep 9876'")
+    shape = {"ntasks": "2", "mpi": "container"}
+    site.apply(ranks("ends", "busybox", *command, **shape))
+    site.wait_phase("ends", "Running", timeout=LONG)
+    eventually(lambda: site.kubectl("logs", "ends") == "here\nhere\n", "both tasks run", LONG)
+    found = [node for node in ("n1", "n2", "n3", "n4") if _sleeps(site, node)]
+    assert len(found) == 2
+    site.kubectl("delete", "pod", "ends", timeout=LONG)
+    eventually(lambda: not any(_sleeps(site, node) for node in found), "nothing is left", LONG)
+
+
+def _sleeps(site: Site, node: str) -> bool:
+    return site.run("pgrep", "-xf", "sleep 9876", node=node, check=False).returncode == 0
 
 
 def test_32_ranks_run_where_there_are_16_cpus(site: Site) -> None:

@@ -67,6 +67,32 @@ def test_a_member_of_a_pod_group_runs_once(by):
     assert rank_set(made) is None
 
 
+@pytest.mark.parametrize(
+    ("image", "notes", "launches"),
+    [
+        ("openmpi", {"nodes": "2"}, True),
+        ("openmpi", {"nodes": "2-4", "ntasks": "8"}, True),
+        ("openmpi", {"nodes": "1", "ntasks": "8"}, False),
+        ("host", {"nodes": "2"}, False),
+    ],
+)
+def test_an_image_that_starts_mpi_itself_on_several_nodes_is_given_an_srun(image, notes, launches):
+    made = pod(container(), annotations=annotated(mpi="container", **notes))
+    made["spec"]["containers"][0] |= {"image": image, "resources": {"requests": {"cpu": "3"}}}
+    found = rank_set(made)
+    assert (found is not None and found.launches) is launches
+    assert options_of(made)["cpus-per-task"] == "3"
+    if found is not None:
+        assert found.planned("")["launches"]
+
+
+@pytest.mark.parametrize(("nodes", "launches"), [(1, False), (2, True)])
+def test_mpi_flags_of_earlier_systems_reach_as_many_nodes_as_their_flags_ask_for(nodes, launches):
+    notes = {"slurm-job.knoc.io/flags": f"-N{nodes} -n 4", "slurm-job.knoc.io/mpi-flags": "-v"}
+    found = rank_set(pod(container(), annotations=notes))
+    assert (found is not None and found.launches) is launches
+
+
 def test_the_rank_container_its_label_and_the_flags_of_srun_are_annotations():
     notes = annotated(
         ntasks="2", mpi="pmi2", mpi_container="b", label="true", srun_flags="-m 'cyclic'"

@@ -116,6 +116,8 @@ class Workshop:
         is_labelled = bool(self.plan.ranks and self.plan.ranks.get("label"))
         newline = b"\r\n" if container.tty else b"\n"
         launch = runtime.compose(box)
+        if self.plan.ranks and self.plan.ranks.get("launches"):
+            return Prepared(box, runtime, launch, NONE)
         return Prepared(
             box, runtime, launch, NONE, open_log=lambda path: RankLog(path, is_labelled, newline)
         )

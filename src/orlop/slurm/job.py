@@ -224,7 +224,7 @@ def _over(weaker: Options, stronger: Options) -> Options:
 
 def _on_node(pod: Obj, asked: Options) -> tuple[Obj, bool]:
     """What is asked of each node; True: of each task, since Slurm says how many a node has."""
-    rank_set = ranks.rank_set(pod)
+    rank_set = _rank_set(pod)
     if rank_set is None:
         return pod, False
     return ranks.of_node(pod, rank_set, asked), ranks.are_spread_by_slurm(asked)
@@ -232,12 +232,18 @@ def _on_node(pod: Obj, asked: Options) -> tuple[Obj, bool]:
 
 def _make_room(wanted: Options, asked: Options, pod: Obj) -> tuple[dict[str, str], list[str]]:
     """For containers that run beside ranks; what the agent must know of that, and warnings."""
-    rank_set = ranks.rank_set(pod)
+    rank_set = _rank_set(pod)
     return ({}, []) if rank_set is None else rank_shape.add(wanted, asked, pod, rank_set)
 
 
+def _rank_set(pod: Obj) -> ranks.RankSet | None:
+    """Of tasks that are all ranks: one that launches them itself asks for all of its node's."""
+    found = ranks.rank_set(pod)
+    return None if found is None or found.launches else found
+
+
 def _requests(pod: Obj, asked: Options) -> Options:
-    rank_set = ranks.rank_set(pod)
+    rank_set = _rank_set(pod)
     if rank_set is not None:
         return ranks.requests(pod, rank_set, asked)
     demand = resources.demand(pod)

@@ -34,6 +34,7 @@ class RankSet:
     is_labelled: bool = False
     flags: tuple[str, ...] = ()  # further options of srun's
     gpus: int = 0  # of each rank; 0: those of its node are all ranks'
+    launches: bool = False  # it runs once, and what it calls srun starts tasks on every node
 
     def planned(self, mpi: str) -> Obj:
         """As the plan has it."""
@@ -43,6 +44,7 @@ class RankSet:
             "label": self.is_labelled,
             "flags": list(self.flags),
             **({"gpus": self.gpus} if self.gpus else {}),
+            **({"launches": True} if self.launches else {}),
         }
 
 
@@ -52,8 +54,10 @@ def rank_set(pod: Obj) -> RankSet | None:
     if not pod["spec"].get("containers"):
         return None
     mpi = annotations.get(wellknown.MPI, "").strip()
-    if mpi == wellknown.MPI_IN_CONTAINER or _is_launched_otherwise(pod, annotations):
+    if mark_of(pod) is not None:  # a member of a gang, whose pods are single tasks
         return None
+    if mpi == wellknown.MPI_IN_CONTAINER or _has_mpi_flags(annotations):
+        return _launcher(pod, annotations)
     if not mpi and not any(least(value) > 1 for value in _shape(annotations).values()):
         return None
     flags = _words(annotations.get(wellknown.SRUN_FLAGS, ""))
@@ -70,10 +74,18 @@ def has_hook(pod: Obj) -> bool:
     return any((one.get("lifecycle") or {}).get("preStop") for one in main)
 
 
-def _is_launched_otherwise(pod: Obj, annotations: Mapping[str, str]) -> bool:
-    """By mpiexec in the container, as earlier systems did it; or as a member of a gang."""
-    has_flags = any(name in annotations for name in wellknown.MPI_FLAGS_ALIASES)
-    return has_flags or mark_of(pod) is not None
+def _launcher(pod: Obj, annotations: Mapping[str, str]) -> RankSet | None:
+    """Of an image that has no srun of the site's, for tasks on several nodes."""
+    name = _container(pod, annotations)
+    image = next(one for one in pod["spec"]["containers"] if one["name"] == name).get("image")
+    is_host = wellknown.HOST_IMAGE in (image, annotations.get(wellknown.RUNTIME_ANNOTATION))
+    nodes = from_annotations(annotations, []).get("nodes") or ""
+    return None if is_host or least(nodes) < 2 else RankSet(name, mpi="none", launches=True)
+
+
+def _has_mpi_flags(annotations: Mapping[str, str]) -> bool:
+    """Of earlier systems: mpiexec in the container starts what there is to start."""
+    return any(name in annotations for name in wellknown.MPI_FLAGS_ALIASES)
 
 
 def _shape(annotations: Mapping[str, str]) -> dict[str, str]:

@@ -24,7 +24,7 @@ from orlop.agent.places import make_places
 from orlop.agent.ranks import door as doors
 from orlop.agent.ranks.builder import _lives
 from orlop.agent.ranks.door import Door, tasks_on
-from orlop.agent.ranks.starter import TERMINAL_ENV, main, place_of
+from orlop.agent.ranks.starter import RUN, TERMINAL_ENV, main, place_of
 from orlop.agent.sandbox import Sandbox
 from orlop.agent.workshop import Workshop
 
@@ -99,12 +99,13 @@ def start(request, tmp_path):
 
     def start(rank, *command, **more):
         env = {**TOLD, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), **more}
-        if request.param == "python" or command:  # commands beside ranks are always Python's
+        is_run = command[:1] == (RUN,)
+        if request.param == "python" or (command and not is_run):  # beside ranks it is Python's
             words = ["agent.pyz", "rank", str(tmp_path / "m"), str(tmp_path), *command]
             imported = "from orlop.agent.ranks.starter import main"
             argv = [sys.executable, "-c", f"import sys; {imported}; sys.exit(main({words!r}))"]
         else:
-            argv = [request.getfixturevalue("compiled"), str(tmp_path / "m"), "0"]
+            argv = [request.getfixturevalue("compiled"), str(tmp_path / "m"), "0", *command[1:]]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(argv, env=env, **pipes)
 
@@ -200,6 +201,32 @@ def test_a_command_beside_a_rank_has_its_variables(start, opened):
     finally:
         rank.kill()
         rank.communicate()
+
+
+@pytest.mark.parametrize(("there", "at"), [("/usr", "/usr"), ("/no/such", "/")])
+def test_a_task_of_a_call_of_srun_has_its_callers_command_variables_and_folder(
+    start, opened, there, at
+):
+    door = opened(["not", "this"], env=[["A", "1"], ["B", "2"]])
+    script = 'echo $A $B $SLURM_PROCID "$PMI_FD" "$1" $(pwd); env | grep -c ORLOP_'
+    said = {"B": "said", "SLURM_PROCID": "9", "PMI_FD": "9"}
+    told = {f"ORLOP_SAID_{name}": text for name, text in said.items()}
+    words = [f".{word}" for word in ("sh", "-c", script, "sh", ":")]
+    task = start(1, RUN, *words, ORLOP_CWD=there, **told)
+    serve(door, lambda: door.runs(1))
+    assert task.communicate()[0].decode() == f"1 said 1 7 : {at}\n0\n"
+
+
+def test_what_launches_ranks_itself_is_told_what_the_batch_script_is(start, opened):
+    door = opened(["sh", "-c", 'echo $SLURM_NTASKS "$PMI_FD" "$SLURM_STEP_ID"'])
+    door._own_env = {"SLURM_NTASKS": "8"}
+    rank = start(0)
+    serve(door, lambda: door.runs(0))
+    assert rank.communicate()[0] == b"8  \n"
+
+
+def test_without_a_container_nobody_is_in_it(opened):
+    assert not opened(["true"]).holds(os.getpid())
 
 
 def _said(child):

@@ -19,5 +19,5 @@ def test_an_answer_arrives_as_it_was_said():
     data = said.encoded()
     assert int.from_bytes(data[:4], "little") == len(data) - 4
     assert vars(Answer.decoded(data[4:])) == vars(said)
-    refused = Answer([], {}, error="no room")
+    refused = Answer([], {}, error="no room", is_told=False)
     assert vars(Answer.decoded(refused.encoded()[4:])) == vars(refused)

@@ -37,12 +37,20 @@ class Door:
     """What is known of the ranks of this node."""
 
     def __init__(
-        self, meeting: str, box: Box, runtime: Runtime, hostname: str, terminal: int = -1
+        self,
+        meeting: str,
+        box: Box,
+        runtime: Runtime,
+        hostname: str,
+        terminal: int = -1,
+        own_env: dict[str, str] | None = None,
     ) -> None:
         self._box, self._runtime, self._hostname = box, runtime, hostname
         self._terminal = terminal  # for the first rank; it is the leader's
+        self._own_env = own_env  # what ranks know of Slurm, in place of what their task is told
         self._lines: dict[int, tuple[_socket.socket, int]] = {}  # descriptor -> line, rank
         self._descriptors: list[int] = []
+        self._mounts = -1  # of these, that of the container's mounts
         self._holder = 0
         self._is_made = False
         self.pids: dict[int, int] = {}  # of the ranks that run or ran
@@ -114,6 +122,13 @@ class Door:
     def runs(self, rank: int) -> bool:
         return rank in self.pids and all(rank != each for _, each in self._lines.values())
 
+    def holds(self, pid: int) -> bool:
+        """Whether a process is in the container: nobody else sees its mounts."""
+        if self._mounts < 0:
+            return False
+        theirs, ours = os.stat(f"/proc/{pid}/ns/mnt"), os.fstat(self._mounts)
+        return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
+
     def close(self) -> None:
         for fd in self._descriptors:
             os.close(fd)
@@ -141,7 +156,7 @@ class Door:
             root, mounts = _opened_of(lambda: native.enter_root(box), ["root", "ns/mnt"])
         own = [os.open(f"/proc/self/ns/{kind}", os.O_RDONLY) for kind in ("user", "ipc")]
         names = _opened_of(self._take_name, ["ns/uts"])
-        self._descriptors = [root, *own, *names, mounts]
+        self._descriptors, self._mounts = [root, *own, *names, mounts], mounts
         if self._has_own_user:
             self._descriptors += _opened_of(self._take_user, ["ns/user"])
 
@@ -221,12 +236,13 @@ class Door:
             env.setdefault(YIELD, "1")
         return Answer(
             container.argv,
-            env,
+            {**env, **(self._own_env or {})},
             container.cwd,
             has_user=bool(self._descriptors) and self._has_own_user,
             user=(user.uid, user.gid, user.groups) if user else None,
             dropped=tuple(capabilities.others(container.capabilities)),
             seccomp=profile.filter if profile is not None else b"",
+            is_told=self._own_env is None,
         )
 
     def _answer_exec(self, rank: int) -> Answer:

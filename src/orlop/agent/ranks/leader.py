@@ -15,8 +15,8 @@ from .. import syscalls
 from ..lean import signal
 from ..process import exit_of, reaped
 from ..runtimes import Box, Launch, find
-from .door import Door, be, end_holder, leave
-from .starter import TERMINAL_ENV, place_of
+from .door import YIELD, Door, be, end_holder, leave, tasks_on
+from .starter import RUN, TERMINAL_ENV, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from ..plan import Plan
     from ..runtimes import Runtime
+    from .calls import Calls
+    from .standin import Call
 
 MEETING = "/tmp/orlop-{uid}-ranks-{token}"  # and the node's name: some /tmp are of several
 BEGUN = b"S"
@@ -80,15 +82,15 @@ class Leader:
         self._code: int | None = None
         self._asked: list[int] = []  # signals that are still to be passed on
         self._ends = {signal.SIGTERM, signal.SIGINT, box.container.stop_signal}
+        self._calls = self._take_calls() if ranks.get("launches") else None
 
     def lead(self) -> None:
         """Until srun ends; exits as it does."""
         command, meeting = self._command(), place_of(self._meeting)
         terminal = 0 if self._box.container.tty else -1
         _close_copies_of(0)
-        self._door = door = Door(
-            meeting, self._box, self._runtime, self._ranks["hostname"], terminal
-        )
+        what = (self._box, self._runtime, self._ranks["hostname"])
+        self._door = door = Door(meeting, *what, terminal, self._own_env())
         wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_write)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -103,6 +105,8 @@ class Leader:
             while door.lines() and _ready(door.lines(), 0):  # said before srun ended
                 self._turn(wake_read, door, 0)
         finally:
+            if self._calls is not None:
+                self._calls.end(self._reap)
             door.close()
             leave(meeting)
         self._begin(door)
@@ -111,11 +115,14 @@ class Leader:
         os._exit(self._code)
 
     def _turn(self, wake: int, door: Door, timeout: int | None = None) -> None:
-        for fd in _ready([wake, door.fileno(), *door.lines()], timeout):
+        calls = self._calls.fds() if self._calls is not None else []
+        for fd in _ready([wake, door.fileno(), *door.lines(), *calls], timeout):
             if fd == wake:
                 os.read(wake, 4096)
             elif fd == door.fileno():
                 door.on_knock()
+            elif self._calls is not None and fd in calls:
+                self._calls.on_ready(fd, door.holds)
             else:
                 door.on_line(fd)
         if self._status and (door.runs(0) or (door.is_full and not door.lines())):
@@ -153,6 +160,30 @@ class Leader:
         for pid, status in reaped():
             if pid == self._srun:
                 self._code = exit_of(status)[0]
+            elif self._calls is not None:
+                self._calls.on_end(pid, exit_of(status)[0])
+
+    # For one that launches ranks itself
+
+    def _take_calls(self) -> Calls:
+        from .calls import Calls  # most do not
+
+        def starter(number: int) -> list[str]:
+            return rank(f"{self._meeting}-{number}", self._ranks, is_own_command=True)
+
+        return Calls(self._box, self._start, starter)
+
+    def _own_env(self) -> dict[str, str] | None:
+        """What it would know of Slurm in the batch script."""
+        if self._calls is None:
+            return None
+        self._calls.open()
+        environ = os.environ
+        own = {name: environ[name] for name in environ if name.startswith("SLURM")}
+        own.pop("SLURM_JWT", None)  # by which it would be its user to Slurm
+        tasks = tasks_on(environ.get("SLURM_TASKS_PER_NODE") or "1", 0)
+        is_crowded = tasks > len(os.sched_getaffinity(0)) and YIELD not in dict(self._box.env)
+        return {**own, **({YIELD: "1"} if is_crowded else {})}
 
     # Slurm's commands, as oneself
 
@@ -161,6 +192,8 @@ class Leader:
         if not srun:
             raise OSError("ranks are started by srun, which is not in the PATH of this node's jobs")
         ranks, environ, container = self._ranks, os.environ, self._box.container
+        if self._calls is not None:
+            return [srun, *self._once(), *self._starter()]
         argv = [srun, "--label", "--kill-on-bad-exit=1", "--wait=0", "--export=ALL"]
         argv += [f"--job-name={self._box.container.name}"]
         argv += ["--input=0" if container.stdin and not container.tty else "--input=none"]
@@ -174,17 +207,36 @@ class Leader:
             argv.append(f"--cpus-per-task={environ['SLURM_CPUS_PER_TASK']}")
         argv += gpu_binding(ranks, environ)
         argv += ranks.get("flags") or []
-        if container.tty:
-            environ[TERMINAL_ENV] = "1"
-            return argv + starter(self._meeting, ranks["folder"])
-        return argv + rank(self._meeting, ranks)
+        return argv + self._starter()
+
+    def _starter(self) -> list[str]:
+        if self._box.container.tty:
+            os.environ[TERMINAL_ENV] = "1"
+            return starter(self._meeting, self._ranks["folder"])
+        return rank(self._meeting, self._ranks)
+
+    def _once(self) -> list[str]:
+        """Options for the one task that launches others: here, with all CPUs, in nobody's way."""
+        node = os.environ.get("SLURMD_NODENAME") or self._ranks["hostname"]
+        container = self._box.container
+        argv = [f"--job-name={container.name}", f"--nodelist={node}", "--nodes=1"]
+        argv += ["--ntasks=1", "--overlap", "--mem=0", "--mpi=none", "--quiet"]
+        argv.append(f"--cpus-per-task={os.environ.get('SLURM_CPUS_ON_NODE') or 1}")
+        argv += ["--input=0" if container.stdin and not container.tty else "--input=none"]
+        return [*argv, "--export=ALL"]
 
     def _pass_on(self, number: int) -> None:
         scancel = find(["scancel"])
         if scancel:
             self._start([scancel, "--quiet", f"--signal={number}", self._door.step])
 
-    def _start(self, argv: list[str]) -> int:
+    def _start(
+        self,
+        argv: list[str],
+        env: Mapping[str, str] = os.environ,
+        call: Call | None = None,
+        refusal: str = "",
+    ) -> int:
         pid = os.fork()
         if pid:
             return pid
@@ -192,9 +244,15 @@ class Leader:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
                 signal.signal(number, signal.SIG_DFL)
+            if call is not None:
+                call.take_streams()
+            if refusal:  # said by a process of its own, as it may have to wait for a reader
+                syscalls.die_with_parent(signal.SIGKILL)
+                os.write(2, refusal.encode(errors="replace"))
+                os._exit(1)
             be_oneself(self._box, self._ranks["hostname"])
             syscalls.die_with_parent(signal.SIGKILL)
-            os.execve(argv[0], argv, os.environ)
+            os.execve(argv[0], argv, env)
         except BaseException as error:
             os.write(2, f"{argv[0]}: {error}\n".encode(errors="replace"))
         finally:
@@ -223,11 +281,14 @@ def be_oneself(box: Box, hostname: str) -> None:
         be(sandbox.uid, sandbox.gid)
 
 
-def rank(meeting: str, ranks: dict[str, Any]) -> list[str]:
-    """What srun starts for each rank: compiled, where that was done and fits, or the agent."""
+def rank(meeting: str, ranks: dict[str, Any], is_own_command: bool = False) -> list[str]:
+    """What srun starts for each rank: compiled, where that was done and fits, or the agent.
+
+    After it may come a command other than the container's, which is to be said to the agent.
+    """
     quick = ranks.get("starter") or ""
     if not quick.endswith("-" + os.uname().machine) or not os.access(quick, os.X_OK):
-        return starter(meeting, ranks["folder"])
+        return starter(meeting, ranks["folder"], *([RUN] if is_own_command else []))
     make = _agent("ranks", meeting, ranks["folder"])
     return [quick, meeting, str(len(make)), *make]
 

@@ -3,7 +3,8 @@
 Run as the agent is, with the words `rank <meeting point> <pod folder> [<rank> <command>]`, a
 thousand at a time, so that it imports next to nothing and reads no file. The first one on a node
 without a container has it made (builder.py). It keeps what srun gave it: descriptors, limits,
-place.
+place. With a rank's number the command is one beside that rank; with `run`, the rank's own, as a
+container that called srun wants it (standin.py).
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ PATIENCE = 120.0  # seconds for a node to make its container; a slow file system
 PAUSE = 0.003
 CODE = 127
 TERMINAL_ENV = "ORLOP_TERMINAL"  # set for those whose first rank has a terminal
+RUN = "run"
+MARK = "."  # before each word of such a command: a lone colon would be srun's
+SAID = "ORLOP_SAID_"  # before the names of variables that only the container is to see
+CWD = "ORLOP_CWD"  # where its caller was, in the container
 MAX_DESCRIPTORS = 8
 # What Slurm and its PMI tell a task, and what a container is therefore told.
 TOLD = ("SLURM", "PMI", "OMPI_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
@@ -34,7 +39,7 @@ TOLD = ("SLURM", "PMI", "OMPI_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
 def main(argv: list[str]) -> int:
     """Become the rank; returns only where that cannot be."""
     folder, *command = argv[3:]
-    meeting, is_rank = place_of(argv[2]), not command
+    meeting, is_rank = place_of(argv[2]), not command or command[0] == RUN
     has_terminal = is_rank and os.environ.get("SLURM_PROCID") == "0" and TERMINAL_ENV in os.environ
     if has_terminal:
         from .terminal import stand_before
@@ -51,11 +56,13 @@ def main(argv: list[str]) -> int:
         if has_terminal:
             _take_terminal(meeting)
         _enter(answer, descriptors)
-        env = {**answer.env, **(_told(os.environ) if is_rank else {})}
-        go_to(answer.cwd)
+        env = {**answer.env, **(_told(os.environ) if is_rank and answer.is_told else {})}
+        if not _is_at(os.environ.get(CWD, "")):
+            go_to(answer.cwd)
         if answer.seccomp:
             syscalls.confine(answer.seccomp)
-        execute(command[1:] or answer.argv, env)
+        own = [word[len(MARK) :] for word in command[1:]] if is_rank else command[1:]
+        execute(own or answer.argv, env)
     except (Failure, OSError) as error:
         words = str(error)
         os.write(2, f"orlop agent: {words}\n".encode(errors="replace"))
@@ -91,7 +98,18 @@ def _is_folder_of_pmix(name: str) -> bool:
 
 
 def _told(environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: text for name, text in environ.items() if name.startswith(TOLD)}
+    """What a caller of srun said, under what Slurm tells."""
+    said = {name[len(SAID) :]: environ[name] for name in environ if name.startswith(SAID)}
+    return {**said, **{name: text for name, text in environ.items() if name.startswith(TOLD)}}
+
+
+def _is_at(folder: str) -> bool:
+    """Where a caller of srun was, unless only its own node has that folder."""
+    try:
+        os.chdir(folder)
+    except OSError:
+        return False
+    return True
 
 
 def _have_it_made(meeting: str, folder: str) -> None:

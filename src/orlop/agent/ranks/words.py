@@ -61,15 +61,18 @@ class Answer:
         dropped: tuple[int, ...] = (),
         seccomp: bytes = b"",
         error: str = "",
+        is_told: bool = True,
     ) -> None:
         self.argv, self.env, self.cwd, self.error = argv, env, cwd, error
         self.has_user = has_user  # whether the last of the namespaces is that of its user
         self.user, self.dropped, self.seccomp = user, dropped, seccomp
+        self.is_told = is_told  # whether it has the variables that Slurm gave to its task
 
     def encoded(self) -> bytes:
         """The length of all that follows, that of the filter, the filter, and texts."""
         ids = [] if self.user is None else [self.user[0], self.user[1], *self.user[2]]
-        head = [self.error, str(int(self.has_user)), _numbers(ids), _numbers(self.dropped)]
+        flags = f"{int(self.has_user)}{int(self.is_told)}"
+        head = [self.error, flags, _numbers(ids), _numbers(self.dropped)]
         argv = [self.cwd, str(len(self.argv)), *self.argv]
         env = [f"{name}={text}" for name, text in self.env.items()]
         data = _length(self.seccomp) + self.seccomp + _texts([*head, *argv, *env])
@@ -80,7 +83,7 @@ class Answer:
         """Of what follows the first length."""
         size = int.from_bytes(data[:4], "little")
         seccomp, texts = data[4 : 4 + size], _split(data[4 + size :])
-        error, has_user, ids, dropped, cwd, count = texts[:6]
+        error, flags, ids, dropped, cwd, count = texts[:6]
         argv, env = texts[6 : 6 + int(count)], texts[6 + int(count) :]
         numbers = [int(text) for text in ids.split()]
         pairs = (text.partition("=") for text in env)
@@ -88,11 +91,12 @@ class Answer:
             argv,
             {name: text for name, _, text in pairs},
             cwd,
-            has_user == "1",
+            flags[0] == "1",
             (numbers[0], numbers[1], numbers[2:]) if numbers else None,
             tuple(int(text) for text in dropped.split()),
             seccomp,
             error,
+            flags[1] == "1",
         )
 
 

@@ -1,7 +1,8 @@
 /* What srun starts for every rank, in place of ranks/starter.py where there was a compiler.
  *
  * Run as `starter <meeting point> <n> <n words that make the container> [<command>]`; it enters the
- * container of its node and becomes a rank there. It does what the Python module does, in the same
+ * container of its node and becomes a rank there, that of the container's command or of the one it
+ * is given, of which each word is behind a mark. It does what the Python module does, in the same
  * order and words, and speaks the language of ranks/words.py. It has no library, not even C's own:
  * nodes need nothing, and starting it costs next to nothing.
  */
@@ -17,6 +18,9 @@
 /* What Slurm and its PMI tell a task, and what a container is therefore told. */
 static const char *const TOLD[] = {"SLURM", "PMI", "OMPI_", "CUDA_VISIBLE_DEVICES",
     "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL", 0};
+
+/* Before the names of variables that only the container is to see: a caller of srun said them. */
+#define SAID "ORLOP_SAID_"
 
 static int line = -1; /* to the door, once there is one */
 
@@ -286,24 +290,36 @@ static int is_told(const char *entry)
     return 0;
 }
 
-/* What the container says, under what Slurm tells this task. */
+static char *merged[65536];
+
+/* Adds a variable, unless the first `count` have it; how many there are then. */
+static int add(int size, int count, char *entry)
+{
+    int index;
+
+    for (index = 0; index < count; index++)
+        if (same_name(merged[index], entry))
+            return size;
+    if (size < 65000)
+        merged[size++] = entry;
+    return size;
+}
+
+/* What the container says, under what a caller of srun said, under what Slurm tells this task. */
 static char **environment(struct answer *answer, char **env)
 {
-    static char *merged[65536];
-    int told = 0, count, index;
-    char *entry;
+    int told = 0, said, size;
+    char **entry;
 
-    for (; *env && told < 65000; env++)
-        if (is_told(*env))
-            merged[told++] = *env;
-    for (count = told; answer->at < answer->end && count < 65000;) {
-        entry = next(answer);
-        for (index = 0; index < told && !same_name(merged[index], entry); index++)
-            ;
-        if (index == told)
-            merged[count++] = entry;
-    }
-    merged[count] = 0;
+    for (entry = env; *entry; entry++)
+        if (is_told(*entry))
+            told = add(told, 0, *entry);
+    for (said = told, entry = env; *entry; entry++)
+        if (begins(*entry, SAID))
+            said = add(said, told, *entry + sizeof SAID - 1);
+    for (size = said; answer->at < answer->end;)
+        size = add(size, said, next(answer));
+    merged[size] = 0;
     return merged;
 }
 
@@ -349,6 +365,9 @@ static char **command_of(struct answer *answer, char **own)
 
     for (index = 0; index < count; index++)
         text = next(answer), argv[index < 65000 ? index : 65000] = text;
+    for (index = 0; own[index]; index++)
+        if (*own[index]) /* a lone colon would be srun's, hence the mark */
+            own[index]++;
     return own[0] ? own : argv;
 }
 
@@ -357,9 +376,10 @@ int start(int argc, char **argv, char **env)
     static char path[4096];
     struct buffer meeting = {path, 0, sizeof path};
     static struct answer answer;
+    static char *no_env[1];
     const char *local = value_of(env, "SLURM_LOCALID");
     char *text, *ids, *dropped, *folder, **made, **command;
-    int count, has_user;
+    int count, has_user, is_told;
     long result;
 
     if (argc < 3)
@@ -386,14 +406,20 @@ int start(int argc, char **argv, char **env)
     text = next(&answer);
     if (*text)
         fail(text, "", "");
-    has_user = *next(&answer) == '1';
+    text = next(&answer);
+    has_user = text[0] == '1';
+    is_told = text[0] && text[1] == '1';
     ids = next(&answer);
     dropped = next(&answer);
     folder = next(&answer);
     command = command_of(&answer, command);
     enter(&answer, has_user, ids, dropped);
     sys(SYS_umask, 022, 0, 0, 0, 0);
-    result = sys(SYS_chdir, (long)folder, 0, 0, 0, 0);
+    result = -ENOENT; /* the caller's folder, which may be on its node alone */
+    if ((text = (char *)value_of(env, "ORLOP_CWD")))
+        result = sys(SYS_chdir, (long)text, 0, 0, 0, 0);
+    if (result < 0)
+        result = sys(SYS_chdir, (long)folder, 0, 0, 0, 0);
     if (result < 0) {
         static char words[4096];
         struct buffer said = {words, 0, sizeof words};
@@ -403,7 +429,7 @@ int start(int argc, char **argv, char **env)
         put_field(&said, "\"): ");
         fail(words, errno_words(-result), "");
     }
-    env = environment(&answer, env);
+    env = environment(&answer, is_told ? env : no_env);
     confine(&answer);
     execute(command, env);
     return FAILED;

@@ -168,10 +168,9 @@ LOOK = (
     " $(sed -n 's/^[CM].*s_allowed_list:.//p' /proc/self/status | tr '\\n' ' ')"
     ' $SLURM_CPU_BIND $SLURM_DISTRIBUTION ${CUDA_VISIBLE_DEVICES-none}"'
 )
-SHAPE = {"nodes": "2", "ntasks-per-node": "2", "constraint": "intel"}
+SHAPE = {"nodes": "2", "ntasks-per-node": "2"}
 # Annotations of a rank set, and what plain srun is given for the same.
 BOUND: dict[str, tuple[dict[str, str], str]] = {
-    "default": ({}, ""),
     "free": ({"cpu-bind": "none", "mem-bind": "local"}, "--cpu-bind=none --mem-bind=local"),
     "mapped": (
         {"cpu-bind": "map_cpu:1,0", "distribution": "cyclic"},
@@ -180,44 +179,39 @@ BOUND: dict[str, tuple[dict[str, str], str]] = {
     "by-rank": ({"cpu-bind": "rank"}, "--cpu-bind=rank"),
     "hinted": ({"hint": "nomultithread"}, "--hint=nomultithread"),
 }
+# The same with GPUs, bound to cores by default.
 WITH_GPUS: dict[str, tuple[Obj, dict[str, str], str]] = {
-    "own": ({NVIDIA: 1}, {}, "--gpu-bind=per_task:1"),
-    "task": ({}, {"gpus-per-task": "a100:1"}, "--gpu-bind=per_task:1"),
-    "node": ({}, {"gpus-per-node": "a100:2"}, ""),
+    "own-crun": ({NVIDIA: 1}, {}, "--gpu-bind=per_task:1"),
+    "own-apptainer": ({NVIDIA: 1}, {}, "--gpu-bind=per_task:1"),
+    "task-crun": ({}, {"gpus-per-task": "a100:1"}, "--gpu-bind=per_task:1"),
+    "node-apptainer": ({}, {"gpus-per-node": "a100:2"}, ""),
 }
 
 
 def test_ranks_have_the_cores_and_gpus_that_plain_srun_gives(site: Site) -> None:
-    """Of each shape, with each of its GPUs in either runtime, in the same run."""
-    made = [ranks(name, "crun", notes) for name, (notes, _) in BOUND.items()]
+    """Of each shape, in the same run."""
+    there, gpus_there = {"constraint": "amd"}, {"constraint": "intel"}
+    made = [ranks(name, {**there, **notes}) for name, (notes, _) in BOUND.items()]
     for name, (limits, notes, _) in WITH_GPUS.items():
-        both = {runtime: ranks(f"{name}-{runtime}", runtime, notes) for runtime in RUNTIMES}
-        for one in both.values():
-            one["spec"]["containers"][0]["resources"] = {"limits": limits}
-        made += both.values()
-    cores = srun(site, {name: options for name, (_, options) in BOUND.items()})
+        made.append(ranks(name, {**gpus_there, **notes}))
+        made[-1]["spec"]["containers"][0]["resources"] = {"limits": limits}
+    cores = srun(site, {name: options for name, (_, options) in BOUND.items()}, "-C", "amd")
     steps = {name: options for name, (_, _, options) in WITH_GPUS.items()}
-    gpus = srun(site, steps, "--gres=gpu:a100:2")
+    gpus = srun(site, steps, "-C", "intel", "--gres=gpu:a100:2")
     apply_all(site, made)
     plain = cores() | gpus()
     for one in made:
-        name = one["metadata"]["name"]
-        site.wait_phase(name, "Succeeded", timeout=LONG)
-        said = sorted(site.kubectl("logs", name).splitlines())
-        assert said == plain[name.removesuffix("-crun").removesuffix("-apptainer")], name
-    assert [line.split()[3] for line in plain["default"]] == ["0", "1", "0", "1"]
-    assert [line.split()[-1] for line in plain["own"]] == ["0", "1", "0", "1"]
-    assert [line.split()[-1] for line in plain["node"]] == ["0,1"] * 4
+        site.wait_phase(named(one), "Succeeded", timeout=LONG)
+        assert sorted(site.kubectl("logs", named(one)).splitlines()) == plain[named(one)]
+    words = [line.split() for line in plain["own-crun"]]
+    assert [(word[3], word[-1]) for word in words] == [("0", "0"), ("1", "1")] * 2
+    assert [line.split()[-1] for line in plain["node-apptainer"]] == ["0,1"] * 4
 
 
-RUNTIMES = ("crun", "apptainer")
-
-
-def ranks(name: str, runtime: str, notes: dict[str, str]) -> Obj:
+def ranks(name: str, notes: dict[str, str]) -> Obj:
     asked = {SLURM + option: value for option, value in {**SHAPE, **notes}.items()}
-    return pod(
-        name, "busybox", LOOK, metadata={"annotations": {**asked, "orlop.dev/runtime": runtime}}
-    )
+    asked["orlop.dev/runtime"] = "apptainer" if "apptainer" in name else "crun"
+    return pod(name, "busybox", LOOK, metadata={"annotations": asked})
 
 
 Said = dict[str, list[str]]
@@ -302,6 +296,15 @@ PATIENT = {
 }
 
 
+BATCH = {
+    "apiVersion": "slurm.orlop.dev/v1",
+    "kind": "SlurmJob",
+    "metadata": {"name": "batch"},
+    "spec": {"script": "#!/bin/sh\n#SBATCH --comment='my own words'\ntrue\n"},
+}
+CHARGED = r"teaching\|high\|spring\|COMPLETED\|0:0\|"
+
+
 def test_namespaces_are_accounts_by_configuration(site: Site) -> None:
     site.apply(PATIENT)
     licence = asking({f"{SLURM}license-matlab": 1})
@@ -314,6 +317,7 @@ def test_namespaces_are_accounts_by_configuration(site: Site) -> None:
     assert site.squeue("%a %q %P %l %w", "-j", job) == ["teaching high main 3:00 spring"]
     assert "Nice=1000 " in site.run("scontrol", "show", "job", job).stdout
     site.apply(annotated(pod("second", "busybox", "true", container=licence), {}))
+    site.apply(BATCH)
     site.apply(annotated(pod("other", "busybox", "true"), {"qos": "low"}))
     site.apply(annotated(pod("wide", "busybox", "true"), {"nodes": "2"}))
 
@@ -329,15 +333,22 @@ def test_namespaces_are_accounts_by_configuration(site: Site) -> None:
     site.run("touch", str(site.cluster.home / "end"))
     for name in ("first", "second"):
         site.wait_phase(name, "Succeeded", timeout=LONG)
-    fields = "JobName,Account,QOS,WCKey,State,ExitCode,Comment"
+    batch = ("wait", "--for=condition=Complete", "slurmjobs.slurm.orlop.dev/batch")
+    site.kubectl(*batch, f"--timeout={LONG:.0f}s", timeout=LONG + 10)
+    number = status(site, "-n", site.namespace, "slurmjobs.slurm.orlop.dev", "batch")["jobId"]
     uid = site.pod("first")["metadata"]["uid"]
+    expected = {
+        job: rf"{site.namespace}/first\|{CHARGED}orlop:[^:]*:{uid}",
+        number: rf"batch\|{CHARGED}orlop-job:.* my own words",
+    }
 
-    def accounted() -> bool:
+    def accounted(job: str) -> bool:
+        fields = "JobName,Account,QOS,WCKey,State,ExitCode,Comment"
         row = site.run("sacct", "-X", "-n", "-P", "-j", job, "-o", fields).stdout.strip()
-        expected = f"{site.namespace}/first|teaching|high|spring|COMPLETED|0:0|orlop:"
-        return row.startswith(expected) and row.endswith(f":{uid}")
+        return re.fullmatch(expected[job], row) is not None
 
-    eventually(accounted, "sacct has all of it", LONG)
+    for one in expected:
+        eventually(lambda: accounted(one), f"sacct has all of {expected[one]}", LONG)  # noqa: B023
     site.kubectl("delete", "priorityclass", "patient")
 
 

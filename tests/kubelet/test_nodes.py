@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from orlop.kubelet import node, nodes
 from orlop.kubelet.host import endpoints, own_addresses, this_host
 from orlop.kubelet.node import Host, node_labels, node_name, node_object, node_status
 from orlop.settings import Settings
+from orlop.wellknown import SOME_HOSTS
 
 from .conftest import condition, eventually
 from .objects import NOW
@@ -141,6 +143,8 @@ async def test_a_node_that_is_up_to_date_is_not_written(site):
     await site.kubelet._nodes.sync(host)
     await eventually(lambda: _port(site, 1))
     version = (await site.node())["metadata"]["resourceVersion"]
+    cached = site.kubelet._cached_nodes  # what is written is compared with it
+    await eventually(lambda: cached.get(Key("", "main"))["metadata"]["resourceVersion"] == version)
     await site.kubelet._nodes.sync(host)
     assert (await site.node())["metadata"]["resourceVersion"] == version
 
@@ -153,9 +157,9 @@ async def _port(site, port):
 async def test_what_people_label_and_taint_is_kept_and_what_is_ours_is_mended(site):
     taint = {"key": "dedicated", "effect": "NoSchedule"}
     labels = {"mine": "1", "slurm.orlop.dev/old": "1", "slurm.orlop.dev/partition": "wrong"}
-    await site.api.patch(
-        NODE, Key("", "main"), {"metadata": {"labels": labels}, "spec": {"taints": [taint]}}
-    )
+    metadata = {"labels": labels, "annotations": {"mine": "2", SOME_HOSTS: "feature/old"}}
+    patch = {"metadata": metadata, "spec": {"taints": [taint]}}
+    await site.api.patch(NODE, Key("", "main"), patch)
     cached = site.kubelet._cached_nodes
     await eventually(lambda: "mine" in cached.get(Key("", "main"))["metadata"]["labels"])
     await site.kubelet._nodes.sync(Host("h", ["127.0.0.1"], 1))
@@ -163,7 +167,14 @@ async def test_what_people_label_and_taint_is_kept_and_what_is_ours_is_mended(si
     assert main["metadata"]["labels"]["mine"] == "1"
     assert main["metadata"]["labels"]["slurm.orlop.dev/partition"] == "main"
     assert "slurm.orlop.dev/old" not in main["metadata"]["labels"]
+    assert main["metadata"]["annotations"]["mine"] == "2"
+    assert SOME_HOSTS not in main["metadata"]["annotations"]
     assert main["spec"]["taints"] == [taint]
+
+
+def test_a_node_names_the_labels_that_only_some_of_its_hosts_have():
+    made = node_object(replace(MAIN, partial=("feature/a", "feature/b")), "slurm")
+    assert made["metadata"]["annotations"][SOME_HOSTS] == "feature/a,feature/b"
 
 
 async def test_a_node_goes_with_its_machine_once_no_pod_is_bound_to_it(site):

@@ -90,6 +90,8 @@ def test_what_a_job_asks_for_is_read_from_scontrol_and_from_its_options():
                ("mem", "1G"), ("gres", "gpu:a100:2,nvme:1"), ("time", "2:00:00")]  # fmt: skip
     each = [("nodes", "2"), ("ntasks-per-node", "3"), ("cpus-per-task", "2")]
     assert limits.ask_of_options(each).tres == {"node": 2, "cpu": 12}
+    per_task = [("ntasks", "3"), ("gpus-per-task", "a100:2,v100:1")]
+    assert limits.ask_of_options(per_task).tres == {"node": 1, "cpu": 3, "gres/gpu": 9}
     tres = {"node": 2, "cpu": 8, "mem": 2048, "gres/gpu": 4, "gres/nvme": 2}
     assert limits.ask_of_options(options) == Ask("chem", "", "", tres, 7200)
 

@@ -113,6 +113,20 @@ def test_leaf_switches_are_labels_of_the_partitions_that_have_hosts_there():
     assert parse_topology("No topology information available\n") == {}
 
 
+def test_labels_that_not_all_hosts_have_are_known_with_their_hosts():
+    text = line(gres="gpu:a100:4") + line(hosts="n3", features="ib", gres="(null)")
+    facts = Facts(switches=parse_topology(TOPOLOGY))
+    (machine,) = machines(parse(text), facts)
+    partial = ["feature.slurm.orlop.dev/intel", "gpu.slurm.orlop.dev/a100"]
+    switches = ["switch.slurm.orlop.dev/s1", "switch.slurm.orlop.dev/s2"]
+    assert machine.partial == (*partial, *switches)
+    assert machine.labels["feature.slurm.orlop.dev/ib"] == "true"
+    labelled = places(parse(text), facts)["main"].labelled
+    assert labelled["feature.slurm.orlop.dev/ib"] == {"n1", "n2", "n3"}
+    assert labelled["gpu.slurm.orlop.dev/a100"] == {"n1", "n2"}
+    assert labelled["switch.slurm.orlop.dev/s2"] == {"n3"}
+
+
 def test_a_submission_knows_what_its_partition_has():
     text = line(gres="gpu:a100:4(S:0)", scratch="500") + line(hosts="n9", scratch="900")
     place = places(parse(text), Facts(licenses={"matlab": 2}))["main"]

@@ -123,6 +123,11 @@ def test_affinity_that_no_host_meets_is_told():
         found({}, {"hosts": hosts})
 
 
+def test_a_host_by_name_is_no_label():
+    with pytest.raises(ConfigError, match=r"expected labels of feature\S*, .* found 'n1'"):
+        found({}, {"hosts": "n1"})
+
+
 def test_affinity_may_name_the_type_of_a_gpu():
     named = {"hosts": "gpu.slurm.orlop.dev/a100_1g.5gb"}
     assert found({"nvidia.com/gpu": "1"}, named) == {"gres": "gpu:a100_1g.5gb:1"}

@@ -79,7 +79,6 @@ async def test_what_is_submitted_here_is_judged_before_slurm_comes_to_it():
     assert (len(commands.calls), commands.shown()) == (3, 0)
     commands.most = 8  # the administrator has heard of it
     now = KEPT + 1
-    await verdicts.limits()
     assert not (await verdicts.judged(listed))[JobId("7")].is_hopeless
 
 

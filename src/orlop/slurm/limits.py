@@ -179,7 +179,7 @@ def ask_of_job(text: str) -> Ask:
 
 
 def ask_of_options(options: Iterable[tuple[str, str | None]]) -> Ask:
-    """Of one that sbatch refused, from its options; what they leave open is not counted."""
+    """Of one that sbatch was asked for, from its options; what they leave open is not counted."""
     given = {name: value or "" for name, value in options}
     nodes = _number(given.get("nodes")) or 1.0
     each_node = _number(given.get("ntasks-per-node")) or 1.0
@@ -192,6 +192,10 @@ def ask_of_options(options: Iterable[tuple[str, str | None]]) -> Ask:
         name, *rest = part.removeprefix("gres/").split(":")
         count = _number(rest[-1]) if rest else 1.0
         tres[f"gres/{name}"] = tres.get(f"gres/{name}", 0.0) + (count or 1.0) * nodes
+    for option, times in (("gpus", 1.0), ("gpus-per-node", nodes), ("gpus-per-task", tasks)):
+        for part in filter(None, given.get(option, "").split(",")):
+            count = _number(part.rpartition(":")[2]) or 1.0
+            tres["gres/gpu"] = tres.get("gres/gpu", 0.0) + count * times
     return Ask(
         given.get("account", ""),
         given.get("qos", ""),

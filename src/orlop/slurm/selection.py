@@ -48,8 +48,12 @@ def of_pod(pod: Obj) -> Selection:
         if selector[label] != "true":
             message = f'nodeSelector {label}: expected "true", the only value it has'
             raise ConfigError(f"{message}, found {selector[label]!r}")
-    passed = annotations_of(pod).get(wellknown.HOSTS, "").split(",")
-    wanted += [word for word in passed if word and not word.startswith("!")]
+    passed = [word for word in annotations_of(pod).get(wellknown.HOSTS, "").split(",") if word]
+    for word in passed:
+        if not word.removeprefix("!").startswith(PREFIXES):
+            expected = f"expected labels of {', '.join(PREFIXES)}"
+            raise ConfigError(f"{wellknown.HOSTS}: {expected}, found {word!r}")
+    wanted += [word for word in passed if not word.startswith("!")]
     unwanted = [word[1:] for word in passed if word.startswith("!")]
     return Selection(tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(unwanted)))
 

@@ -74,11 +74,13 @@ class Verdicts:
             submitted.is_listed = submitted.is_listed or number in seen
             if submitted.is_listed and number not in waits:
                 del self._submitted[number]
-        new = [one for one in self._submitted.values() if one.is_listed and one.limit is None]
-        if new:
+        waiting = [one for one in self._submitted.values() if one.is_listed]
+        # Those that were told so are told when the limits have changed.
+        if any(one.limit is None or one.limit for one in waiting):
             limits = await self._limits_now()
-            for one in new:
-                one.limit = exceeded(one.ask, limits) if limits is not None else ""
+            for one in waiting:
+                if one.limit is None:
+                    one.limit = exceeded(one.ask, limits) if limits is not None else ""
 
     async def _limits_now(self) -> Limits | None:
         """None where the accounts do not answer; they are left alone for a while, then."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from orlop.controllers.bundled import BundledKinds
 from orlop.settings import Paths, Settings, SlurmSettings
 from orlop.slurmjobs.assembly import SlurmObjects
 from orlop.slurmjobs.kinds import SLURM_JOB
+from orlop.slurmjobs.s3 import Server
 from tests.controllers.world import World, eventually, world
 from tests.slurmjobs.slurm import FakeSlurm
 
@@ -27,6 +28,14 @@ TICKS = SlurmSettings(busy_tick=0.02, idle_tick=0.02)
 @pytest.fixture(scope="session")
 def schema() -> Schema:
     return load(None)
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[Server]:
+    from tests.slurmjobs.s3_server import serving  # slow to import, for those who need it
+
+    with serving() as server:
+        yield server
 
 
 class Together:

@@ -40,6 +40,9 @@ class FakeSlurm:
     async def list(self) -> None:
         self._hear(grouped(self.jobs.values()))
 
+    def is_ours(self, job: UserJob) -> bool:
+        return bool(job.comment)
+
     async def submitted(self, folder: Path, script: Path, uid: str) -> str:
         return self.of_folder.get(str(folder), "")
 

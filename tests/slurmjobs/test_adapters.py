@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orlop.api.kinds import Kind
+from orlop.api.kinds import SECRET, Kind
 from orlop.api.objects import Key, Obj, controller_of
 from orlop.errors import ConfigError
 from orlop.slurmjobs.bridge import BridgeJobs
 from orlop.slurmjobs.kinds import BRIDGE_JOB, SLURM_JOB, WLM_JOB, WLM_SLURM_JOB
+from orlop.slurmjobs.s3 import Server
 from orlop.slurmjobs.wlm import WlmJobs, container_script
 from tests.controllers.world import eventually
 from tests.slurmjobs.conftest import Site
@@ -110,7 +112,7 @@ async def test_another_job_of_that_name_is_not_taken(site: Site) -> None:
         await site.reach("cow", jobId="101")
 
 
-def spec_of_wlm_job(site: Site, **spec: Any) -> Obj:
+async def spec_of_wlm_job(site: Site, **spec: Any) -> Obj:
     class Informers:
         def informer(self, kind: Kind) -> Any:
             class Informer:
@@ -120,13 +122,14 @@ def spec_of_wlm_job(site: Site, **spec: Any) -> Obj:
             return Informer()
 
     adapter = WlmJobs(site.cluster.api, Informers())  # type: ignore[arg-type]
-    return adapter.spec_of({"metadata": {"name": "j"}, "spec": spec})
+    return await adapter.spec_of({"metadata": {"name": "j"}, "spec": spec})
 
 
 async def test_an_image_of_wlm_operator_is_run_on_every_node(site: Site) -> None:
     resources = {"nodes": 2, "cpuPerNode": 4, "memPerNode": 1024, "wallTime": 90}
     selector = {"slurm.orlop.dev/partition": "long", "feature.slurm.orlop.dev/ib": "true"}
-    found = spec_of_wlm_job(site, image="/images/a.sif", resources=resources, nodeSelector=selector)
+    asked = {"image": "/images/a.sif", "resources": resources, "nodeSelector": selector}
+    found = await spec_of_wlm_job(site, **asked)
     assert found["options"] == {
         "nodes": 2,
         "ntasks-per-node": 1,
@@ -205,22 +208,67 @@ async def test_deleting_a_bridge_job_is_left_to_the_garbage_collector(site: Site
     ("spec", "words"),
     [
         (bridge(image="", resourceURL="http://lsf:8080"), "expected an image or a resourceURL"),
-        (bridge(where="s3", script="bucket:x"), "scriptlocation 's3' is not supported"),
+        (bridge(where="s3", script="bucket:x"), "s3storage.s3secret is needed"),
+        (bridge(where="s3", script="x"), "expected bucket:object"),
+        (bridge(where="ftp"), "expected inline, remote or s3"),
         (bridge(where="remote", script="/no/such"), "cannot be read"),
         (bridge(jobproperties="{"), "expected an object in JSON"),
-        (bridge(s3upload={"bucket": "b"}), "s3upload is not supported"),
+        (bridge(s3upload={"bucket": "b"}), "s3storage.s3secret is needed"),
     ],
-    ids=["lsf", "s3", "no file", "no json", "upload"],
+    ids=["lsf", "s3", "no object", "elsewhere", "no file", "no json", "upload"],
 )
-def test_what_bridge_jobs_cannot_ask_for(spec: Obj, words: str) -> None:
+async def test_what_bridge_jobs_cannot_ask_for(spec: Obj, words: str) -> None:
     adapter = BridgeJobs.__new__(BridgeJobs)
     with pytest.raises(ConfigError, match=words):
-        adapter.spec_of({"metadata": {"name": "b"}, "spec": spec})
+        await adapter.spec_of({"metadata": {"name": "b"}, "spec": spec})
 
 
-def test_a_script_of_this_cluster_is_read(tmp_path: Path) -> None:
+async def test_a_script_of_this_cluster_is_read(tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
     script.write_text("#!/bin/sh\necho remote\n")
     adapter = BridgeJobs.__new__(BridgeJobs)
-    found = adapter.spec_of({"spec": bridge(str(script), "remote")})
+    found = await adapter.spec_of({"spec": bridge(str(script), "remote")})
     assert found["script"] == "#!/bin/sh\necho remote\n"
+
+
+def keys(server: Server) -> Obj:
+    given = {"accesskey": server.access_key, "secretkey": server.secret_key}
+    return {"metadata": {"name": "keys"}, "stringData": given}
+
+
+async def test_a_script_comes_from_s3_and_what_it_leaves_goes_there(
+    site: Site, s3: Server, tmp_path: Path
+) -> None:
+    script = "#!/bin/sh\n#SBATCH -o out.txt -e err.txt\necho from s3\n"
+    s3.write("scripts", "deep/job.sh", script.encode())
+    (tmp_path / "out.txt").write_text("printed")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.csv").write_text("1,2")
+    storage = {"s3secret": "keys", "endpoint": s3.endpoint, "secure": False}
+    upload = {"bucket": "results", "files": "sub/a.csv, lost.csv"}
+    properties = json.dumps({"currentWorkingDir": str(tmp_path)})
+    spec = bridge("scripts:deep/job.sh", "s3", s3storage=storage, jobproperties=properties)
+    async with site.running():
+        await made(site, BRIDGE_JOB, "b", {**spec, "s3upload": upload})
+        words = 'secrets "keys" not found'  # it may come, and does
+        await says(site, BRIDGE_JOB, "b", jobstatus="PENDING", message=words)
+        await site.cluster.create(SECRET, keys(s3))
+        await site.reach("b", jobId="101", partition="main")
+        site.slurm.become("101", "COMPLETED")
+        found = await says(site, BRIDGE_JOB, "b", jobstatus="DONE")
+    lost = "but lost.csv, err.txt is not there"
+    assert found["message"] == f"what it left is in S3 at results:b/, {lost}"
+    for name, text in {"script": script, "out.txt": "printed", "sub/a.csv": "1,2"}.items():
+        assert s3.read("results", f"b/{name}", most=100).decode() == text
+
+
+async def test_what_s3_does_not_take_is_told(site: Site, s3: Server) -> None:
+    storage = {"s3secret": "keys", "endpoint": s3.endpoint, "secure": False}
+    async with site.running():
+        await site.cluster.create(SECRET, keys(replace(s3, secret_key="wrong")))
+        upload = {"bucket": "results"}
+        await made(site, BRIDGE_JOB, "b", bridge(s3storage=storage, s3upload=upload))
+        await site.reach("b", jobId="101", partition="main")
+        site.slurm.become("101", "COMPLETED")
+        found = await says(site, BRIDGE_JOB, "b", jobstatus="DONE")
+    assert found["message"].startswith("not all is in S3: ")

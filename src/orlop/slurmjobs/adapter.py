@@ -25,7 +25,9 @@ from ..client.clock import Clock
 from ..client.informer import Informers
 from ..controllers._shape import Controller, Result
 from ..slurm.wishes import from_annotations
-from .kinds import SLURM_JOB
+from .kinds import ENDED, SLURM_JOB
+
+AGAIN = 5.0  # seconds until what is not there is looked for once more
 
 
 class Adapter(Controller):
@@ -36,8 +38,11 @@ class Adapter(Controller):
         self._jobs = informers.informer(SLURM_JOB)
 
     @abc.abstractmethod
-    def spec_of(self, obj: Obj) -> Obj:
-        """The spec of the SlurmJob; ConfigError where the object asks for what cannot be."""
+    async def spec_of(self, obj: Obj) -> Obj:
+        """The spec of the SlurmJob; ConfigError where the object asks for what cannot be.
+
+        NotFound and Unavailable for what may come: it is asked again.
+        """
 
     @abc.abstractmethod
     def status_of(self, obj: Obj, job: Obj | None) -> Obj:
@@ -46,6 +51,14 @@ class Adapter(Controller):
     @abc.abstractmethod
     def failed(self, obj: Obj, words: str) -> Obj:
         """The status of one that cannot run."""
+
+    def waiting(self, obj: Obj, words: str) -> Obj:
+        """The status of one that cannot run yet."""
+        return self.status_of(obj, None)
+
+    async def ended(self, obj: Obj, job: Obj, status: Obj) -> Obj:
+        """The status, after what is to be done once the job has ended; may be called again."""
+        return status
 
     def change_of(self, obj: Obj, job: Obj) -> Obj:
         """What of the SlurmJob's spec must change, because the object has."""
@@ -60,14 +73,19 @@ class Adapter(Controller):
             return await self._fail(obj, f"there is another SlurmJob named {key.name} already")
         if job is None:
             try:
-                job = await self._create(obj, _with_options(obj, self.spec_of(obj)))
+                job = await self._create(obj, _with_options(obj, await self.spec_of(obj)))
             except errors.ConfigError as error:
                 return await self._fail(obj, error.message)
+            except (errors.NotFound, errors.Unavailable) as error:
+                return await self._wait(obj, error.message)
         else:
             change = self.change_of(obj, job)
             if change:
                 await self.api.patch(SLURM_JOB, key, {"spec": change})
-        await self.write_status(obj, self.status_of(obj, job))
+        status = self.status_of(obj, job)
+        if job_status(job).get("phase") in ENDED:
+            status = await self.ended(obj, job, status)
+        await self.write_status(obj, status)
         return Result.done()
 
     async def _create(self, obj: Obj, spec: Obj) -> Obj:
@@ -84,6 +102,13 @@ class Adapter(Controller):
             raise errors.ConfigError(error.message) from error
         await self._jobs.seen(job)
         return job
+
+    async def _wait(self, obj: Obj, words: str) -> Result:
+        new = self.waiting(obj, words)
+        if (obj.get("status") or {}) != new:
+            await self.write_status(obj, new)
+            await self.recorder.event(obj, "Warning", "NotReady", words)
+        return Result.again(AGAIN)
 
     async def _fail(self, obj: Obj, words: str) -> Result:
         new = self.failed(obj, words)

@@ -2,19 +2,25 @@
 
 Run by the control plane while its definition is ours. The cluster that it names is the one Orlop
 runs on: `resourceURL` and `resourcesecret` need not be right, because no REST server is asked.
-Jobs for LSF, Ray and quantum machines, and scripts and results in S3, are refused in plain words.
+A script may be in S3, and what the job prints goes there after its end. Jobs for LSF, Ray and
+quantum machines are refused in plain words.
 """
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..api.objects import Obj
-from ..errors import ConfigError
+from ..api.kinds import SECRET
+from ..api.objects import Key, Obj, key_of, meta
+from ..errors import ConfigError, Error
 from .adapter import Adapter, job_status
 from .kinds import BRIDGE_JOB
+from .s3 import Server
 
 _OPTIONS = {
     "NodesNumber": "nodes",
@@ -26,6 +32,8 @@ _OPTIONS = {
 }
 _VARIABLES = {"envPath": "PATH", "envLibPath": "LD_LIBRARY_PATH"}
 _WORDS = {"Pending": "PENDING", "Running": "RUNNING", "Succeeded": "DONE", "Failed": "FAILED"}
+_ENDED = ("DONE", "FAILED", "KILLED", "UNKNOWN")
+_LARGEST = 1_000_000  # bytes of a script
 _STATES = {"CANCELLED": "KILLED", "SUSPENDED": "SUSPENDED", "UNKNOWN": "UNKNOWN"}
 
 
@@ -33,9 +41,11 @@ class BridgeJobs(Adapter):
     name = "bridge-job"
     kind = BRIDGE_JOB
 
-    def spec_of(self, obj: Obj) -> Obj:
+    async def spec_of(self, obj: Obj) -> Obj:
         spec = obj["spec"]
         _check(spec)
+        if spec.get("s3upload"):
+            await self._server(obj)  # that it lacks is better known before the job has run
         properties = _properties(spec.get("jobproperties") or "")
         options = {
             option: str(properties[name])
@@ -47,12 +57,59 @@ class BridgeJobs(Adapter):
             for name, variable in _VARIABLES.items()
             if properties.get(name)
         ]
-        made: Obj = {"script": _script(spec["jobdata"]), "options": options, "env": env}
+        script = await self._script(obj)
+        made: Obj = {"script": script, "options": options, "env": env}
         if properties.get("currentWorkingDir"):
             made["workingDirectory"] = str(properties["currentWorkingDir"])
         if spec.get("kill"):
             made["cancel"] = True
         return made
+
+    async def _script(self, obj: Obj) -> str:
+        """Inline, a file of this cluster, or an object in S3."""
+        data = obj["spec"]["jobdata"]
+        place, text = data.get("scriptlocation") or "remote", str(data["jobscript"])
+        if place == "inline":
+            return text
+        if place == "remote":
+            return await asyncio.to_thread(_file, text)
+        if place != "s3":
+            expected = "expected inline, remote or s3"
+            raise ConfigError(f"scriptlocation: {expected}, found {place!r}")
+        bucket, colon, key = text.strip().partition(":")
+        if not (bucket and colon and key):
+            raise ConfigError(f"jobscript: expected bucket:object, found {text!r}")
+        server = await self._server(obj)
+        found = await asyncio.to_thread(server.read, bucket, key.lstrip("/"), _LARGEST)
+        try:
+            return found.decode()
+        except ValueError:
+            raise ConfigError(f"{text}: expected a script, found bytes that are no text") from None
+
+    async def _server(self, obj: Obj) -> Server:
+        storage = obj["spec"].get("s3storage") or {}
+        for field in ("s3secret", "endpoint"):
+            if not storage.get(field):
+                raise ConfigError(f"s3storage.{field} is needed for scripts and results in S3")
+        name = storage["s3secret"]
+        secret = await self.api.get(SECRET, Key(key_of(obj).namespace, name))
+        access, hidden = (_value(secret, key, name) for key in ("accesskey", "secretkey"))
+        return Server(storage["endpoint"], access, hidden, is_secure=storage.get("secure", True))
+
+    async def ended(self, obj: Obj, job: Obj, status: Obj) -> Obj:
+        """What the job has left goes to S3, before anybody hears that it has ended."""
+        upload, former = obj["spec"].get("s3upload"), obj.get("status") or {}
+        if not upload:
+            return status
+        if former.get("jobstatus") in _ENDED:
+            return {**status, "message": former.get("message", "")}
+        try:
+            server = await self._server(obj)
+            words = await asyncio.to_thread(_upload, server, upload, job)
+        except Error as error:
+            words = f"not all is in S3: {error}"
+            await self.recorder.event(obj, "Warning", "ResultsNotKept", words)
+        return {**status, "message": "; ".join(filter(None, (status.get("message"), words)))}
 
     def change_of(self, obj: Obj, job: Obj) -> Obj:
         is_due = obj["spec"].get("kill") and not job["spec"].get("cancel")
@@ -73,6 +130,9 @@ class BridgeJobs(Adapter):
         }
         return {key: value for key, value in given.items() if value}
 
+    def waiting(self, obj: Obj, words: str) -> Obj:
+        return {**self.status_of(obj, None), "message": words}
+
     def failed(self, obj: Obj, words: str) -> Obj:
         return {"jobstatus": "FAILED", "message": words}
 
@@ -82,21 +142,37 @@ def _check(spec: Obj) -> None:
     if "slurm" not in place:
         expected = "expected an image or a resourceURL of Slurm's"
         raise ConfigError(f"{expected}, found {place.strip()!r}; jobs run on this Slurm alone")
-    if spec.get("s3upload"):
-        raise ConfigError("s3upload is not supported: results stay in the working directory")
 
 
-def _script(data: Obj) -> str:
-    """Inline, or a file of this cluster."""
-    place, text = data.get("scriptlocation") or "remote", str(data["jobscript"])
-    if place == "inline":
-        return text
-    if place != "remote":
-        raise ConfigError(f"scriptlocation {place!r} is not supported; use inline or remote")
+def _file(name: str) -> str:
     try:
-        return Path(text).read_text()
+        return Path(name).read_text()
     except (OSError, ValueError) as error:
-        raise ConfigError(f"jobscript: {text} cannot be read: {error}") from error
+        raise ConfigError(f"jobscript: {name} cannot be read: {error}") from error
+
+
+def _value(secret: Obj, key: str, name: str) -> str:
+    found = (secret.get("data") or {}).get(key)
+    if not found:
+        raise ConfigError(f"s3storage: expected the key {key} in the Secret {name}, found none")
+    return base64.b64decode(found).decode()
+
+
+def _upload(server: Server, upload: Mapping[str, str], job: Obj) -> str:
+    """As Bridge Operator does: objects `<name of the job>/<name of the file>`."""
+    bucket, name, status = upload["bucket"], meta(job)["name"], job_status(job)
+    server.write(bucket, f"{name}/script", str(job["spec"]["script"]).encode())
+    work = Path(status.get("workingDirectory") or "/")
+    named = [file.strip() for file in (upload.get("files") or "").split(",")]
+    wanted = {file.lstrip("/"): work / file for file in named if file}
+    printed = [Path(status[stream]) for stream in ("stdout", "stderr") if status.get(stream)]
+    wanted |= {file.name: work / file for file in printed}
+    missing = [key for key, file in wanted.items() if not file.is_file()]
+    for key, file in wanted.items():
+        if key not in missing:
+            server.write(bucket, f"{name}/{key}", file)
+    lost = f", but {', '.join(missing)} is not there" if missing else ""
+    return f"what it left is in S3 at {bucket}:{name}/{lost}"
 
 
 def _properties(text: str) -> dict[str, Any]:

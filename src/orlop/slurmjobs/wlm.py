@@ -41,7 +41,7 @@ class WlmSlurmJobs(_Wlm):
     name = "wlm-slurm-job"
     kind = WLM_SLURM_JOB
 
-    def spec_of(self, obj: Obj) -> Obj:
+    async def spec_of(self, obj: Obj) -> Obj:
         spec = obj["spec"]
         return {
             "script": spec["batch"],
@@ -54,7 +54,7 @@ class WlmJobs(_Wlm):
     name = "wlm-job"
     kind = WLM_JOB
 
-    def spec_of(self, obj: Obj) -> Obj:
+    async def spec_of(self, obj: Obj) -> Obj:
         spec = obj["spec"]
         options = {
             **_resources(spec.get("resources") or {}),

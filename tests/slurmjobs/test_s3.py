@@ -1,0 +1,80 @@
+"""Objects in S3, by the examples of its documentation and on a server that checks signatures."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from orlop.errors import ConfigError, Unavailable
+from orlop.slurmjobs.s3 import Server
+
+# As the documentation of Amazon S3 has them, "Examples: Signature Calculations".
+EXAMPLE = Server(
+    "examplebucket.s3.amazonaws.com",
+    "AKIAIOSFODNN7EXAMPLE",
+    "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+)
+GIVEN = {"host": "examplebucket.s3.amazonaws.com", "x-amz-date": "20130524T000000Z"}
+NOTHING = hashlib.sha256(b"").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "body", "signature"),
+    [
+        (
+            "GET",
+            "/test.txt",
+            {"range": "bytes=0-9"},
+            b"",
+            "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41",
+        ),
+        (
+            "PUT",
+            "/test%24file.text",
+            {
+                "date": "Fri, 24 May 2013 00:00:00 GMT",
+                "x-amz-storage-class": "REDUCED_REDUNDANCY",
+            },
+            b"Welcome to Amazon S3.",
+            "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd",
+        ),
+    ],
+    ids=["get", "put"],
+)
+def test_a_request_is_signed_as_the_documentation_signs_it(
+    method: str, path: str, headers: dict[str, str], body: bytes, signature: str
+) -> None:
+    digest = hashlib.sha256(body).hexdigest()
+    signed = EXAMPLE.authorization(
+        method, path, {**GIVEN, **headers, "x-amz-content-sha256": digest}
+    )
+    assert signed.endswith(f"Signature={signature}")
+
+
+def test_what_is_written_is_read_again(s3: Server, tmp_path: Path) -> None:
+    s3.write("made", "a folder/ü+$~.txt", b"some text")
+    assert s3.read("made", "a folder/ü+$~.txt", most=9) == b"some text"
+    file = tmp_path / "file"
+    file.write_bytes(b"x" * 200_000)
+    s3.write("made", "file", file)
+    assert s3.read("made", "file", most=1 << 20) == file.read_bytes()
+    with pytest.raises(ConfigError, match="larger than 8 bytes"):
+        s3.read("made", "file", most=8)
+
+
+def test_what_is_not_there_is_said_in_the_servers_words(s3: Server) -> None:
+    with pytest.raises(ConfigError, match="none:x cannot be read: The specified bucket"):
+        s3.read("none", "x", most=1)
+
+
+def test_who_has_another_key_is_refused(s3: Server) -> None:
+    wrong = Server(s3.endpoint, s3.access_key, "wrong", is_secure=False)
+    with pytest.raises(ConfigError, match="signature"):
+        wrong.write("mine", "x", b"")
+
+
+def test_silence_is_not_an_answer() -> None:
+    with pytest.raises(Unavailable, match="does not answer"):
+        Server("127.0.0.1:1", "a", "b", is_secure=False).read("a", "b", most=1)

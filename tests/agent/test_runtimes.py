@@ -10,7 +10,7 @@ import base64
 
 import pytest
 
-from .pods import container, files
+from .pods import PATH, container, files
 
 AWKWARD = {
     "PLAIN": "value",
@@ -344,3 +344,25 @@ def test_a_runtime_of_the_settings_that_is_there_needs_no_word(run_pod):
     pod = run_pod(container(script="echo runs"), plan={"runtimeSetting": "crun"})
     assert pod.lines() == ["runs"]
     assert pod.records("condition") == []
+
+
+# An OCI runtime that has made the file for its container's number, and writes it a while later.
+SLOW_TO_TELL = """#!/bin/sh
+count=$#; last=; file=
+while [ $count -gt 0 ]; do
+  word=$1; shift; count=$((count - 1))
+  if [ "$last" = --pid-file ]; then file=$word; word=$word.real; : > "$file"; fi
+  set -- "$@" "$word"; last=$word
+done
+/usr/bin/crun "$@" || exit
+[ -z "$file" ] || { sleep 0.5; cat "$file.real" > "$file"; }
+"""
+
+
+def test_a_container_may_print_and_end_before_its_runtime_has_told_its_number(run_pod, stage):
+    folder = stage.folder / "slow-to-tell"
+    folder.mkdir()
+    (folder / "crun").write_text(SLOW_TO_TELL)
+    (folder / "crun").chmod(0o755)
+    pod = run_pod(container(script="echo hello; exit 3"), env={"PATH": f"{folder}:{PATH}"})
+    assert (pod.lines(), pod.code) == (["hello"], 3)

@@ -178,8 +178,7 @@ class Run:
         if data == b"":
             self._end_stream(fd)
         elif data is not None:
-            if not self.pid:
-                self._look_for_start()
+            self._look_for_start()
             self._take(self._streams[fd], data)
 
     def _take(self, stream: str, data: bytes) -> None:
@@ -213,8 +212,12 @@ class Run:
 
     def _look_for_start(self) -> None:
         """A container may be quicker than the news that it runs."""
-        if not self.launch.status and os.path.exists(self.launch.pid_file):
-            self._runs_as(_number_in(self.launch.pid_file))
+        if self.pid:
+            return
+        if not self.launch.status:
+            number = _number_in(self.launch.pid_file)
+            if number:
+                self._runs_as(number)
         elif self._status_fd >= 0:
             self._read_status()
 
@@ -262,9 +265,9 @@ class Run:
                 return
         elif status == 0:
             self._take_console()
-            if not self.pid:
-                self._runs_as(_number_in(self.launch.pid_file))
-            return
+            self._look_for_start()
+            if self.pid:
+                return
         self._refuse()
 
     def on_exit(self, status: int, now: float) -> None:
@@ -330,5 +333,9 @@ def _read(fd: int) -> bytes | None:
 
 
 def _number_in(path: str) -> int:
-    with open(path) as file:
-        return int(file.read())
+    """0 while it is not written: a container may print before its runtime has come to that."""
+    try:
+        with open(path) as file:
+            return int(file.read() or 0)
+    except FileNotFoundError:
+        return 0

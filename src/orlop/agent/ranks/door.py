@@ -281,8 +281,8 @@ def end_holder(box: Box) -> None:
         with open(path) as file:
             os.kill(int(file.read()), signal.SIGKILL)
         os.unlink(path)
-    except (FileNotFoundError, ProcessLookupError):
-        pass
+    except (FileNotFoundError, ProcessLookupError, ValueError):
+        pass  # there was none, it is gone, or its maker was killed before it had written all
 
 
 def leave(meeting: str) -> None:

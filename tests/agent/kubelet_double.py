@@ -5,11 +5,15 @@ Only what the tests say: it welcomes, acknowledges if told to, and records what 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import json
 import queue
+import shutil
 import socket
 import ssl
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -70,14 +74,27 @@ class Connection:
         self._sock.close()
 
 
+@functools.cache
+def authority() -> pki.Pki:
+    """One for all kubelets of a test run: keys take longer to make than most tests."""
+    folder = tempfile.mkdtemp(prefix="orlop-pki-")
+    atexit.register(shutil.rmtree, folder)
+    return pki.ensure(Path(folder), ["127.0.0.1"])
+
+
 class KubeletDouble:
     """Listens on loopback; `folder` holds what agents must read: the CA and the endpoint file."""
 
-    def __init__(self, folder: Path, answer: str = "101 Switching Protocols") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        answer: str = "101 Switching Protocols",
+        secrets: pki.Pki | None = None,
+    ) -> None:
         self.folder, self._answer = folder, answer
         folder.mkdir(exist_ok=True)
         folder.chmod(0o755)
-        secrets = pki.ensure(folder / "pki", ["127.0.0.1"])
+        secrets = secrets or authority()
         (folder / "ca.crt").write_bytes(secrets.ca.read_bytes())
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(secrets.kubelet.crt, secrets.kubelet.key)

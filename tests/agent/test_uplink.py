@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from orlop import pki
+
 from .kubelet_double import KubeletDouble
 from .pods import container
 
@@ -157,8 +159,9 @@ def test_a_refused_agent_keeps_its_pod_running(make_pod, tmp_path):
     assert pod.output.count("401 Unauthorized") == 1, "said once, in the job's output"
 
 
-def test_a_kubelet_of_another_authority_is_not_spoken_to(make_pod, kubelet):
-    other = KubeletDouble(kubelet.folder / "other")
+def test_a_kubelet_of_another_authority_is_not_spoken_to(make_pod, kubelet, tmp_path):
+    stranger = pki.ensure(tmp_path / "pki", ["127.0.0.1"])
+    other = KubeletDouble(kubelet.folder / "other", secrets=stranger)
     plan = {**kubelet.plan, "endpointFile": other.plan["endpointFile"]}
     pod = make_pod(container(script="sleep 0.7"), plan={"kubelet": plan})
     (pod.folder / "token").write_text("t")

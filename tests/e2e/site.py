@@ -7,10 +7,12 @@ never looks into Orlop's own files except where a test is about them.
 from __future__ import annotations
 
 import json
+import os
+import select
 import subprocess
 import textwrap
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,8 +20,10 @@ from typing import Any, TypeVar
 import yaml
 
 from tests.cluster.cluster import SlurmCluster
+from tests.cluster.commands import CommandFailed
 
 HEAD = "head"
+LOOK_ANEW = 10.0  # seconds after which no watch is trusted: its server may be gone unheard
 T = TypeVar("T")
 Obj = dict[str, Any]
 
@@ -32,12 +36,14 @@ def eventually(probe: Callable[[], T], what: str, timeout: float = 90.0) -> T:
     """The first true answer of `probe`; polls, because kubectl is what a user has."""
     deadline = time.monotonic() + timeout
     while True:
+        asked = time.monotonic()
         answer = probe()
         if answer:
             return answer
         if time.monotonic() > deadline:
             raise NotYet(f"after {timeout:.0f} s still not: {what}; last seen: {answer!r}")
-        time.sleep(0.1)
+        # One kubectl is most of 0.1 s of a core, which what it asks about may need.
+        time.sleep(min(max(0.1, 2 * (time.monotonic() - asked)), 1.0))
 
 
 @dataclass
@@ -132,14 +138,34 @@ class Site:
         return [(event["reason"], event["message"]) for event in items]
 
     def wait_phase(self, name: str, *phases: str, timeout: float = 60.0) -> Obj:
-        def reached() -> Obj | None:
-            pod = self.pod(name)
-            return pod if pod["status"].get("phase") in phases else None
+        deadline, phase = time.monotonic() + timeout, None
+        while time.monotonic() < deadline:
+            until = min(deadline, time.monotonic() + LOOK_ANEW)
+            for pod in self.followed("pod", name, until=until):
+                phase = pod["status"].get("phase")
+                if phase in phases:
+                    return pod
+        what = f"pod {name} is {' or '.join(phases)}; last seen: {phase}"
+        raise NotYet(f"after {timeout:.0f} s still not: {what}\n{self.story(name)}")
 
-        try:
-            return eventually(reached, f"pod {name} is {' or '.join(phases)}", timeout)
-        except NotYet as late:
-            raise NotYet(f"{late}\n{self.story(name)}") from None
+    def followed(self, *args: str, until: float) -> Iterator[Obj]:
+        """Objects as they are and become, by one kubectl for all of the time."""
+        argv = ["kubectl", "-n", self.namespace, "get", *args, "-o", "json", "--watch"]
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        said, has_begun = bytearray(), False
+        with self.popen(*argv, **pipes) as child:
+            try:
+                while part := _read(child.stdout, until):
+                    said += part
+                    for found in _documents(said):
+                        has_begun = True
+                        yield found
+            finally:
+                child.kill()
+            errors = child.stderr.read().decode()
+        if not has_begun and time.monotonic() < until:
+            answer = subprocess.CompletedProcess(argv, child.returncode, said.decode(), errors)
+            raise CommandFailed(HEAD, answer)
 
     def story(self, name: str) -> str:
         """All there is to know of a pod, for a failed assertion."""
@@ -186,3 +212,18 @@ def terminated(pod: Obj, name: str = "main") -> Obj:
     assert "terminated" in state, state
     ended: Obj = state["terminated"]
     return ended
+
+
+def _read(pipe: Any, until: float) -> bytes:
+    """What comes next; nothing at its end, or when time is up."""
+    ready, _, _ = select.select([pipe], [], [], max(0.0, until - time.monotonic()))
+    return os.read(pipe.fileno(), 1 << 16) if ready else b""
+
+
+def _documents(said: bytearray) -> Iterator[Obj]:
+    """Takes off what is whole of objects that follow each other, as kubectl prints them."""
+    end = b"\n}\n"  # what is inside of one is indented
+    while end in said:
+        length = said.index(end) + len(end)
+        yield json.loads(said[:length])
+        del said[:length]

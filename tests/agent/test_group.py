@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -61,15 +62,20 @@ class Bench:
     def link(self) -> Link:
         return cast("Link", self.line)
 
-    def start(self, shell: list[str], *args: str, stdin: bytes = b"") -> subprocess.Popen[bytes]:
+    def start(
+        self, shell: list[str], *args: str, stdin: bytes | socket.socket = b""
+    ) -> subprocess.Popen[bytes]:
+        """With all of its input, or a socket that more may come from."""
         env = {**os.environ, "ORLOP_GROUP_DIR": str(self.folder)}
         argv = [*shell, str(self.rsh), *args]
         pipe = subprocess.PIPE
-        process = subprocess.Popen(argv, env=env, stdin=pipe, stdout=pipe, stderr=pipe)
-        assert process.stdin is not None
-        process.stdin.write(stdin)
-        process.stdin.close()
-        process.stdin = None
+        given = pipe if isinstance(stdin, bytes) else stdin
+        process = subprocess.Popen(argv, env=env, stdin=given, stdout=pipe, stderr=pipe)
+        if isinstance(stdin, bytes):
+            assert process.stdin is not None
+            process.stdin.write(stdin)
+            process.stdin.close()
+            process.stdin = None
         return process
 
     def turn_until(self, is_so: Callable[[], object]) -> None:
@@ -143,6 +149,30 @@ def test_more_output_than_pipes_hold_arrives_whole(bench: Bench, shell: list[str
     bench.answer(number, "eof")
     bench.answer(number, "closed", code=0)
     assert bench.end(process) == (piece, b"", 0)
+
+
+@pytest.mark.parametrize("copier", ["dd bs=65536", "busybox cat"])
+def test_an_input_that_stays_open_keeps_neither_the_script_nor_the_agent(
+    bench: Bench, copier: str
+) -> None:
+    """Intel's Hydra gives a socket; busybox' cat holds the pipe while it waits for that."""
+    bench.rsh.write_text(script("rsh").replace("dd bs=65536", copier))
+    near, far = socket.socketpair()
+    process = bench.start(["busybox", "sh"], "host", "proxy", stdin=near)
+    number = bench.asked(1)[0]["stream"]
+    bench.answer(number, "opened")
+    bench.sessions.turn(bench.link)
+    rescue = threading.Timer(TIMEOUT / 2, far.shutdown, [socket.SHUT_RDWR])  # or all would hang
+    rescue.start()
+    if not copier.endswith("cat"):
+        far.sendall(b"in\n")
+        bench.turn_until(lambda: bench.line.data.get(number) == b"in\n")
+    bench.answer(number, "closed", code=3)
+    assert bench.end(process) == (b"", b"", 3)
+    assert rescue.is_alive(), "the input had to end first"
+    rescue.cancel()
+    near.close()
+    far.close()
 
 
 def test_what_may_not_be_reached_is_said_and_fails(bench: Bench, shell: list[str]) -> None:

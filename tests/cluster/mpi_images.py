@@ -1,8 +1,8 @@
-"""Images with an MPI program and no more than it needs: `openmpi:latest` and `mpich:latest`.
+"""Images with an MPI program and no more than it needs: `openmpi`, `mpich` and `intelmpi`.
 
-Made when the registry's storage is prepared, from the machine's own packages: the program is
-compiled here, and what it loads is copied beside busybox. The program, `/bin/pi`, works pi out by
-all its ranks together; its arguments make it wait, or make one of its ranks fail.
+Made when the registry's storage is prepared, from the machine's own packages and from Intel's: the
+program is compiled here, and what it loads is copied beside busybox. The program, `/bin/pi`, works
+pi out by all its ranks together; its arguments make it wait, or make one of its ranks fail.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from tools.devroot import DevRoot
+from tools.intel_mpi import intel_mpi
 
 from .images import PATH, base_layer
 from .oci import Image, Index, Layer, LayerBuilder
@@ -53,7 +56,7 @@ int main(int argc, char **argv) {
         if (!strcmp(argv[1], "kill")) kill(getpid(), atoi(argv[3]));
     }
     if (argc > 3) sleep(60);
-#ifdef MPICH
+#if defined MPICH && !defined I_MPI_VERSION
     /* Debian's MPI_Finalize sometimes spins for ever on a crowded machine, by plain srun too. */
     MPI_Barrier(MPI_COMM_WORLD);
     _exit(0);
@@ -67,9 +70,10 @@ LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
 # Of Open MPI's parts: those for networks that no test has would bring a hundred libraries.
 LEFT_OUT = re.compile("ofi|openib|ucx|psm|romio|flux|scoll|sshmem|memheap|monitoring|ompi_dbg")
 MORE = ("/etc/openmpi/openmpi-mca-params.conf", "/usr/bin/orterun", "/usr/bin/orted")
+INTEL = "/opt/intel/oneapi/mpi/2021.14"  # where Intel's own packages have it
 
 
-def mpi_images() -> dict[str, Image | Index]:
+def mpi_images(dev: DevRoot) -> dict[str, Image | Index]:
     base = base_layer()
     with tempfile.TemporaryDirectory(prefix="orlop-mpi-") as name:
         folder = Path(name)
@@ -80,6 +84,7 @@ def mpi_images() -> dict[str, Image | Index]:
         return {
             "openmpi:latest": _image(base, _layer(openmpi, [*parts, *programs])),
             "mpich:latest": _image(base, _layer(mpich, [])),
+            "intelmpi:latest": _intel_image(base, folder, intel_mpi(dev)),
         }
 
 
@@ -95,6 +100,26 @@ def _compiled(folder: Path, kind: str) -> Path:
     return made
 
 
+def _intel_image(base: Layer, folder: Path, source: Path) -> Image:
+    """As Intel's own images: all of it in one folder, which the environment names."""
+    program, library = folder / "pi-intel", source / "lib" / "libmpi.so.12"
+    command = ["gcc", "-O1", "-I", source / "include", folder / "pi.c"]
+    subprocess.run([*command, "-o", program, library], check=True, capture_output=True)
+    files = sorted(path for path in source.rglob("*") if path.is_file() and path.suffix != ".h")
+    builder = LayerBuilder().file("bin/pi", program.read_bytes(), 0o755)
+    names = {path: f"{INTEL}/{path.relative_to(source)}" for path in files}
+    names |= {path: str(path) for path in needed_by(files)}
+    _add(builder, names)
+    builder.link(f"{INTEL}/bin/mpiexec", "mpiexec.hydra")
+    env = [
+        PATH.replace("=", f"={INTEL}/bin:"),
+        f"LD_LIBRARY_PATH={INTEL}/lib:{INTEL}/lib/libfabric",
+        f"FI_PROVIDER_PATH={INTEL}/lib/libfabric/prov",
+        f"I_MPI_ROOT={INTEL}",
+    ]
+    return Image((base, builder.build()), {"Env": env, "Cmd": ["pi"]})
+
+
 def _parts() -> list[Path]:
     folders = (LIBRARIES / "openmpi/lib/openmpi3", LIBRARIES / "pmix2/lib/pmix")
     return sorted(path for folder in folders for path in folder.glob("*.so"))
@@ -103,18 +128,22 @@ def _parts() -> list[Path]:
 def _layer(program: Path, more: list[Path]) -> Layer:
     builder = LayerBuilder().file("bin/pi", program.read_bytes(), 0o755)
     files = dict.fromkeys([*more, *needed_by([program, *more])])
-    made: set[str] = {"bin", "etc", "usr", "usr/bin"}
-    for path in files:
-        for folder in reversed(path.parent.parts and path.parents):
-            name = str(folder).strip("/")
-            if name not in {*made, "", "."}:
-                made.add(name)
-                builder.folder(name)
-        builder.file(str(path), path.read_bytes(), path.stat().st_mode & 0o777)
+    _add(builder, {path: str(path) for path in files})
     if Path("/usr/bin/orterun") in files:
         for name in ("mpirun", "mpiexec"):
             builder.link(f"usr/bin/{name}", "orterun")
     return builder.build()
+
+
+def _add(builder: LayerBuilder, files: Mapping[Path, str]) -> None:
+    """Files under their names in the image, with the folders that these are in."""
+    made = {"/", "/bin", "/etc", "/usr", "/usr/bin"}
+    for path, name in files.items():
+        for folder in reversed(PurePosixPath(name).parents):
+            if str(folder) not in made:
+                made.add(str(folder))
+                builder.folder(str(folder))
+        builder.file(name, path.read_bytes(), path.stat().st_mode & 0o777)
 
 
 def needed_by(programs: Iterable[Path]) -> list[Path]:

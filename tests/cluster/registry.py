@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tools import intel_mpi
 from tools.devroot import DevRoot
 from tools.locks import locked
 
@@ -144,7 +145,7 @@ def _fill(storage: Path, dev: DevRoot) -> None:
     registry = Registry.on_loopback(workplace)
     registry.start()
     try:
-        made = images.busybox_images() | images.python_images() | mpi_images.mpi_images()
+        made = images.busybox_images() | images.python_images() | mpi_images.mpi_images(dev)
         for name, image in made.items():
             registry.push(name, image)
     finally:
@@ -157,7 +158,8 @@ def _fill(storage: Path, dev: DevRoot) -> None:
 
 def _recipe() -> str:
     """Changes when the images do."""
-    sources = (Path(module.__file__ or "").read_bytes() for module in (images, mpi_images, oci))
+    modules = (images, mpi_images, intel_mpi, oci)
+    sources = (Path(module.__file__ or "").read_bytes() for module in modules)
     return hashlib.sha256(b"".join(sources)).hexdigest()[:12]
 
 

@@ -45,6 +45,18 @@ def test_8_ranks_on_each_of_2_nodes_work_out_pi_in_either_runtime(site: Site, im
         assert sorted(re.findall(r"rank (\d+) of 16", log), key=int) == [str(n) for n in range(16)]
 
 
+def test_ranks_of_intel_mpi_find_each_other_wherever_slurm_has_put_them(site: Site) -> None:
+    """It reads Slurm's variables, by which 3 and 2 ranks, or ranks in turn, are not understood."""
+    shapes = {"crun": {"ntasks": "5"}, "apptainer": {"ntasks": "6", "distribution": "cyclic"}}
+    for runtime, shape in shapes.items():
+        site.apply(ranks(f"pi-{runtime}", "intelmpi", "pi", runtime=runtime, **shape))
+    for runtime, shape in shapes.items():
+        site.wait_phase(f"pi-{runtime}", "Succeeded", timeout=LONG)
+        log = site.kubectl("logs", f"pi-{runtime}")
+        assert "pi 3.141593\n" in log
+        assert sorted(on_nodes(log).values()) == [int(shape["ntasks"]) // 2, 3]
+
+
 def test_an_mpirun_of_the_image_starts_as_many_as_there_are_tasks(site: Site) -> None:
     # The image has no ssh, which Open MPI looks for whether it needs it or not.
     command = ("orterun", "--mca", "plm_rsh_agent", "sh", "pi")

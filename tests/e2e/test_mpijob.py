@@ -133,6 +133,18 @@ def test_an_mpijob_of_mpich_runs_by_hydra(site: Site, image: Image) -> None:
     assert sorted(set(ranks(site))) == ANSWER, story(site)
 
 
+def test_an_mpijob_of_intel_mpi_runs_by_hydra_and_fails_with_a_worker(site: Site) -> None:
+    site.apply(mpi_job("intelmpi", "Intel", "-n", "4", "pi"))
+    wait_for(site, "Succeeded")
+    assert ranks(site) == [line.partition(":")[0] for line in ANSWER], story(site)
+    site.kubectl("delete", "mpijob", "pi")
+    site.apply(mpi_job("intelmpi", "Intel", "-n", "4", "pi", "sleep", "600"))
+    wait_for(site, "Running")
+    eventually(lambda: len(ranks(site)) == 4, "all ranks have begun")
+    site.kubectl("delete", "pod", "pi-worker-1", "--grace-period=0", "--force")
+    wait_for(site, "Failed")
+
+
 @pytest.mark.timeout(300)
 def test_without_its_launcher_srun_starts_the_ranks_of_an_mpijob(site: Site, image: Image) -> None:
     """One annotation more, and the manifest is the same."""

@@ -95,6 +95,7 @@ class Errand:
         self._main: Stream | None = None
         self._errors: Stream | None = None
         self._say = -1
+        self._input = -1  # that is not read any more
         self._is_over = False
         self._code: int | None = None
         host, command = wish
@@ -124,8 +125,8 @@ class Errand:
             if error:
                 self._code = 255  # as ssh has it
                 self._complain(f"orlop: {error}\n".encode(errors="replace"))
+            self._leave_input()
             for stream in self.streams():
-                stream.end_source()
                 stream.end()
 
     def _open(self) -> None:
@@ -189,14 +190,21 @@ class Errand:
         self._link.tell({"type": "close", "stream": self.number})
         self._finish(255)
 
+    def _leave_input(self) -> None:
+        if self._main is not None and self._main.source >= 0:
+            self._input, self._main.source = self._main.source, -1
+
     def _finish(self, code: int) -> None:
+        """The input is closed last: a cat that splices holds it until the script ends that."""
         self._is_over = True
+        self._leave_input()
         for stream in self.streams():
             stream.close()
         self._tell(f"{code}\n".encode())
-        if self._say >= 0:
-            os.close(self._say)
-            self._say = -1
+        for fd in (self._say, self._input):
+            if fd >= 0:
+                os.close(fd)
+        self._say = self._input = -1
         self._group.free(self._place)
 
     def close(self, is_lost: bool = False) -> None:

@@ -34,6 +34,9 @@ MAX_DESCRIPTORS = 8
 # What Slurm and its PMI tell a task, and what a container is therefore told.
 TOLD = ("SLURM", "PMI", "OMPI_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
         "GPU_DEVICE_ORDINAL")  # fmt: skip
+# But not this, where there is a PMI to be asked on a descriptor: Intel MPI takes it for its layout,
+# and reads tasks that are not the same number on every node, in their order, as if they were.
+UNTOLD, ASKED = "SLURM_TASKS_PER_NODE", "PMI_FD"
 
 
 def main(argv: list[str]) -> int:
@@ -100,7 +103,9 @@ def _is_folder_of_pmix(name: str) -> bool:
 def _told(environ: Mapping[str, str]) -> dict[str, str]:
     """What a caller of srun said, under what Slurm tells."""
     said = {name[len(SAID) :]: environ[name] for name in environ if name.startswith(SAID)}
-    return {**said, **{name: text for name, text in environ.items() if name.startswith(TOLD)}}
+    untold = UNTOLD if ASKED in environ else ""
+    told = [name for name in environ if name.startswith(TOLD) and name != untold]
+    return {**said, **{name: environ[name] for name in told}}
 
 
 def _is_at(folder: str) -> bool:

@@ -18,6 +18,9 @@
 /* What Slurm and its PMI tell a task, and what a container is therefore told. */
 static const char *const TOLD[] = {"SLURM", "PMI", "OMPI_", "CUDA_VISIBLE_DEVICES",
     "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL", 0};
+/* But not the first, where there is the second: Intel MPI would not ask its PMI for the layout. */
+#define UNTOLD "SLURM_TASKS_PER_NODE="
+#define ASKED "PMI_FD"
 
 /* Before the names of variables that only the container is to see: a caller of srun said them. */
 #define SAID "ORLOP_SAID_"
@@ -280,10 +283,12 @@ static void confine(struct answer *answer)
     must(sys(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, (long)&program, 0, 0), "seccomp");
 }
 
-static int is_told(const char *entry)
+static int is_told(const char *entry, int is_asked)
 {
     const char *const *prefix;
 
+    if (is_asked && begins(entry, UNTOLD))
+        return 0;
     for (prefix = TOLD; *prefix; prefix++)
         if (begins(entry, *prefix))
             return 1;
@@ -308,11 +313,11 @@ static int add(int size, int count, char *entry)
 /* What the container says, under what a caller of srun said, under what Slurm tells this task. */
 static char **environment(struct answer *answer, char **env)
 {
-    int told = 0, said, size;
+    int told = 0, is_asked = value_of(env, ASKED) != 0, said, size;
     char **entry;
 
     for (entry = env; *entry; entry++)
-        if (is_told(*entry))
+        if (is_told(*entry, is_asked))
             told = add(told, 0, *entry);
     for (said = told, entry = env; *entry; entry++)
         if (begins(*entry, SAID))

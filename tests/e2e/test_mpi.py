@@ -129,6 +129,12 @@ def test_what_a_container_has_started_by_srun_ends_with_it(site: Site) -> None:
     eventually(lambda: not any(_sleeps(site, node) for node in found), "nothing is left", LONG)
 
 
+def test_what_a_container_leaves_behind_ends_with_its_own_process(site: Site) -> None:
+    command = ("sh", "-c", "srun -n2 sh -c 'echo here; exec sleep 9877' & sleep 2; exit 3")
+    site.apply(ranks("left", "busybox", *command, ntasks="2", mpi="container"))
+    assert terminated(site.wait_phase("left", "Failed", timeout=LONG))["exitCode"] == 3
+
+
 def _sleeps(site: Site, node: str) -> bool:
     return site.run("pgrep", "-xf", "sleep 9876", node=node, check=False).returncode == 0
 

@@ -83,11 +83,15 @@ class Calls:
         if call is not None:
             call.end(code)
 
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Tell all to end."""
+        for pid in self._running:
+            os.kill(pid, number)
+
     def end(self, reap: Callable[[], None]) -> None:
         """What still runs when the container has ended."""
         for number in (signal.SIGTERM, signal.SIGKILL):
-            for pid in self._running:
-                os.kill(pid, number)
+            self.stop(number)
             until = time.monotonic() + LAST
             while self._running and time.monotonic() < until:
                 time.sleep(PAUSE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+import time
 
 from ...wellknown import AGENT_LAUNCH, RANKS_ENV, WARNING_ENV
 from .. import syscalls
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 MEETING = "/tmp/orlop-{uid}-ranks-{token}"  # and the node's name: some /tmp are of several
 BEGUN = b"S"
+LEFT = 2.0  # seconds for what a container has left behind, once its own process has ended
+LOOK = 200  # milliseconds between two looks at that
 
 
 class RankSet:
@@ -83,6 +86,8 @@ class Leader:
         self._asked: list[int] = []  # signals that are still to be passed on
         self._ends = {signal.SIGTERM, signal.SIGINT, box.container.stop_signal}
         self._calls = self._take_calls() if ranks.get("launches") else None
+        self._main = -1  # the process of one that launches ranks itself, while it runs
+        self._left_at = 0.0  # when that had ended
 
     def lead(self) -> None:
         """Until srun ends; exits as it does."""
@@ -101,7 +106,7 @@ class Leader:
         self._srun = self._start(command)
         try:
             while self._code is None:
-                self._turn(wake_read, door)
+                self._turn(wake_read, door, LOOK if self._left_at else None)
             while door.lines() and _ready(door.lines(), 0):  # said before srun ended
                 self._turn(wake_read, door, 0)
         finally:
@@ -116,13 +121,16 @@ class Leader:
 
     def _turn(self, wake: int, door: Door, timeout: int | None = None) -> None:
         calls = self._calls.fds() if self._calls is not None else []
-        for fd in _ready([wake, door.fileno(), *door.lines(), *calls], timeout):
+        mains = [self._main] if self._main >= 0 else []
+        for fd in _ready([wake, door.fileno(), *door.lines(), *calls, *mains], timeout):
             if fd == wake:
                 os.read(wake, 4096)
             elif fd == door.fileno():
                 door.on_knock()
             elif self._calls is not None and fd in calls:
                 self._calls.on_ready(fd, door.holds)
+            elif fd in mains:
+                self._on_main_end()
             else:
                 door.on_line(fd)
         if self._status and (door.runs(0) or (door.is_full and not door.lines())):
@@ -134,6 +142,9 @@ class Leader:
             if not self._ends.isdisjoint(self._asked):
                 os.kill(self._srun, signal.SIGKILL)
             self._asked.clear()
+        if self._left_at and time.monotonic() > self._left_at + LEFT:
+            self._left_at = time.monotonic()
+            self._pass_on(signal.SIGKILL)
 
     def _begin(self, door: Door) -> None:
         """Tell the agent that the container runs: in the number of its first rank."""
@@ -146,6 +157,8 @@ class Leader:
         with open(self._status, "wb") as status:
             status.write(BEGUN)
         self._status = ""
+        if self._calls is not None:
+            self._watch_main(door.pids[0])
 
     def _leave_words(self, error: str) -> None:
         """Of a rank that could not start; what srun could not do it has said itself."""
@@ -172,6 +185,22 @@ class Leader:
             return rank(f"{self._meeting}-{number}", self._ranks, is_own_command=True)
 
         return Calls(self._box, self._start, starter)
+
+    def _watch_main(self, pid: int) -> None:
+        try:
+            self._main = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._on_main_end()
+        except (AttributeError, OSError):
+            pass  # an old kernel, on which it cannot call srun either
+
+    def _on_main_end(self) -> None:
+        """With it all ends that it has started; srun alone would wait for their last word."""
+        assert self._calls is not None, "only what launches others is watched"
+        if self._main >= 0:
+            os.close(self._main)
+        self._main, self._left_at = -1, time.monotonic()
+        self._calls.stop()
 
     def _own_env(self) -> dict[str, str] | None:
         """What it would know of Slurm in the batch script."""

@@ -21,7 +21,7 @@ def stand_before() -> None:
         os.setsid()
         return
     # What Slurm sends to a step it sends to all of its processes: the rank is to heed it.
-    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, signal.NSIG))
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     status = os.waitpid(pid, 0)[1]
     if os.WIFSIGNALED(status):
         cause = os.WTERMSIG(status)

@@ -140,17 +140,17 @@ def test_gangs(fields: dict[str, Any], wanted: tuple[str, str] | None) -> None:
 READY, COMPLETE = ({"name": "a", "status": status} for status in ("Ready", "Complete"))
 ORDERS: dict[str, tuple[dict[str, list[Obj]], bool, list[tuple[str, str, int]]]] = {
     "at once": ({}, False, [("0", "6", 0)] * 3),
-    "in order": ({}, True, [("0", "1", 5), ("0", "2", 3), ("0", "3", 0)]),
+    "in order": ({}, True, [("0", "2", 4), ("0", "3", 1), ("0", "1", 0)]),
     "beside one that is ready": (
         {"b": [READY]},
         False,
-        [("0", "4", 2), ("0", "2", 0), ("0", "4", 2)],
+        [("0", "3", 3), ("0", "3", 0), ("0", "3", 3)],
     ),
-    "after an end": ({"b": [COMPLETE]}, False, [("0", "4", 0), ("b-0", "2", 0), ("0", "4", 0)]),
+    "after an end": ({"b": [COMPLETE]}, False, [("0", "3", 0), ("b-0", "3", 0), ("0", "3", 0)]),
     "one after the other": (
         {"b": [READY], "c": [{"name": "b", "status": "Ready"}]},
         False,
-        [("0", "1", 5), ("0", "2", 3), ("0", "3", 0)],
+        [("0", "2", 4), ("0", "3", 1), ("0", "1", 0)],
     ),
 }
 
@@ -159,7 +159,7 @@ ORDERS: dict[str, tuple[dict[str, list[Obj]], bool, list[tuple[str, str, int]]]]
 def test_a_gang_has_room_for_jobs_that_wait_until_others_are_ready(
     waits: dict[str, list[Obj]], is_in_order: bool, wanted: list[tuple[str, str, int]]
 ) -> None:
-    """Of a, b and c, which have one, two and three pods."""
+    """Of a, b and c, which have two pods, three and one."""
     jobset = job_set(annotations={"slurm.orlop.dev/gang": "true"})
     spec = {"template": {"spec": {"containers": [{"name": "main", "image": "i"}]}}}
     jobset["spec"]["replicatedJobs"] = [
@@ -168,7 +168,7 @@ def test_a_gang_has_room_for_jobs_that_wait_until_others_are_ready(
             "template": {"spec": {**spec, "parallelism": pods, "completions": pods}},
             "dependsOn": waits.get(name, []),
         }
-        for pods, name in enumerate("abc", start=1)
+        for name, pods in (("a", 2), ("b", 3), ("c", 1))
     ]
     if is_in_order:
         jobset["spec"]["startupPolicy"] = {"startupPolicyOrder": "InOrder"}

@@ -1,5 +1,5 @@
-"""Workloads whose pods come one after the other, two at once where only one has room: none waits
-for ever for what another holds, because each has all of its room from its start.
+"""Workloads whose pods come one after the other, several where only one has room: none waits for
+ever for what another holds, because each has all of its room from its start.
 """
 
 from __future__ import annotations
@@ -40,22 +40,52 @@ def mpi_job(name: str) -> Obj:
     }
 
 
-def test_two_mpijobs_whose_launchers_wait_for_their_workers_both_succeed(site: Site):
-    names = ("left", "right")
-    for name in names:
-        site.apply(mpi_job(name))
-    seen: dict[str, set[str]] = {name: set() for name in names}
+def job_set(name: str) -> Obj:
+    """The same of Jobs that start in order; the last of them is the set's success."""
+
+    def replicated(name: str, pods: int, script: str) -> Obj:
+        spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
+        pod = {"spec": {**spec, "containers": [container("busybox", script, **WHOLE_NODE)]}}
+        job = {"parallelism": pods, "completions": pods, "backoffLimit": 0, "template": pod}
+        return {"name": name, "template": {"spec": job}}
+
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": name, "annotations": {"slurm.orlop.dev/gang": "true"}},
+        "spec": {
+            "startupPolicy": {"startupPolicyOrder": "InOrder"},
+            "successPolicy": {"operator": "All", "targetReplicatedJobs": ["last"]},
+            "replicatedJobs": [replicated("first", 2, "sleep 600"), replicated("last", 1, "true")],
+        },
+    }
+
+
+WORKLOADS = (
+    (mpi_job("left"), "training.kubeflow.org/job-name=left", "Succeeded"),
+    (mpi_job("right"), "training.kubeflow.org/job-name=right", "Succeeded"),
+    (job_set("third"), "jobset.sigs.k8s.io/jobset-name=third", "Completed"),
+)
+
+
+def test_workloads_whose_last_pod_waits_for_the_others_all_succeed(site: Site):
+    for made, _, _ in WORKLOADS:
+        site.apply(made)
+    seen: dict[str, set[str]] = {selector: set() for _, selector, _ in WORKLOADS}
+
+    def is_over(made: Obj, selector: str, end: str) -> bool:
+        seen[selector] |= numbers(site.pods(selector))
+        status = site.get(made["kind"].lower(), made["metadata"]["name"]).get("status", {})
+        told = {one["type"]: one["status"] for one in status.get("conditions", [])}
+        assert told.get("Failed") != "True", told
+        return told.get(end) == "True"
 
     def are_over() -> bool:
-        for name in names:
-            seen[name] |= numbers(site.pods(f"training.kubeflow.org/job-name={name}"))
-        statuses = [site.get("mpijob", name).get("status", {}) for name in names]
-        told = [{c["type"]: c["status"] for c in one.get("conditions", [])} for one in statuses]
-        assert all(one.get("Failed") != "True" for one in told), told
-        return all(one.get("Succeeded") == "True" for one in told)
+        ends = [is_over(*one) for one in WORKLOADS]  # each is looked at while its pods are there
+        return all(ends)
 
-    eventually(are_over, "both MPIJobs have succeeded", PATIENCE)
-    assert [len(seen[name]) for name in names] == [1, 1], "launcher and workers are one job"
+    eventually(are_over, "all of them have succeeded", PATIENCE)
+    assert [len(jobs) for jobs in seen.values()] == [1, 1, 1], "all pods of each are one job"
 
 
 def leader_worker_set(name: str) -> Obj:

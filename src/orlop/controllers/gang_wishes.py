@@ -22,15 +22,22 @@ _ASKED = (
 
 
 def gang_of(
-    owner: Obj, size: int, part: str = "", *, default: bool = True, later: Sequence[Later] = ()
+    owner: Obj,
+    size: int,
+    part: str = "",
+    *,
+    default: bool = True,
+    earlier: int = 0,
+    later: Sequence[Later] = (),
 ) -> dict[str, str]:
     """The annotations of a pod of the gang of `owner`, or of a part of it; none for a gang of one.
 
-    `size` are those that start with it, `later` those that come once these run. The user's word on
-    the owner counts: `slurm.orlop.dev/gang: "true"` or `"false"`.
+    `size` are those that start with it, `later` those that come once these run, `earlier` those
+    after which it comes itself. The user's word on the owner counts: `slurm.orlop.dev/gang: "true"`
+    or `"false"`.
     """
     asked = annotations_of(owner).get(GANG, str(default)).lower()
-    if asked == "false" or size + sum(one.count for one in later) < 2:
+    if asked == "false" or earlier + size + sum(one.count for one in later) < 2:
         return {}
     # With the uid: one that is made anew under the name is no part of what is still ending.
     words = [owner["kind"].lower(), meta(owner)["name"], part, uid_of(owner)[:8]]

@@ -8,6 +8,7 @@ Jobs that wait until others are ready; those that wait for others' end are a gan
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 
 from ..api.objects import Obj, annotations_of, labels_of, meta, owner_reference, uid_of
 from ..wellknown import DISTRIBUTED, DISTRIBUTED_PORT, GANG, GANG_ROOM, GANG_SIZE, SLURM_PREFIX
@@ -207,15 +208,19 @@ def _gang(jobset: Obj, one: Obj) -> dict[str, str]:
         return {}
     places = _gang_places(jobset)
     gang, stage = places[one["name"]]
-    mates = [(each, places[each["name"]]) for each in replicated(jobset)]
-    size = sum(replicas(each) * pods_of(each) for each, place in mates if place == (gang, stage))
-    later = [
-        to_come(count, each["template"]["spec"]["template"], slurm_wishes(jobset))
-        for each, place in mates
-        if place[0] == gang and place[1] > stage and (count := replicas(each) * pods_of(each))
-    ]
+    counts = Counter[int]()  # pods by stage
+    later = []
+    for each in replicated(jobset):
+        its_gang, its_stage = places[each["name"]]
+        count = replicas(each) * pods_of(each)
+        if its_gang == gang:
+            counts[its_stage] += count
+            if its_stage > stage and count:
+                template = each["template"]["spec"]["template"]
+                later.append(to_come(count, template, slurm_wishes(jobset)))
+    earlier = sum(count for its_stage, count in counts.items() if its_stage < stage)
     part = "-".join(filter(None, (gang, str(restarts(jobset)))))
-    return gang_of(jobset, size, part, later=later)
+    return gang_of(jobset, counts[stage], part, earlier=earlier, later=later)
 
 
 def _gang_places(jobset: Obj) -> dict[str, tuple[str, int]]:

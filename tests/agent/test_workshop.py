@@ -115,6 +115,7 @@ def test_hosts_has_the_pod_and_its_aliases(compose):
     assert {"127.0.1.1\thost-1", "10.0.0.9\ta\tb"} <= set(hosts)
 
 
+RESOLV = "/etc/resolv.conf"
 NETWORK = {"podIP": "10.244.0.7", "dns": {"nameserver": "10.96.0.10"}}
 RESOLVER = {
     "policy": "ClusterFirst",
@@ -138,6 +139,29 @@ def test_a_node_that_cannot_give_it_one_leads_it_to_its_own(compose):
     assert "127.0.1.1\thost-1" in text(box, "/etc/hosts").splitlines()
     assert "10.96.0.10" not in text(box, "/etc/resolv.conf")
     assert (dict(box.env)["API"], dict(box.env)["B"]) == ("192.0.2.1", "10.96.0.1")
+
+
+RANKS = {"container": "c", "hostname": "n1", "disk": ""}
+CONFIGURED = {"nameservers": ["192.0.2.9"], "searches": [], "options": []}
+
+
+@pytest.mark.parametrize("on_host", [False, True])
+@pytest.mark.parametrize(
+    ("ranks", "resolver", "nameserver"),
+    [
+        ({}, {}, ""),
+        ({"network": NETWORK}, {}, "10.96.0.10"),
+        ({}, {"policy": "None", "nameservers": [], "more": CONFIGURED}, "192.0.2.9"),
+    ],
+    ids=["the node's", "the cluster's", "the pod's own"],
+)
+def test_ranks_find_names_as_their_pod_says(compose, ranks, resolver, nameserver, on_host):
+    with open("/etc/resolv.conf") as file:
+        of_node = file.read()
+    root = {"rootfs": None} if on_host else {}
+    planned = OWN | {"ranks": RANKS | ranks, "resolver": RESOLVER | resolver}
+    found = text(compose(plan=planned, network=SimpleNamespace(is_node=False), **root), RESOLV)
+    assert nameserver in found if nameserver else found == of_node
 
 
 def test_the_nodes_own_hosts_stay_on_its_own_root(compose):

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from tests.e2e.site import Obj, Site, eventually, pod, terminated
+from tests.e2e.test_services import service, until_ready, workload
 from tests.e2e.test_streams import read_until, terminal
 
 SLURM = "slurm.orlop.dev/"
@@ -261,3 +262,38 @@ def test_sacct_shows_ranks_as_a_step_of_a_job_with_room_for_others(accounted_sit
     assert step[3].split()[0] in ("FAILED", "CANCELLED")
     # Two ranks and the two CPUs of the other container on each node; the ranks' are their step's.
     assert (found[0][4], step[4]) == ("8", "4")
+
+
+ASKS = """\
+import json, os, socket, sys, urllib.request
+told = urllib.request.urlopen("http://web:8080", timeout=60).read().decode()
+place = os.environ["WEB_SERVICE_HOST"], int(os.environ["WEB_SERVICE_PORT"])
+with socket.create_connection(place, timeout=60) as line:
+    told += f" {line.getpeername()[0] == place[0]}"
+print("rank", os.environ["SLURM_PROCID"], "on", os.environ["SLURMD_NODENAME"], "heard", told)
+"""
+
+
+def test_ranks_on_every_node_reach_services_if_they_ask_for_that(site: Site) -> None:
+    site.apply(workload("Deployment", "web", 1))
+    site.apply(service("web"))
+    allowed = {"podSelector": {"matchLabels": {"app": "ranks"}}}
+    policy = {"podSelector": {"matchLabels": {"app": "web"}}, "ingress": [{"from": [allowed]}]}
+    head = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"}
+    site.apply({**head, "metadata": {"name": "only-ranks"}, "spec": policy})
+    until_ready(site, "web", 1)
+    ways = {"crun": "python", "apptainer": "python", "host": "host"}
+    for runtime, image in ways.items():
+        command = ("python3" if image == "host" else "python", "-c", ASKS)
+        made = ranks(f"asks-{runtime}", image, *command, runtime=runtime, ntasks="4")
+        made["metadata"]["labels"] = {"app": "ranks"}
+        made["spec"]["dnsPolicy"] = "ClusterFirstWithHostNet"
+        site.apply(made)
+    for runtime in ways:
+        address = site.wait_phase(f"asks-{runtime}", "Succeeded", timeout=LONG)["status"]["podIP"]
+        log = site.kubectl("logs", f"asks-{runtime}")
+        heard = re.findall(r"^rank (\d) on (n\d) heard web-\S+ (\S+) True$", log, re.MULTILINE)
+        assert sorted(rank for rank, _, _ in heard) == [*"0123"], log
+        assert len({node for _, node, _ in heard}) == 2
+        # To the server it is the pod, on whichever node.
+        assert {peer for _, _, peer in heard} == {address}

@@ -142,8 +142,11 @@ class FakeAgent:
         self.heard: list[dict[str, Any]] = []
         self.acked = -1
 
-    async def dial(self, tls, *, token=None, uid=None):
-        """The answer's first line; 101 means that the conversation has begun."""
+    async def dial(self, tls, *, token=None, uid=None, line=""):
+        """The answer's first line; 101 means that the conversation has begun.
+
+        With a `line` it is the ranks of that node who dial.
+        """
         pod = self.plan["pod"]
         endpoints = json.loads(Path(self.plan["kubelet"]["endpointFile"]).read_text())["endpoints"]
         port = int(endpoints[-1].rpartition(":")[2])
@@ -152,6 +155,7 @@ class FakeAgent:
             "127.0.0.1", port, ssl=tls, server_hostname="orlop-kubelet"
         )
         path = f"/orlop/v1/agents/{pod['namespace']}/{pod['name']}/{uid or pod['uid']}"
+        path += f"/lines/{line}" if line else ""
         head = (
             f"GET {path} HTTP/1.1\r\nHost: k\r\nConnection: Upgrade\r\nUpgrade: orlop-agent/1\r\n"
         )

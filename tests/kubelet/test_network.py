@@ -8,6 +8,7 @@ import json
 from orlop.api import kinds
 from orlop.api.objects import Key
 
+from .fakes import FakeAgent
 from .objects import running, started
 
 HERE = {"address": "10.77.0.1", "notice": 7}
@@ -92,6 +93,50 @@ async def test_a_service_is_told_with_its_endpoints_and_their_changes(site):
     assert [end[0] for end in third["ports"][0]["endpoints"]] == ["10.244.0.9"]
     await site.api.delete(kinds.SERVICE, Key("default", "web"))
     assert await told(agent, f"svc/{ip}") is None
+    await agent.hang_up()
+
+
+async def a_line(site, agent, node):
+    """Ranks of a node of the pod's job, beside its agent."""
+    line = FakeAgent(agent.folder)
+    dialled = await line.dial(site.authority.client_context(), line=node)
+    assert dialled == "HTTP/1.1 101 Switching Protocols"
+    return line
+
+
+async def test_ranks_on_other_nodes_ask_over_lines_of_their_own(site):
+    agent, ip = await a_running_pod(site)
+    agent.tell(LISTEN)
+    lines = [await a_line(site, agent, node) for node in ("n1", "n2")]
+    for line in lines:
+        line.tell({"type": "net-state", "tcp": {}, "udp": {}, "address": "10.77.0.9", "notice": 9})
+        line.tell({"type": "terminate", "grace": 0})
+        ask(line, f"pod/{ip}", "policy")
+        # Where the pod is, is its agent's to say.
+        assert (await told(line, f"pod/{ip}"))["address"] == "10.77.0.1"
+        assert await told(line, "policy") is None
+    agent.tell({"type": "net-close", "protocol": "tcp", "port": 80})
+    for line in lines:
+        assert (await told(line, f"pod/{ip}"))["tcp"] == {}
+        await line.hang_up()
+    assert (await site.pod())["status"]["phase"] == "Running"
+    await agent.hang_up()
+
+
+async def test_ranks_that_dial_again_take_the_place_of_their_former_line(site):
+    agent, ip = await a_running_pod(site)
+    agent.tell(LISTEN)
+    former = await a_line(site, agent, "n1")
+    ask(former, f"pod/{ip}")
+    assert await told(former, f"pod/{ip}")
+    line = await a_line(site, agent, "n1")
+    assert await former.reader.read() == b""
+    ask(line, f"pod/{ip}")
+    assert (await told(line, f"pod/{ip}"))["tcp"] == {"80": 40123}
+    agent.tell({"type": "net-close", "protocol": "tcp", "port": 80})
+    assert (await told(line, f"pod/{ip}"))["tcp"] == {}
+    await former.hang_up()
+    await line.hang_up()
     await agent.hang_up()
 
 

@@ -8,6 +8,7 @@ from orlop.kubelet.network_plan import (
     ClusterNetwork,
     network_key,
     planned_network,
+    planned_rank_network,
     planned_resolver,
 )
 from orlop.network.ranges import Ranges
@@ -120,3 +121,14 @@ def test_on_its_nodes_network_a_pod_knows_the_cluster_if_it_wants_to():
     assert (found["onNode"], found["podIP"]) == (True, "")
     assert found["dns"]["nameserver"] == "10.96.0.10"
     assert "hostPorts" not in found
+
+
+@pytest.mark.parametrize("on_node", [False, True])
+def test_ranks_know_the_cluster_if_they_want_to(on_node):
+    assert planned_rank_network(a_pod(), NETWORK, "10.244.3.7") is None
+    wanting = a_pod(hostNetwork=on_node, dnsPolicy="ClusterFirstWithHostNet")
+    assert planned_rank_network(wanting, None, "10.244.3.7") is None
+    found = planned_rank_network(wanting, NETWORK, "10.244.3.7", {"egress": []})
+    assert (found["onNode"], found["podIP"]) == (True, "10.244.3.7")
+    assert found["dns"]["nameserver"] == "10.96.0.10"
+    assert found["policy"] == {"egress": []}

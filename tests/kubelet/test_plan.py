@@ -322,3 +322,19 @@ def test_whole_cpus_of_a_guaranteed_pod_are_cores(resources, cores):
 )
 def test_a_container_plans_as_many_gpus_as_it_asks_for(limits, gpus):
     assert container(command=["x"], resources={"limits": limits}).get("gpus") == gpus
+
+
+DATABASE = {
+    "metadata": {"name": "database", "namespace": "default"},
+    "spec": {"clusterIP": "10.96.0.7", "ports": [{"port": 5432}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"), [("ClusterFirst", False), ("ClusterFirstWithHostNet", True)]
+)
+def test_ranks_are_told_of_services_if_they_can_reach_them(policy, told):
+    pod = a_pod(a_container(), a_container("beside"), dnsPolicy=policy)
+    main, beside = plan(pod, ranks={"container": "main"}, services=[DATABASE])["containers"]
+    names = [{name for name, _ in one["env"]} for one in (main, beside)]
+    assert ["DATABASE_SERVICE_HOST" in each for each in names] == [told, True]

@@ -52,6 +52,8 @@ if sys.argv[1:2] == ["rank"]:
     from orlop.agent.ranks.starter import main
 elif sys.argv[1:2] == ["ranks"]:
     from orlop.agent.ranks.builder import main
+elif sys.argv[1:2] == ["attendant"]:
+    from orlop.agent.ranks.attendant import main
 else:
     from orlop.agent.main import main
 

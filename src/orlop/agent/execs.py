@@ -85,7 +85,7 @@ class Execs:
             given = command.streams or (null, null, null)
             body: Callable[[], object] = launch(what, theirs)
             if run.launch.leads:  # ranks are on their node's network
-                body = self._beside_rank(what, run, theirs) or body
+                body = self._beside_rank(what, run, theirs) or self._asking(body, run)
             elif self._network is not None:
                 body = self._network.around(body)
             pid = spawn(pinned(body, run.cores), given, run.cgroup.procs)
@@ -104,6 +104,14 @@ class Execs:
         if rank is None or ranks is None:
             return None
         return launch(what, rank, ranks, run.launch.meeting, report)
+
+    def _asking(self, body: Callable[[], object], run: Run) -> Callable[[], object]:
+        """A command beside the first rank reaches what that does."""
+        if not (self._ranks or {}).get("network"):
+            return body
+        from .ranks.starter import asking
+
+        return asking(body, run.launch.meeting)
 
     def _fail(self, command: Exec, words: str) -> None:
         command.error = words

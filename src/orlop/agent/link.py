@@ -1,19 +1,26 @@
 """One connection to the kubelet: TLS with its CA pinned, an HTTP upgrade, then frames.
 
-Used by the uplink's thread alone. After `dial` nothing here blocks: `receive` and `flush` do what
-the socket allows and the caller polls. It knows frames and not what they mean.
+Used by the uplink's thread, and by that of the line of ranks. After `dial` nothing here blocks:
+`receive` and `flush` do what the socket allows and the caller polls. It knows frames and not what
+they mean.
 """
 
 from __future__ import annotations
 
+import os
+
 from .. import wellknown
+from .addresses import endpoints_in
 from .frames import Broken, Frames, frame
 from .lean import dumps
 from .tls import Plain, Tls, WantMore, socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
+
+    from .plan import Plan
 
 DIAL_TIMEOUT = 5.0
 _CHUNK = 65536
@@ -69,6 +76,29 @@ class Link:
 
     def close(self) -> None:
         self._sock.close()
+
+
+def dial_home(
+    plan: Plan, folder: str, complain: Callable[[str], None], line: str = ""
+) -> Link | None:
+    """To the kubelet of a pod, wherever it listens now; None where it is not to be reached.
+
+    `line` is the node of those who ask for names and services beside the agent.
+    """
+    pod, kubelet = plan.pod, plan.kubelet
+    path = f"{wellknown.AGENT_PATH}/{pod.namespace}/{pod.name}/{pod.uid}"
+    path += f"/lines/{line}" if line else ""
+    try:
+        with open(os.path.join(folder, wellknown.TOKEN_FILE)) as file:
+            token = file.read().strip()
+    except OSError:
+        return None
+    for endpoint in endpoints_in(kubelet.get("endpointFile", "")):
+        try:
+            return dial(endpoint, kubelet["ca"], kubelet["serverName"], path, token)
+        except Broken as broken:
+            complain(f"cannot reach the kubelet at {broken}")
+    return None
 
 
 def dial(endpoint: str, ca: str, server_name: str, path: str, token: str) -> Link:

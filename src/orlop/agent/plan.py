@@ -201,6 +201,15 @@ def lead(plan: Plan, folder: str, hostname: str) -> None:
     plan.ranks.update(folder=folder, hostname=hostname, disk=folder if is_wide else "")
 
 
+def check_reach(plan: Plan, is_isolated: bool) -> None:
+    """Let ranks go without the cluster's names where this node cannot give them."""
+    if plan.ranks is not None and plan.ranks.get("network"):
+        from .network.ability import problem
+
+        if problem(is_isolated):
+            plan.ranks["network"] = None
+
+
 def _pod(raw: dict[str, Any]) -> Pod:
     grace = raw.get("terminationGracePeriodSeconds")
     return Pod(

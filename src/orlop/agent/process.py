@@ -136,19 +136,24 @@ def run_quickly(argv: list[str]) -> tuple[int, str]:
     return exit_of(os.waitpid(pid, 0)[1])[0], text.decode(errors="replace")
 
 
+def parents() -> dict[int, int]:
+    """Of every process, as far as /proc shows them."""
+    return _numbers(1)
+
+
 def children(pid: int) -> list[int]:
-    """The processes whose parent is `pid`, as far as /proc shows them."""
-    return _whose(1, pid)
+    """The processes whose parent is `pid`."""
+    return [child for child, parent in parents().items() if parent == pid]
 
 
 def session_of(leader: int) -> list[int]:
     """The processes of the session that `leader` began, whether it still lives or not."""
-    return _whose(3, leader)
+    return [pid for pid, session in _numbers(3).items() if session == leader]
 
 
-def _whose(field: int, value: int) -> list[int]:
-    """The processes with a number in a field of their stat: state, parent, group, session."""
-    found = []
+def _numbers(field: int) -> dict[int, int]:
+    """A field of the stat of every process: state, parent, group, session."""
+    found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -157,8 +162,7 @@ def _whose(field: int, value: int) -> list[int]:
                     fields = file.read().rpartition(b")")[2].split()
             except OSError:
                 continue
-            if int(fields[field]) == value:
-                found.append(int(name))
+            found[int(name)] = int(fields[field])
     return found
 
 

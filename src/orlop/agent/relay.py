@@ -14,9 +14,13 @@ from .lean import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import select
     import socket
     from typing import Any
 
+# What the network process is told of the line itself: after CONNECTED it says all it has to say.
+CONNECTED, DISCONNECTED = {"type": "net-connected"}, {"type": "net-disconnected"}
+POLLIN, POLLOUT = 1, 4
 _CHUNK = 65536
 _FORGET = b'{"type":"net-forget"'
 MAX_BACKLOG = 16 << 20  # bytes that a network process does not read: it is stuck
@@ -95,6 +99,80 @@ class Memory:
 
     def all(self) -> list[bytes]:
         return list(self._told.values())
+
+
+class Carrier:
+    """Between a line home and the network process of the moment.
+
+    All but `offer` is for the thread of the line.
+    """
+
+    def __init__(self) -> None:
+        self._relay: Relay | None = None
+        self._offered: Relay | None = None  # the next one, taken over by the thread
+        self._memory = Memory()
+
+    @property
+    def has_any(self) -> bool:
+        return self._relay is not None
+
+    def offer(self, relay: Relay) -> None:
+        """A network process that takes the place of any before it; from any thread."""
+        self._offered = relay
+
+    def adopt(self, is_connected: bool) -> None:
+        """Take over a new network process, and let it know what the last one knew."""
+        if self._offered is None:
+            return
+        self._drop(self._relay)
+        self._relay, self._offered = self._offered, None
+        for payload in self._memory.all():
+            self._pass_on(payload)
+        if is_connected:
+            self.tell(CONNECTED)
+
+    def register(self, poll: select.poll) -> None:
+        if self._relay is not None:
+            wants = POLLIN | (POLLOUT if self._relay.backlog else 0)
+            poll.register(self._relay.fileno(), wants)
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Of the line itself."""
+        self._pass_on(dumps(message).encode())
+
+    def hear(self, message: dict[str, Any], payload: bytes) -> None:
+        """What the kubelet says to it."""
+        self._memory.heard(message, payload)
+        self._pass_on(payload)
+
+    def take(self) -> list[bytes]:
+        """What it has to say; and it is told what it has not read yet."""
+        relay = self._relay
+        if relay is None:
+            return []
+        try:
+            relay.flush()
+            found = relay.receive()
+        except Broken:
+            self._drop(relay)
+            return []
+        for payload in found:
+            self._memory.said(payload)
+        return found
+
+    def _pass_on(self, payload: bytes) -> None:
+        relay = self._relay
+        try:
+            if relay is not None:
+                relay.send(payload)
+        except Broken:
+            self._drop(relay)
+
+    def _drop(self, relay: Relay | None) -> None:
+        """Its process is gone; whoever keeps it comes with another."""
+        if relay is not None and self._relay is relay:
+            self._relay = None
+            relay.close()
 
 
 class Line:

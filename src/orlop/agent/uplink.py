@@ -12,14 +12,13 @@ import select
 import time
 
 from .. import wellknown
-from .addresses import endpoints_in
 from .frames import Broken
 from .happenings import Terminate
 from .journal import Journal
-from .lean import Flag, dumps, loads, start_thread, value
+from .lean import Flag, loads, start_thread, value
 from .logs import LogReader
 from .plan import Plan
-from .relay import Memory, Relay
+from .relay import CONNECTED, DISCONNECTED, Carrier
 from .sessions import Sessions
 from .updates import KINDS, Updates
 
@@ -29,13 +28,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .link import Link
+    from .relay import Relay
     from .stats import Stats
 
 RETRY_MIN, RETRY_MAX = 0.2, 10.0
 SILENCE = 70.0  # the kubelet pings every 20 s
 BACKLOG = 256 * 1024  # logs are not read while so much waits to be sent
-# What the network process is told of the line itself: after CONNECTED it says all it has to say.
-CONNECTED, DISCONNECTED = {"type": "net-connected"}, {"type": "net-disconnected"}
 
 
 @value
@@ -67,9 +65,7 @@ class Uplink:
         self._readers: dict[int, LogReader] = {}
         self._sessions = sessions
         sessions.wake = self._wake
-        self._relay: Relay | None = None
-        self._memory = Memory()
-        self._offered: Relay | None = None  # the next one, taken over by the thread
+        self._carrier = Carrier()
         self._told = self._acked = 0
         self._complaints: set[str] = set()
         self._is_welcome = False
@@ -90,7 +86,7 @@ class Uplink:
 
     def carry(self, relay: Relay) -> None:
         """Carry the messages of this network process from now on, in place of any before it."""
-        self._offered = relay
+        self._carrier.offer(relay)
         self._wake()
 
     def finish(self, timeout: float) -> None:
@@ -120,22 +116,9 @@ class Uplink:
             pause = min(2 * pause, RETRY_MAX)
 
     def _dial(self) -> Link | None:
-        pod = self._plan.pod
-        path = f"{wellknown.AGENT_PATH}/{pod.namespace}/{pod.name}/{pod.uid}"
-        kubelet = self._plan.kubelet
-        try:
-            with open(os.path.join(self._folder, wellknown.TOKEN_FILE)) as file:
-                token = file.read().strip()
-        except OSError:
-            return None
-        for endpoint in endpoints_in(kubelet.get("endpointFile", "")):
-            from .link import dial  # TLS is slow to import: here, in this thread
+        from .link import dial_home  # TLS is slow to import: here, in this thread
 
-            try:
-                return dial(endpoint, kubelet["ca"], kubelet["serverName"], path, token)
-            except Broken as broken:
-                self._complain(f"cannot reach the kubelet at {broken}")
-        return None
+        return dial_home(self._plan, self._folder, self._complain)
 
     def _complain(self, words: str) -> None:
         """Into the job's output, once for each thing that is wrong."""
@@ -149,7 +132,7 @@ class Uplink:
         while not self._is_ending and (left := until - time.monotonic()) > 0:
             select.select([self._wake_read], [], [], left)
             self._drain_wakeups()
-            self._adopt()
+            self._carrier.adopt(is_connected=False)
 
     def _serve(self, link: Link) -> None:
         """Speak until the line breaks."""
@@ -167,7 +150,7 @@ class Uplink:
             self._complain(f"did not understand the kubelet ({error})")
         finally:
             self._is_welcome = False
-            self._tell_network(DISCONNECTED)
+            self._carrier.tell(DISCONNECTED)
             for reader in self._readers.values():
                 reader.close()
             self._readers.clear()
@@ -187,7 +170,9 @@ class Uplink:
                     self._sessions.on_data(stream, payload)
             if time.monotonic() - heard > SILENCE:
                 raise Broken("silence")
-            self._relay_to(link)
+            self._carrier.adopt(self._is_welcome)
+            for payload in self._carrier.take():
+                link.send(0, payload)
             self._tell_records(link)
             has_more = self._pump_logs(link)
             self._sessions.turn(link)
@@ -199,9 +184,7 @@ class Uplink:
         poll = select.poll()
         poll.register(self._wake_read, select.POLLIN)
         poll.register(link.fileno(), select.POLLIN | (select.POLLOUT if link.backlog else 0))
-        if self._relay is not None:
-            wants = select.POLLIN | (select.POLLOUT if self._relay.backlog else 0)
-            poll.register(self._relay.fileno(), wants)
+        self._carrier.register(poll)
         self._sessions.register(poll, link.backlog < BACKLOG)
         ready = [fd for fd, _ in poll.poll(int(timeout * 1000 + 0.999))]
         if self._wake_read in ready:
@@ -217,8 +200,7 @@ class Uplink:
     def _on_payload(self, link: Link, payload: bytes) -> None:
         message = loads(payload)
         if str(message.get("type")).startswith("net-"):
-            self._memory.heard(message, payload)
-            self._pass_on(payload)
+            self._carrier.hear(message, payload)
         else:
             self._on_message(link, message)
 
@@ -228,12 +210,12 @@ class Uplink:
         if kind == "welcome":
             self._is_welcome = True
             self._told = self._acked = min(int(message["acked"]), self._journal.seq)
-            self._tell_network(CONNECTED)
+            self._carrier.tell(CONNECTED)
         elif kind == "ack":
             self._acked = max(self._acked, int(message["seq"]))
         elif kind == "ping":
             link.tell({"type": "pong"})
-            if self._relay is not None:
+            if self._carrier.has_any:
                 # A pod that lives on: should its network process have to be forked again, at
                 # whatever moment, no library is left to be loaded by then.
                 from .network import netd  # noqa: F401
@@ -253,50 +235,6 @@ class Uplink:
                 self._sessions.on_message(link, message)
         else:
             self._sessions.on_message(link, message)
-
-    # The network process
-
-    def _tell_network(self, message: dict[str, Any]) -> None:
-        self._pass_on(dumps(message).encode())
-
-    def _pass_on(self, payload: bytes) -> None:
-        relay = self._relay
-        try:
-            if relay is not None:
-                relay.send(payload)
-        except Broken:
-            self._drop(relay)
-
-    def _adopt(self) -> None:
-        """Take over a new network process, and let it know what the last one knew."""
-        if self._offered is None:
-            return
-        self._drop(self._relay)
-        self._relay, self._offered = self._offered, None
-        for payload in self._memory.all():
-            self._pass_on(payload)
-        if self._is_welcome:
-            self._tell_network(CONNECTED)
-
-    def _relay_to(self, link: Link) -> None:
-        """What the network process has to say, and what it has not read yet."""
-        self._adopt()
-        relay = self._relay
-        if relay is None:
-            return
-        try:
-            relay.flush()
-            for payload in relay.receive():
-                self._memory.said(payload)
-                link.send(0, payload)
-        except Broken:
-            self._drop(relay)
-
-    def _drop(self, relay: Relay | None) -> None:
-        """Its process is gone; whoever keeps it comes with another."""
-        if relay is not None and self._relay is relay:
-            self._relay = None
-            relay.close()
 
     def _tell_records(self, link: Link) -> None:
         if self._is_welcome:

@@ -210,7 +210,8 @@ class Workshop:
         else:
             binds.append(Bind(self._node_hosts, "/etc/hosts"))
             if os.path.exists("/etc/resolv.conf"):
-                binds.append(Bind(self._etc["resolv.conf"], "/etc/resolv.conf"))
+                etc = self._etc_of_ranks if self._is_ranks(container) else self._etc
+                binds.append(Bind(etc["resolv.conf"], "/etc/resolv.conf"))
         own = self.volumes.binds(container, os.path.join(folder, "subpaths"))
         taken = {bind.path for bind in own}
         binds = [bind for bind in binds if bind.path not in taken] + own
@@ -290,8 +291,15 @@ class Workshop:
         if self.plan.ranks is None:
             return {}
         files = {"hostname": self.plan.ranks["hostname"] + "\n", "hosts": _read("/etc/hosts")}
-        files["resolv.conf"] = _read("/etc/resolv.conf")
+        files["resolv.conf"] = self._resolv_conf_of_ranks(_read("/etc/resolv.conf"))
         return {name: self._write(f"{name}-of-ranks", text) for name, text in files.items()}
+
+    def _resolv_conf_of_ranks(self, of_node: str) -> str:
+        resolver, ranks = self.plan.resolver, self.plan.ranks or {}
+        is_clusters = resolver is None or resolver["policy"] == "ClusterFirst"
+        if is_clusters and not ranks.get("network"):
+            return of_node
+        return resolv_conf(resolver, of_node)
 
     def _resolv_conf(self, of_node: str) -> str:
         resolver, network = self.plan.resolver, self.plan.network

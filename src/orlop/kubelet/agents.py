@@ -55,12 +55,19 @@ class Hears(Protocol):
         """A container of the pod wants a command started in another pod of its group."""
         ...
 
-    def on_network(self, state: PodState, message: dict[str, Any]) -> None:
-        """What the network of the pod listens at, or wants to know ("net-...")."""
+    def on_network(self, state: PodState, message: dict[str, Any], line: str) -> None:
+        """What the network of the pod listens at, or wants to know ("net-...").
+
+        `line` is empty for the agent's own, else the node whose ranks ask.
+        """
         ...
 
     def on_silence(self, state: PodState) -> None:
         """Its connection has ended, for whatever reason, and there is no other."""
+        ...
+
+    def on_line_end(self, state: PodState, line: str) -> None:
+        """The connection of a node's ranks has ended."""
         ...
 
 
@@ -143,12 +150,19 @@ class LogStream:
 
 
 class AgentConnection:
-    """One agent, for as long as its connection lasts."""
+    """One agent, for as long as its connection lasts.
+
+    With a `line` it is that of the ranks of one node, who ask where things are and nothing else.
+    """
 
     def __init__(
-        self, state: PodState, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        state: PodState,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        line: str = "",
     ) -> None:
-        self._state = state
+        self._state, self._line = state, line
         self._reader = reader
         self._writer = writer
         self._streams: dict[int, Receiver] = {}
@@ -273,6 +287,10 @@ class AgentConnection:
 
     def _on_message(self, hears: Hears, message: dict[str, Any]) -> None:
         match message["type"]:
+            case str(kind) if kind.startswith("net-"):
+                hears.on_network(self._state, message, self._line)
+            case _ if self._line:
+                pass  # the pod itself is its agent's to speak of
             case "hello":
                 self._streams_version = int(message.get("streams") or 0)
                 self._heard_hello.set()
@@ -290,8 +308,6 @@ class AgentConnection:
                 stream = self._streams.get(int(message["stream"]))
                 if stream is not None:
                     stream.on_message(message)
-            case str(kind) if kind.startswith("net-"):
-                hears.on_network(self._state, message)
 
     def _on_start(self, hears: Hears, message: dict[str, Any]) -> None:
         number = int(message["stream"])

@@ -415,8 +415,11 @@ class Kubelet:
     def _records(self, service: str, namespace: str) -> Any:
         return self._network.view.value(f"name/{service}.{namespace}.svc.{self._ranges.domain}")
 
-    def on_network(self, state: PodState, message: dict[str, Any]) -> None:
-        self._network.on_message(state, message)
+    def on_network(self, state: PodState, message: dict[str, Any], line: str) -> None:
+        self._network.on_message(state, message, line)
+
+    def on_line_end(self, state: PodState, line: str) -> None:
+        self._network.on_silence(state, line)
 
     def on_silence(self, state: PodState) -> None:
         self._network.on_silence(state)

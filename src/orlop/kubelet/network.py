@@ -23,6 +23,7 @@ from .pods import Pods, PodState
 
 BREATH = 3.0  # times what the last round took: telling never has more than a quarter of the time
 _POLICY = "policy"
+Asker = tuple[str, str]  # a pod's uid, and which node's ranks of it; empty: its agent
 
 _encoder = msgspec.json.Encoder()
 log = logger(__name__)
@@ -34,7 +35,7 @@ class _Entry:
 
     key: str
     tokens: list[Token]
-    askers: set[str] = field(default_factory=set)  # uids of pods
+    askers: set[Asker] = field(default_factory=set)
     told: bytes = b""
 
 
@@ -46,7 +47,7 @@ class Network:
         self.view = NetworkView(informers, pods, ranges, self._on_change)
         self._entries: dict[str, _Entry] = {}
         self._by_token: dict[Token, set[str]] = {}
-        self._asked: dict[str, set[str]] = {}  # by the asking pod's uid
+        self._asked: dict[Asker, set[str]] = {}
         self._dirty: set[Token] = set()
         self._flush: asyncio.Handle | None = None
         self._not_before = 0.0
@@ -63,18 +64,20 @@ class Network:
 
     # What agents say
 
-    def on_message(self, state: PodState, message: dict[str, Any]) -> None:
+    def on_message(self, state: PodState, message: dict[str, Any], line: str = "") -> None:
+        asker = (state.uid, line)
         match message["type"]:
             case "net-ask":
-                self._ask(state, [str(key) for key in message["keys"]])
+                self._ask(state, asker, [str(key) for key in message["keys"]])
             case "net-forget":
-                self._forget(state.uid, [_inner(state, str(key)) for key in message["keys"]])
-            case "net-state" | "net-listen" | "net-close":
+                self._forget(asker, [_inner(state, str(key)) for key in message["keys"]])
+            case "net-state" | "net-listen" | "net-close" if not line:  # of ranks: their node's
                 self._place(state, message)
 
-    def on_silence(self, state: PodState) -> None:
+    def on_silence(self, state: PodState, line: str = "") -> None:
         """It asks again when it is back; where it is stays known."""
-        self._forget(state.uid, list(self._asked.get(state.uid, ())))
+        asker = (state.uid, line)
+        self._forget(asker, list(self._asked.get(asker, ())))
 
     def _place(self, state: PodState, message: dict[str, Any]) -> None:
         place = self.view.places.setdefault(state.uid, Place())
@@ -92,7 +95,7 @@ class Network:
         place.notice = int(message.get("notice") or place.notice)
         self.view.moved(state)
 
-    def _ask(self, state: PodState, keys: list[str]) -> None:
+    def _ask(self, state: PodState, asker: Asker, keys: list[str]) -> None:
         for asked in keys:
             key = _inner(state, asked)
             entry = self._entries.get(key)
@@ -100,25 +103,25 @@ class Network:
                 entry = self._entries[key] = _Entry(key, self.view.tokens(key))
                 for token in entry.tokens:
                     self._by_token.setdefault(token, set()).add(key)
-            entry.askers.add(state.uid)
-            self._asked.setdefault(state.uid, set()).add(key)
+            entry.askers.add(asker)
+            self._asked.setdefault(asker, set()).add(key)
             if entry.told and self._dirty.isdisjoint(entry.tokens):
-                self._send(state.uid, entry.told)  # as it is now
+                self._send(asker, entry.told)  # as it is now
                 continue
             payload = self._payload(entry)
             if payload and payload != entry.told:
                 self._pass_on(entry, payload)
             elif payload:
-                self._send(state.uid, payload)
+                self._send(asker, payload)
 
-    def _forget(self, uid: str, keys: Iterable[str]) -> None:
-        asked = self._asked.get(uid, set())
+    def _forget(self, asker: Asker, keys: Iterable[str]) -> None:
+        asked = self._asked.get(asker, set())
         for key in keys:
             asked.discard(key)
             entry = self._entries.get(key)
             if entry is None:
                 continue
-            entry.askers.discard(uid)
+            entry.askers.discard(asker)
             if not entry.askers:
                 del self._entries[key]
                 for token in entry.tokens:
@@ -126,7 +129,7 @@ class Network:
                     if not self._by_token[token]:
                         del self._by_token[token]
         if not asked:
-            self._asked.pop(uid, None)
+            self._asked.pop(asker, None)
 
     # What changes
 
@@ -175,13 +178,17 @@ class Network:
 
     def _pass_on(self, entry: _Entry, payload: bytes) -> None:
         entry.told = payload
-        for uid in list(entry.askers):
-            self._send(uid, payload)
+        for asker in list(entry.askers):
+            self._send(asker, payload)
 
-    def _send(self, uid: str, payload: bytes) -> None:
+    def _send(self, asker: Asker, payload: bytes) -> None:
+        uid, line = asker
         state = self._pods.get(uid)
-        if state is not None and state.connection is not None:
-            state.connection.pass_on(payload)
+        if state is None:
+            return
+        connection = state.lines.get(line) if line else state.connection
+        if connection is not None:
+            connection.pass_on(payload)
 
 
 def _inner(state: PodState, key: str) -> str:

@@ -70,6 +70,23 @@ def planned_network(
     }
 
 
+def planned_rank_network(
+    pod: Obj, network: ClusterNetwork | None, pod_ip: str, policy: Obj | None = None
+) -> Obj | None:
+    """Of ranks, which are on their nodes' networks; None unless they want the cluster's names.
+
+    Like a pod with hostNetwork they say so by their dnsPolicy: who asks for names is asked about
+    every connection, and MPI makes many.
+    """
+    if network is None or not ranks_know_cluster(pod):
+        return None
+    return {**_shared(pod, network), "podIP": pod_ip, "onNode": True, "policy": policy}
+
+
+def ranks_know_cluster(pod: Obj) -> bool:
+    return bool(pod["spec"].get("dnsPolicy") == WITH_HOST_NET)
+
+
 def host_ports(pod: Obj) -> Iterator[Obj]:
     """The ports of the node that its containers ask for."""
     spec = pod["spec"]

@@ -35,7 +35,14 @@ from .environment import (
 from .expansion import expand
 from .handlers import planned_handlers
 from .limits import planned_pod_limits, planned_storage
-from .network_plan import ClusterNetwork, has_own_network, planned_network, planned_resolver
+from .network_plan import (
+    ClusterNetwork,
+    has_own_network,
+    planned_network,
+    planned_rank_network,
+    planned_resolver,
+    ranks_know_cluster,
+)
 from .refusal import Refusal
 from .seccomp import Profiles, planned_profile
 from .sources import Sources
@@ -166,7 +173,7 @@ def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
         **({"runtimeSetting": site.runtime} if site.runtime else {}),
         "scratch": site.scratch,
         "passEnv": list(SLURM_ENV_PASSED),
-        **({} if inputs.ranks is None else {"ranks": inputs.ranks}),
+        **_ranks(pod, site, inputs),
         "volumes": planned_volumes(pod, inputs.sources, inputs.allocatable),
         **_group(pod),
         "initContainers": [
@@ -176,6 +183,14 @@ def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
             _launched(_container(pod, c, inputs, site), inputs) for c in spec["containers"]
         ],
     }
+
+
+def _ranks(pod: Obj, site: Site, inputs: Inputs) -> Obj:
+    """The container that runs once for every task, and what of the cluster it knows."""
+    if inputs.ranks is None:
+        return {}
+    network = planned_rank_network(pod, site.network, inputs.pod_ip, inputs.policy)
+    return {"ranks": {**inputs.ranks, **({"network": network} if network else {})}}
 
 
 def check_ephemeral(container: Obj) -> list[str]:
@@ -361,13 +376,18 @@ def _sysctls(spec: Obj) -> Obj:
 
 def variables_of(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> dict[str, str]:
     """All that a container is told but what its image says."""
-    services = _services(pod, site, inputs)
+    services = _services(pod, container, site, inputs)
     return container_variables(pod, container, inputs.sources, inputs.allocatable, services)
 
 
-def _services(pod: Obj, site: Site, inputs: Inputs) -> dict[str, str]:
-    """The variables of services; of the API's own also where a pod wants no links to others."""
+def _services(pod: Obj, container: Obj, site: Site, inputs: Inputs) -> dict[str, str]:
+    """The variables of services; of the API's own also where a pod wants no links to others.
+
+    Links that lead nowhere are none: ranks know services only where they ask for that.
+    """
     wants_links = pod["spec"].get("enableServiceLinks") is not False
+    if _is_ranks(container, inputs) and not ranks_know_cluster(pod):
+        wants_links = False
     own = meta(pod)["namespace"]
     chosen = [s for s in inputs.services if is_api(s) or (wants_links and namespace_of(s) == own)]
     found = service_variables(sorted(chosen, key=lambda one: str(meta(one)["name"])))
@@ -424,7 +444,12 @@ def _user(pod: Obj, container: Obj, image: ImageConfig, inputs: Inputs) -> Obj |
 
 def _is_oneself(pod: Obj, container: Obj, inputs: Inputs) -> bool:
     """Ranks are their owner unless the pod says otherwise: PMIx lets no other speak to it."""
-    if inputs.ranks is None or inputs.ranks["container"] != container["name"]:
+    if not _is_ranks(container, inputs):
         return False
     contexts = (pod["spec"].get("securityContext"), container.get("securityContext"))
     return not any(context and "runAsUser" in context for context in contexts)
+
+
+def _is_ranks(container: Obj, inputs: Inputs) -> bool:
+    """Whether it is the container that runs once for every task."""
+    return inputs.ranks is not None and bool(inputs.ranks["container"] == container["name"])

@@ -76,6 +76,7 @@ class PodState:
     requeue_refused: bool = False
     added: dict[str, Added] = field(default_factory=dict)  # ephemeral containers, by name
     connection: AgentConnection | None = None
+    lines: dict[str, AgentConnection] = field(default_factory=dict)  # of its ranks, by node
 
     def observed(self, engine_error: str) -> Observed:
         is_over = self.has_vanished or (self.job is not None and self.job.state.has_ended)

@@ -89,6 +89,7 @@ class KubeletServer:
                 *_both("/attach/{namespace}/{pod}/{container}", self._attach),
                 *_both("/portForward/{namespace}/{pod}", self._port_forward),
                 web.get(AGENT_PATH + "/{namespace}/{pod}/{uid}", self._agent),
+                web.get(AGENT_PATH + "/{namespace}/{pod}/{uid}/lines/{line}", self._agent),
             ]
         )
         # A reader who goes away must end the reading of its log.
@@ -103,8 +104,9 @@ class KubeletServer:
 
     async def stop(self) -> None:
         for state in self._pods:
-            if state.connection is not None:
-                state.connection.close()
+            for connection in (state.connection, *state.lines.values()):
+                if connection is not None:
+                    connection.close()
         if self._listener is not None:
             await self._listener.close()
         if self._runner is not None:
@@ -278,7 +280,11 @@ class KubeletServer:
             f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {AGENT_PROTOCOL}"
         )
         writer.write(f"{head}\r\n\r\n".encode())
-        connection = AgentConnection(state, reader, writer)
+        line = match.get("line", "")
+        connection = AgentConnection(state, reader, writer, line)
+        if line:
+            await self._serve_line(state, line, connection)
+            return Taken()
         if state.connection is not None:
             state.connection.close()
         state.connection = connection
@@ -289,6 +295,20 @@ class KubeletServer:
                 state.connection = None
                 self._hears.on_silence(state)
         return Taken()
+
+    async def _serve_line(self, state: PodState, line: str, connection: AgentConnection) -> None:
+        """Of the ranks of one node of the pod's job, which ask for names and services."""
+        former = state.lines.get(line)
+        if former is not None:
+            former.close()
+            self._hears.on_line_end(state, line)
+        state.lines[line] = connection
+        try:
+            await connection.serve(self._hears)
+        finally:
+            if state.lines.get(line) is connection:
+                del state.lines[line]
+                self._hears.on_line_end(state, line)
 
     def _is_agent(self, request: web.Request, uid: str) -> bool:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")

@@ -61,7 +61,9 @@ class Heirloom:
 
 
 class Keeper:
-    def __init__(self, plan: Plan, sandbox: Sandbox, diagnostics: int) -> None:
+    """`sandbox` is None where those who are filtered do that themselves (`take`)."""
+
+    def __init__(self, plan: Plan, sandbox: Optional[Sandbox], diagnostics: int) -> None:
         assert plan.network is not None, "a pod that wants nothing of the cluster needs no keeper"
         self._plan, self._network, self._sandbox = plan, plan.network, sandbox
         self._diagnostics = diagnostics
@@ -88,6 +90,7 @@ class Keeper:
         self._ready_by: Optional[float] = None
         self.on_problem: Callable[[str], None] = lambda words: None  # a container is without
         self.on_lost_port: Callable[[str], None] = lambda words: None
+        self.elsewhere: Callable[[], list[int]] = list  # filtered processes that are not below us
         self.host_ports = self._take_ports()
         self._relay: Optional[Relay] = None
         self._carry: Optional[Callable[[Relay], None]] = None
@@ -115,6 +118,7 @@ class Keeper:
         return filtered
 
     def _admit(self) -> None:
+        assert self._sandbox is not None, "ranks are filtered by their starters"
         try:
             if not self._sandbox.is_isolated:  # with rights over its namespace it is not needed
                 syscalls.no_new_privileges()
@@ -122,6 +126,10 @@ class Keeper:
         except OSError as error:
             self._way_in.send(FAILED + b" " * 8 + str(error).encode(errors="replace"))
             return
+        self.take(listener)
+
+    def take(self, listener: int) -> None:
+        """Answer what comes by a listener; from any process that has us."""
         serial = os.urandom(8)
         # To us first: what a netd has heard of when it dies, we have to leave to the next.
         send(self._way_in, serial, [listener])
@@ -316,7 +324,7 @@ class Keeper:
         self._fork()
         from .stranded import ask_again
 
-        ask_again(os.getpid(), self.pid)
+        ask_again([os.getpid()], self.elsewhere(), self.pid)
         return True
 
     def next_deadline(self) -> Optional[float]:

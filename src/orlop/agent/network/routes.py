@@ -60,6 +60,8 @@ class Routes:
             return iter([self._own(protocol, to)])
         if to.ip in world.services:
             return self._service(protocol, to)
+        if world.is_node and to.ip not in world.pods:
+            return None  # no policy holds on the node's network, and nobody need be asked
         self._check(protocol, to)
         return iter([self._pod(protocol, to)]) if to.ip in world.pods else None
 

@@ -1,6 +1,6 @@
 """Callers whose question went down with the netd that had taken it.
 
-Looked for by the keeper before it forks the next one. A call that was received and not answered
+Looked for by the keeper after it has forked the next one. A call that was received and not answered
 waits for ever; a stop and a continue make the kernel ask anew, and the program notices nothing.
 """
 
@@ -9,16 +9,24 @@ from __future__ import annotations
 import os
 
 from ..lean import signal
-from ..process import children
+from ..process import parents
 from .numbers import calls
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _DATA = ("ioctl", "seccomp", "pidfd_open", "pidfd_getfd")  # not asked about, or hardly ever
 
 
-def ask_again(leader: int, but: int = 0) -> list[int]:
-    """Wake those below `leader` that are in a call netd answers; their numbers."""
+def ask_again(leaders: Iterable[int], others: Iterable[int] = (), but: int = 0) -> list[int]:
+    """Wake those below `leaders` that are in a call netd answers; their numbers.
+
+    `others` are looked at themselves, too.
+    """
     asked = {number for name, number in calls().items() if name not in _DATA}
-    found = [pid for pid in _below(leader) if pid != but and _is_waiting(pid, asked)]
+    known = {*_below([*leaders, *others]), *others}
+    found = [pid for pid in known if pid != but and _is_waiting(pid, asked)]
     for pid in found:
         for number in (signal.SIGSTOP, signal.SIGCONT):
             try:
@@ -28,10 +36,14 @@ def ask_again(leader: int, but: int = 0) -> list[int]:
     return found
 
 
-def _below(leader: int) -> list[int]:
-    found, waiting = [], [leader]
+def _below(leaders: list[int]) -> list[int]:
+    begun = parents()
+    children: dict[int, list[int]] = {}
+    for pid, parent in begun.items():
+        children.setdefault(parent, []).append(pid)
+    found, waiting = [], list(leaders)
     while waiting:
-        some = children(waiting.pop())
+        some = children.pop(waiting.pop(), [])
         found += some
         waiting += some
     return found

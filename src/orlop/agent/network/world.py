@@ -69,13 +69,14 @@ class World:
 class NodeWorld(World):
     """Of a pod on its node's network that knows names and services of the cluster.
 
-    What it binds, and all it is known by, is the node's; nothing means the pod alone.
+    What it binds, and all it is known by, is the node's; nothing means the pod alone. Ranks of a
+    pod with an address of its own are known to the cluster by that.
     """
 
     is_node = True
 
     def __init__(self, network: dict[str, Any], node: str) -> None:
-        super().__init__({**network, "podIP": node}, node)
+        super().__init__({**network, "podIP": network["podIP"] or node}, node)
         self.allows_outside = True
 
     def pod_of(self, loopback: bytes) -> bytes:

@@ -75,14 +75,16 @@ def _serve(meeting: str, folder: str) -> None:
     the_plan = plan.read(path)
     hostname = os.uname().nodename
     plan.lead(the_plan, folder, hostname)
-    the_plan.network = the_plan.resolver = None
+    the_plan.network = None  # it has no containers but ranks here
     box = sandbox.enter(hostname, the_plan.pod.shared)
+    plan.check_reach(the_plan, box.is_isolated)
     os.umask(0o022)
     places = make_places(the_plan, box)
     try:
         workshop = Workshop(the_plan, box, places, _NoCgroups())  # type: ignore[arg-type]
         made = workshop.inside(_container(the_plan))
-        door = Door(meeting, *made, hostname)
+        assert the_plan.ranks is not None, "a plan without ranks"
+        door = Door(meeting, *made, the_plan.ranks)
         try:
             _wait(door, Files(path, mark, workshop.volumes))
         finally:
@@ -142,16 +144,14 @@ def _wait(door: Door, files: Files) -> None:
     looks = 0
     while True:
         poll = select.poll()
-        for fd in (door.fileno(), *door.lines(), *(fd for fd in watched.values() if fd >= 0)):
+        for fd in (*door.watched(), *(fd for fd in watched.values() if fd >= 0)):
             poll.register(fd, select.POLLIN)
         is_told = bool(watched) and min(watched.values()) >= 0 and door.is_full
         ready = [fd for fd, _ in poll.poll(int(FRESH * 1000) if is_told else LOOK)]
         files.refresh()
-        if door.fileno() in ready:
-            door.on_knock()
-        for fd in door.lines():
+        for fd in door.watched():
             if fd in ready:
-                door.on_line(fd)
+                door.on_ready(fd)
         for rank, pid in door.pids.items():
             watched.setdefault(rank, _watch(pid))
         is_over = not any(_lives(pid) for pid in door.pids.values())

@@ -18,13 +18,15 @@ from ..lean import signal
 from ..process import children, spawn
 from ..runtimes import Box, native, stub
 from ..volumes import Bind
-from .words import BESIDE, FAILED, TERMINAL, Answer, Hello
+from .words import BESIDE, FAILED, LISTENER, NO_RANK, TERMINAL, Answer, Hello
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Any
 
     from ..runtimes import Launch, Runtime
+    from .reach import Reach
 
 HOLD = "/.orlop-hold"  # the program that waits, removed by itself
 YIELD = "OMPI_MCA_mpi_yield_when_idle"  # a rank that spins keeps others from the core they share
@@ -41,11 +43,12 @@ class Door:
         meeting: str,
         box: Box,
         runtime: Runtime,
-        hostname: str,
+        ranks: dict[str, Any],
         terminal: int = -1,
         own_env: dict[str, str] | None = None,
     ) -> None:
-        self._box, self._runtime, self._hostname = box, runtime, hostname
+        self._box, self._runtime, self._hostname = box, runtime, ranks["hostname"]
+        self._reach = _reach(ranks)
         self._terminal = terminal  # for the first rank; it is the leader's
         self._own_env = own_env  # what ranks know of Slurm, in place of what their task is told
         self._lines: dict[int, tuple[_socket.socket, int]] = {}  # descriptor -> line, rank
@@ -59,8 +62,18 @@ class Door:
         self.error = ""
         self._listener, self._lock = _listen(meeting)
 
-    def fileno(self) -> int:
-        return self._listener.fileno()
+    def watched(self) -> list[int]:
+        """The descriptors that may have something; `on_ready` is for each that has."""
+        reach = self._reach.fileno() if self._reach is not None else -1
+        return [self._listener.fileno(), *self._lines, *([reach] if reach >= 0 else [])]
+
+    def on_ready(self, fd: int) -> None:
+        if fd == self._listener.fileno():
+            self.on_knock()
+        elif fd in self._lines:
+            self.on_line(fd)
+        elif self._reach is not None:
+            self._reach.on_end()
 
     def lines(self) -> list[int]:
         """The descriptors of those who are about to become a rank."""
@@ -105,19 +118,27 @@ class Door:
             _say(line, self._answer_exec(rank), self._descriptors)
         except OSError as error:
             _say(line, _refusal(error), [])
-        line.close()
+        self._lines[line.fileno()] = line, NO_RANK
 
     def on_line(self, fd: int) -> None:
         """A line that ends without a word is that of a rank which runs."""
-        line, rank = self._lines.pop(fd)
-        try:
-            words = line.recv(8192)
-        except OSError:
-            words = b""
+        line, rank = self._lines[fd]
+        words, listeners = _heard(line)
+        if words.startswith(LISTENER):
+            self._take(int(words[len(LISTENER) :]), listeners)
+            return
+        del self._lines[fd]
         line.close()
-        if words.startswith(FAILED):
+        if words.startswith(FAILED) and rank != NO_RANK:
             self.error = self.error or words[1:].decode(errors="replace")
             self.pids.pop(rank, None)
+
+    def _take(self, pid: int, listeners: list[int]) -> None:
+        for listener in listeners:
+            if self._reach is not None:
+                self._reach.take(pid, listener)
+            else:
+                os.close(listener)
 
     def runs(self, rank: int) -> bool:
         return rank in self.pids and all(rank != each for _, each in self._lines.values())
@@ -130,8 +151,12 @@ class Door:
         return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
 
     def close(self) -> None:
+        for line, _ in self._lines.values():
+            line.close()
         for fd in self._descriptors:
             os.close(fd)
+        if self._reach is not None:
+            self._reach.close()
         self._listener.close()
         os.close(self._lock)
         end_holder(self._box)
@@ -243,10 +268,13 @@ class Door:
             dropped=tuple(capabilities.others(container.capabilities)),
             seccomp=profile.filter if profile is not None else b"",
             is_told=self._own_env is None,
+            asks=self._reach.filter if self._reach is not None else b"",
         )
 
     def _answer_exec(self, rank: int) -> Answer:
         """For a command beside a rank, with that rank's own variables."""
+        if rank == NO_RANK:
+            return self._answer()
         if not self.runs(rank):
             raise OSError(f"rank {rank} does not run on this node")
         with open(f"/proc/{self.pids[rank]}/environ", "rb") as file:
@@ -254,6 +282,27 @@ class Door:
         answer = self._answer()
         answer.env = {os.fsdecode(name): os.fsdecode(text) for name, _, text in pairs}
         return answer
+
+
+def _reach(ranks: dict[str, Any]) -> Reach | None:
+    """What ranks reach names and services by; None for those that do not ask for them."""
+    if not ranks.get("network"):
+        return None
+    from .reach import Reach
+
+    return Reach(ranks["folder"])
+
+
+def _heard(line: _socket.socket) -> tuple[bytes, list[int]]:
+    """What a starter says, and the listener that may come with it."""
+    try:
+        words, ancillary, _, _ = line.recvmsg(8192, _socket.CMSG_SPACE(4))
+    except OSError:
+        return b"", []
+    fds = [int.from_bytes(raw[:4], sys.byteorder) for _, _, raw in ancillary if len(raw) >= 4]
+    for fd in fds:
+        os.set_inheritable(fd, False)
+    return words, fds
 
 
 def _refusal(error: Exception) -> Answer:

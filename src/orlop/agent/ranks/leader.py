@@ -11,8 +11,9 @@ import os
 import select
 import time
 
-from ...wellknown import AGENT_LAUNCH, RANKS_ENV, WARNING_ENV
+from ...wellknown import RANKS_ENV, WARNING_ENV
 from .. import syscalls
+from ..itself import again
 from ..lean import signal
 from ..process import exit_of, reaped
 from ..runtimes import Box, Launch, find
@@ -94,7 +95,7 @@ class Leader:
         command, meeting = self._command(), place_of(self._meeting)
         terminal = 0 if self._box.container.tty else -1
         _close_copies_of(0)
-        what = (self._box, self._runtime, self._ranks["hostname"])
+        what = (self._box, self._runtime, self._ranks)
         self._door = door = Door(meeting, *what, terminal, self._own_env())
         wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_write)
@@ -122,17 +123,15 @@ class Leader:
     def _turn(self, wake: int, door: Door, timeout: int | None = None) -> None:
         calls = self._calls.fds() if self._calls is not None else []
         mains = [self._main] if self._main >= 0 else []
-        for fd in _ready([wake, door.fileno(), *door.lines(), *calls, *mains], timeout):
+        for fd in _ready([wake, *door.watched(), *calls, *mains], timeout):
             if fd == wake:
                 os.read(wake, 4096)
-            elif fd == door.fileno():
-                door.on_knock()
             elif self._calls is not None and fd in calls:
                 self._calls.on_ready(fd, door.holds)
             elif fd in mains:
                 self._on_main_end()
             else:
-                door.on_line(fd)
+                door.on_ready(fd)
         if self._status and (door.runs(0) or (door.is_full and not door.lines())):
             self._begin(door)
         self._reap()
@@ -318,19 +317,13 @@ def rank(meeting: str, ranks: dict[str, Any], is_own_command: bool = False) -> l
     quick = ranks.get("starter") or ""
     if not quick.endswith("-" + os.uname().machine) or not os.access(quick, os.X_OK):
         return starter(meeting, ranks["folder"], *([RUN] if is_own_command else []))
-    make = _agent("ranks", meeting, ranks["folder"])
+    make = again("ranks", meeting, ranks["folder"])
     return [quick, meeting, str(len(make)), *make]
 
 
 def starter(meeting: str, folder: str, *command: str) -> list[str]:
     """The agent itself, as a starter."""
-    return _agent("rank", meeting, folder, *command)
-
-
-def _agent(*words: str) -> list[str]:
-    import sys
-
-    return [sys.executable, "-I", "-S", "-c", AGENT_LAUNCH, sys.argv[0], *words]
+    return again("rank", meeting, folder, *command)
 
 
 def _close_copies_of(fd: int) -> None:

@@ -16,11 +16,11 @@ import time
 
 from .. import syscalls
 from ..executing import Failure, execute, go_to
-from .words import BESIDE, FAILED, TERMINAL, Answer, Hello
+from .words import BESIDE, FAILED, LISTENER, NO_RANK, TERMINAL, Answer, Hello
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 PATIENCE = 120.0  # seconds for a node to make its container; a slow file system may need many
 PAUSE = 0.003
@@ -56,12 +56,15 @@ def main(argv: list[str]) -> int:
         hello = _hello() if is_rank else Hello(int(command[0]), kind=BESIDE)
         line.sendall(hello.encoded())
         answer, descriptors = _answer(line)
+        install = _installer() if answer.asks else None  # now: files are the container's later
         if has_terminal:
             _take_terminal(meeting)
         _enter(answer, descriptors)
         env = {**answer.env, **(_told(os.environ) if is_rank and answer.is_told else {})}
         if not _is_at(os.environ.get(CWD, "")):
             go_to(answer.cwd)
+        if install is not None:
+            _hand_over(line, install, answer.asks)
         if answer.seccomp:
             syscalls.confine(answer.seccomp)
         own = [word[len(MARK) :] for word in command[1:]] if is_rank else command[1:]
@@ -184,6 +187,44 @@ def _answer(line: _socket.socket) -> tuple[Answer, list[int]]:
     return answer, descriptors
 
 
+def asking(body: Callable[[], object], meeting: str) -> Callable[[], object]:
+    """The body of a command of the agent's, made to reach what the ranks of this node do."""
+
+    def asked() -> object:
+        try:
+            line = _connect(place_of(meeting))
+            line.sendall(Hello(NO_RANK, kind=BESIDE).encoded())
+            answer, descriptors = _answer(line)
+            for fd in descriptors:
+                os.close(fd)
+            syscalls.no_new_privileges()
+            _hand_over(line, _installer(), answer.asks)
+            line.close()
+        except (Failure, OSError):
+            pass  # no rank is there yet, or any more; it runs without
+        return body()
+
+    return asked
+
+
+def _installer() -> Callable[[bytes], int]:
+    from ..network.notify import install
+
+    return install
+
+
+def _hand_over(line: _socket.socket, install: Callable[[bytes], int], asks: bytes) -> None:
+    """Have calls that may mean the cluster asked about; without that it runs all the same."""
+    try:
+        listener = install(asks)
+    except OSError as error:
+        os.write(2, f"orlop agent: no names of the cluster: {error}\n".encode(errors="replace"))
+        return
+    rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))
+    line.sendmsg([LISTENER + str(os.getpid()).encode()], [rights])
+    os.close(listener)
+
+
 def _enter(answer: Answer, descriptors: list[int]) -> None:
     """The sandbox first: rights over the other namespaces are had in its user namespace."""
     if descriptors:
@@ -204,6 +245,6 @@ def _enter(answer: Answer, descriptors: list[int]) -> None:
                 os.setgroups(groups)
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)
-    if descriptors or answer.seccomp:
+    if descriptors or answer.seccomp or answer.asks:
         syscalls.no_new_privileges()
     os.umask(0o022)

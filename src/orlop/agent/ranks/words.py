@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 RANK, BESIDE, TERMINAL = "rank", "exec", "terminal"
-FAILED = (
-    b"!"  # before what kept a rank from running; a line that just ends is that of one that runs
-)
+# Before what kept a rank from running; a line that just ends is that of one that runs.
+FAILED = b"!"
+NO_RANK = -1  # of a command beside any of them
+LISTENER = b"?"  # before the number of a process that has been filtered; with its listener
 
 
 class Hello:
@@ -62,27 +63,31 @@ class Answer:
         seccomp: bytes = b"",
         error: str = "",
         is_told: bool = True,
+        asks: bytes = b"",
     ) -> None:
         self.argv, self.env, self.cwd, self.error = argv, env, cwd, error
         self.has_user = has_user  # whether the last of the namespaces is that of its user
         self.user, self.dropped, self.seccomp = user, dropped, seccomp
         self.is_told = is_told  # whether it has the variables that Slurm gave to its task
+        self.asks = asks  # a filter too: of calls that are asked about, for the cluster's sake
 
     def encoded(self) -> bytes:
-        """The length of all that follows, that of the filter, the filter, and texts."""
+        """The length of all that follows, both filters after theirs, and texts."""
         ids = [] if self.user is None else [self.user[0], self.user[1], *self.user[2]]
         flags = f"{int(self.has_user)}{int(self.is_told)}"
         head = [self.error, flags, _numbers(ids), _numbers(self.dropped)]
         argv = [self.cwd, str(len(self.argv)), *self.argv]
         env = [f"{name}={text}" for name, text in self.env.items()]
-        data = _length(self.seccomp) + self.seccomp + _texts([*head, *argv, *env])
+        filters = b"".join(_length(one) + one for one in (self.seccomp, self.asks))
+        data = filters + _texts([*head, *argv, *env])
         return _length(data) + data
 
     @staticmethod
     def decoded(data: bytes) -> Answer:
         """Of what follows the first length."""
-        size = int.from_bytes(data[:4], "little")
-        seccomp, texts = data[4 : 4 + size], _split(data[4 + size :])
+        seccomp, data = _first(data)
+        asks, data = _first(data)
+        texts = _split(data)
         error, flags, ids, dropped, cwd, count = texts[:6]
         argv, env = texts[6 : 6 + int(count)], texts[6 + int(count) :]
         numbers = [int(text) for text in ids.split()]
@@ -97,7 +102,14 @@ class Answer:
             seccomp,
             error,
             flags[1] == "1",
+            asks,
         )
+
+
+def _first(data: bytes) -> tuple[bytes, bytes]:
+    """What follows a length, and what follows that."""
+    end = 4 + int.from_bytes(data[:4], "little")
+    return data[4:end], data[end:]
 
 
 def _length(data: bytes) -> bytes:

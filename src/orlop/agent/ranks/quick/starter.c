@@ -180,8 +180,8 @@ static void say_hello(char **env)
 
 struct answer {
     char *at, *end; /* of what is still to be read */
-    char *filter;
-    unsigned int filter_length;
+    char *filter, *asks; /* the container's own, and that of calls which are asked about */
+    unsigned int filter_length, asks_length;
     int descriptors[MAX_DESCRIPTORS];
     int count;
 };
@@ -211,7 +211,7 @@ static void hear(struct answer *answer)
 
     if (message.control_length)
         take_descriptors(answer, (char *)control, message.control_length);
-    while (got > 0 && (length < 8 || length < 4UL + *(unsigned int *)data)) {
+    while (got > 0 && (length < 12 || length < 4UL + *(unsigned int *)data)) {
         got = sys(SYS_read, line, (long)(data + length), sizeof data - length, 0, 0);
         length += got > 0 ? got : 0;
     }
@@ -219,7 +219,9 @@ static void hear(struct answer *answer)
         fail("the container of this node is gone", "", "");
     answer->filter_length = *(unsigned int *)(data + 4);
     answer->filter = data + 8;
-    answer->at = data + 8 + answer->filter_length;
+    answer->asks = answer->filter + answer->filter_length + 4;
+    answer->asks_length = *(unsigned int *)(answer->asks - 4);
+    answer->at = answer->asks + answer->asks_length;
     answer->end = data + 4 + *(unsigned int *)data;
 }
 
@@ -270,12 +272,50 @@ static void enter(struct answer *answer, int has_user, char *ids, char *dropped)
         take_ids(ids);
 }
 
+/* Who answers gets the listener, and the number of the process; a rank runs without that, too. */
+static void hand_over(struct answer *answer)
+{
+    struct { unsigned short length; char *code; } program;
+    static char text[32], number[24];
+    struct buffer said = {text, 0, sizeof text};
+    struct { unsigned long length; int level, kind, descriptor, unused; } rights = {20, 1, 1, 0, 0};
+    struct { void *base; unsigned long length; } part = {text, 0};
+    struct {
+        void *name; unsigned int name_length; void *parts; unsigned long count;
+        void *control; unsigned long control_length; int flags;
+    } message = {0, 0, &part, 1, &rights, sizeof rights, 0};
+    long listener;
+
+    program.length = answer->asks_length / 8;
+    program.code = answer->asks;
+    listener = sys(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_NEW_LISTENER | SECCOMP_SPEC_ALLOW,
+        (long)&program, 0, 0);
+    if (listener < 0) {
+        static char words[128];
+        struct buffer why = {words, 0, sizeof words};
+
+        put(&why, "orlop agent: no names of the cluster: seccomp user notification: ");
+        put(&why, errno_words(-listener));
+        put(&why, "\n");
+        sys(SYS_write, 2, (long)words, why.length, 0, 0);
+        return;
+    }
+    put(&said, "?");
+    put(&said, decimal(sys(SYS_getpid, 0, 0, 0, 0, 0), number));
+    part.length = said.length;
+    rights.descriptor = listener;
+    must(sys(SYS_sendmsg, line, (long)&message, MSG_NOSIGNAL, 0, 0), "the door of this node");
+    sys(SYS_close, listener, 0, 0, 0, 0);
+}
+
 static void confine(struct answer *answer)
 {
     struct { unsigned short length; char *code; } program;
 
-    if (answer->count || answer->filter_length)
+    if (answer->count || answer->filter_length || answer->asks_length)
         must(sys(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
+    if (answer->asks_length)
+        hand_over(answer);
     if (!answer->filter_length)
         return;
     program.length = answer->filter_length / 8;

@@ -30,6 +30,8 @@
 #define SYS_nanosleep __NR_nanosleep
 #define SYS_recvmsg __NR_recvmsg
 #define SYS_sendto __NR_sendto
+#define SYS_sendmsg __NR_sendmsg
+#define SYS_seccomp __NR_seccomp
 #define SYS_setgroups __NR_setgroups
 #define SYS_setresgid __NR_setresgid
 #define SYS_setresuid __NR_setresuid
@@ -47,6 +49,9 @@
 #define MSG_NOSIGNAL 0x4000
 #define PR_SET_SECCOMP 22
 #define SECCOMP_MODE_FILTER 2
+#define SECCOMP_SET_MODE_FILTER 1
+#define SECCOMP_NEW_LISTENER 8
+#define SECCOMP_SPEC_ALLOW 4
 #define PR_CAPBSET_DROP 24
 #define PR_SET_NO_NEW_PRIVS 38
 #define ENOENT 2

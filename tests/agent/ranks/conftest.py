@@ -44,11 +44,8 @@ def opened(tmp_path, monkeypatch):
         the_plan = plans.read(str(tmp_path / "plan.json"))
         plans.lead(the_plan, str(tmp_path), "n1")
         shop = Workshop(the_plan, OUTSIDE, make_places(the_plan, OUTSIDE), Cgroups())
-        made.append(
-            Door(
-                place_of(str(tmp_path / "m")), *shop.inside(the_plan.containers[0]), the_plan.ranks
-            )
-        )
+        inside = shop.inside(the_plan.containers[0])
+        made.append(Door(place_of(str(tmp_path / "m")), *inside, the_plan.ranks, terminal))
         return made[0]
 
     yield opened

@@ -155,7 +155,7 @@ class Connecting:
     def _choose_source(self, fd: int, family: int, place: Place) -> None:
         """By its source address a server on this node knows the pod, unless it has one already."""
         own, world = sockets.own_address(fd), self._world
-        if own is None or own.port or world.is_node:
+        if own is None or own.port or not world.has_address:
             return
         if place.real.ip in (world.node, world.loopback):
             self._come_from(fd, Address(family, world.loopback, 0))

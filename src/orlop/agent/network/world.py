@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 class World:
     is_node = False  # whether the pod is on its node's network
+    has_address = True  # whether the cluster knows it by an address of its own
 
     def __init__(self, network: dict[str, Any], node: str) -> None:
         """`network` as the plan has it; `node` is the node's address."""
@@ -78,6 +79,7 @@ class NodeWorld(World):
     def __init__(self, network: dict[str, Any], node: str) -> None:
         super().__init__({**network, "podIP": network["podIP"] or node}, node)
         self.allows_outside = True
+        self.has_address = bool(network["podIP"])
 
     def pod_of(self, loopback: bytes) -> bytes:
         return b""

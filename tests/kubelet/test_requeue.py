@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from orlop.engine import JobState
+from orlop.errors import WaitingForGang
+from orlop.kubelet import requeue
 
 from .conftest import condition, eventually
 from .objects import exited, finished, running, started, terminating
@@ -36,6 +38,23 @@ async def test_a_pod_that_cannot_be_requeued_ends_and_says_why(site):
     assert pod["status"]["reason"] == "DeadlineExceeded"
     [event] = await eventually(lambda: site.told("RequeueFailed"), "it is told")
     assert "presently disabled" in event[2]
+
+
+async def test_a_member_whose_gang_still_runs_asks_again(site, monkeypatch):
+    monkeypatch.setattr(requeue, "RETRY", 0.05)
+    asked = []
+    really = site.engine.requeue
+
+    async def once_later(job):
+        asked.append(job)
+        if len(asked) == 1:
+            raise WaitingForGang("job 17 still runs with others of its gang")
+        await really(job)
+
+    monkeypatch.setattr(site.engine, "requeue", once_later)
+    await with_timeout(site, "requeue")
+    await site.until(lambda pod: condition(pod, "orlop.dev/Allocated").get("reason") == "Requeued")
+    assert asked == ["17", "17"]
 
 
 async def test_others_end_at_their_time_limit_and_say_that_it_was_that(site):

@@ -270,6 +270,17 @@ async def test_a_gang_is_requeued_once_for_all_that_want_it(gangs: Gangs):
     assert (await gangs.engine.jobs())[jobs[2]].state is JobState.TIMEOUT
 
 
+async def test_who_met_its_limit_first_runs_again_with_the_others(gangs: Gangs):
+    members = [gangs.member(on_timeout="requeue"), gangs.member(on_timeout="requeue")]
+    jobs = await gangs.submit(*members)
+    await gangs.claimed(*members)
+    (folder,) = {(member.folder / "submit").resolve().parent for member in members}
+    (folder / "0.end").write_text('{"state": "TIMEOUT", "code": 1, "time": 5.0}')
+    with pytest.raises(WaitingForGang, match="still runs with others of its gang"):
+        await gangs.engine.requeue(jobs[0])
+    await asyncio.gather(*(gangs.engine.cancel(job) for job in jobs))
+
+
 async def test_a_later_engine_knows_the_same_members(gangs: Gangs):
     members = [gangs.member(), gangs.member()]
     jobs = await gangs.submit(*members)

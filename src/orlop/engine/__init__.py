@@ -179,5 +179,8 @@ class Engine(Protocol):
         ...
 
     async def requeue(self, job: JobId) -> None:
-        """Have a job that has ended run again, under its number; EngineError where it cannot."""
+        """Have a job that has ended run again, under its number; EngineError where it cannot.
+
+        Raises WaitingForGang where it runs again only with others that have not ended: ask again.
+        """
         ...

@@ -44,6 +44,9 @@ class Requeues:
             self.health.silent(error)
             self.later.again(state.uid, RETRY)
             return True
+        except errors.WaitingForGang:
+            self.later.again(state.uid, RETRY)
+            return True
         except errors.EngineError as error:
             state.requeue_refused = True
             words = f"job {state.job_id} met its time limit and was not requeued: {error}"

@@ -304,13 +304,19 @@ class GangJobs:
         return steps, idle
 
     async def requeue(self, job: JobId) -> None:
-        """Have the member's gang run again, with all of it that wants to; asked by each of them."""
-        gang = self._by_job(gangs_base(job))
+        """Have the member's gang run again, with all of it that wants to; asked by each of them.
+
+        Raises WaitingForGang while others of it still run.
+        """
+        base, number = parts_of(job) or (job, -1)
+        gang = self._by_job(base)
         if gang is None:
             raise EngineError(f"the gang of {job} is not known any more")
         async with self._turns.setdefault(gang.kept.key, asyncio.Lock()):
             found = (await self._slurm.gang_jobs()).get(gang.id)
             if found is not None and not found.state.has_ended:
+                if any(one.number == number and one.end is not None for one in gang.members()):
+                    raise WaitingForGang(f"job {base} still runs with others of its gang")
                 return  # another member has asked
             await to_its_end(lambda: gang.reopen(time.time()))
             await self._commands.run("scontrol", "requeue", gang.job())

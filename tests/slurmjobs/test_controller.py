@@ -302,12 +302,16 @@ async def test_results_are_kept_before_the_end_is_told(site: Site, tmp_path: Pat
             results=[{"name": "answer", "path": "a.txt"}, {"path": "*.txt", "volume": "out"}],
         )
         await site.reach("hello", jobId="101", partition="main")
+        more = {"path": "c.dat", "volume": "out", "to": "later"}
+        both = [*(await site.cluster.get(SLURM_JOB, "hello"))["spec"]["results"], more]
+        await site.cluster.patch(SLURM_JOB, "hello", {"spec": {"results": both}})
         work = folder_of(site, "hello") / "work"
         (work / "a.txt").write_text("42\n")
+        (work / "c.dat").write_text("")
         (work / "b.txt").write_text("more")
         site.slurm.become("101", "COMPLETED")
         await site.reach("hello", phase="Succeeded", results={"answer": "42\n"})
-    assert sorted(file.name for file in kept.iterdir()) == ["a.txt", "b.txt"]
+    assert sorted(file.name for file in kept.iterdir()) == ["a.txt", "b.txt", "later"]
 
 
 async def test_a_result_that_is_not_there_is_missed(site: Site) -> None:

@@ -69,6 +69,11 @@ def test_what_is_not_there_is_said_in_the_servers_words(s3: Server) -> None:
         s3.read("none", "x", most=1)
 
 
+def test_a_file_that_cannot_be_read_is_told(s3: Server, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        s3.write("made", "x", tmp_path)
+
+
 def test_who_has_another_key_is_refused(s3: Server) -> None:
     wrong = Server(s3.endpoint, s3.access_key, "wrong", is_secure=False)
     with pytest.raises(ConfigError, match="signature"):

@@ -18,7 +18,7 @@ from urllib.parse import quote
 import click
 
 from ..api.objects import Obj, meta, owner_reference
-from ..errors import ConfigError, Error
+from ..errors import ConfigError, Error, Forbidden
 from ..slurm import userscript
 from ..slurm.commands import Commands
 from .job_output import ERRORS, Output
@@ -86,30 +86,40 @@ def sbatch(words: tuple[str, ...]) -> None:
 
 def _made(api: KubeApi, namespace: str, wanted: Obj) -> str:
     """The object, with the variables of this shell in a Secret that goes when it goes."""
-    secrets = f"/api/v1/namespaces/{quote(namespace)}/secrets"
-    shell = taken_along(wanted["spec"], os.environ)
-    secret = ""
-    if shell:
-        named = meta(wanted).get("generateName") or f"{meta(wanted)['name']}-"
-        data = b"\0".join(os.fsencode(f"{name}={value}") for name, value in shell.items())
-        kept = {"metadata": {"generateName": f"{named}shell-"}, "data": {SHELL: _base64(data)}}
-        secret = meta(api.create(secrets, {"apiVersion": "v1", "kind": "Secret", **kept}))["name"]
-        reference = {"secretKeyRef": {"name": secret, "key": SHELL}}
-        wanted = {**wanted, "spec": {**wanted["spec"], "submitEnvironment": reference}}
+    secret = _kept_shell(api, namespace, wanted)
+    if not secret:
+        return str(meta(api.create(_path(namespace), wanted))["name"])
+    reference = {"secretKeyRef": {"name": meta(secret)["name"], "key": SHELL}}
+    wanted = {**wanted, "spec": {**wanted["spec"], "submitEnvironment": reference}}
+    path = f"{_secrets(namespace)}/{quote(meta(secret)['name'])}"
     try:
         made = api.create(_path(namespace), wanted)
     except Error:
-        if secret:
-            api.delete(f"{secrets}/{quote(secret)}")
+        api.delete(path)
         raise
-    if secret:
-        owner = {"metadata": {"ownerReferences": [owner_reference(made)]}}
-        api.patch(f"{secrets}/{quote(secret)}", owner)
+    api.patch(path, {"metadata": {"ownerReferences": [owner_reference(made)]}})
     return str(meta(made)["name"])
 
 
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
+def _kept_shell(api: KubeApi, namespace: str, wanted: Obj) -> Obj | None:
+    """Who may make SlurmJobs may not make Secrets everywhere; the job then has `orlop up`'s."""
+    shell = taken_along(wanted["spec"], os.environ)
+    if not shell:
+        return None
+    named = meta(wanted).get("generateName") or f"{meta(wanted)['name']}-"
+    data = b"\0".join(os.fsencode(f"{name}={value}") for name, value in shell.items())
+    kept = {SHELL: base64.b64encode(data).decode()}
+    metadata = {"generateName": f"{named}shell-"}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": kept}
+    try:
+        return api.create(_secrets(namespace), secret)
+    except Forbidden as error:
+        click.echo(f"the variables of this shell do not come along: {error}", err=True)
+        return None
+
+
+def _secrets(namespace: str) -> str:
+    return f"/api/v1/namespaces/{quote(namespace)}/secrets"
 
 
 def _defaults() -> dict[str, str]:
@@ -164,6 +174,7 @@ def _until_its_end(api: KubeApi, namespace: str, name: str, *, follow: bool) -> 
         phase = status.get("phase")
         if follow and output is None and status.get("podName"):
             output = Output(api, namespace, status["podName"], follow=True)
+            _say_what_is_not_shown(name, status, output)
         if output is not None:
             output.show(output.containers(), labelled="arrayTasks" in status)
         if phase in ENDED:
@@ -174,6 +185,14 @@ def _until_its_end(api: KubeApi, namespace: str, name: str, *, follow: bool) -> 
     if phase == "Failed":
         click.echo(f"{name}: {status.get('message') or status.get('reason')}", err=True)
     return int(status.get("exitCode") or 0) or (1 if phase == "Failed" else 0)
+
+
+def _say_what_is_not_shown(name: str, status: Obj, output: Output) -> None:
+    total = (status.get("arrayTasks") or {}).get("total", 0)
+    shown = sum(one["name"].startswith("task-") for one in output.containers())
+    if shown < total:
+        rest = f"kubectl slurm logs {name} --task NUMBER shows others"
+        click.echo(f"of {total} tasks the first {shown} are shown here; {rest}", err=True)
 
 
 def _job(api: KubeApi, namespace: str, name: str) -> Obj:

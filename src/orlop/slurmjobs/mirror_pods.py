@@ -64,9 +64,10 @@ class MirrorPods:
         if shown is None:
             return None
         if not shown.task:  # which node wrote it is known to the status alone, after the end
-            return Path(job["status"]["stderr" if shown.has_errors else "stdout"])
-        file = plan.errors if shown.has_errors else plan.output
-        return Path(file(job["status"]["jobId"], shown.task, tasks.get(shown.task)))
+            file = job["status"].get("stderr" if shown.has_errors else "stdout")
+            return Path(file) if file else None
+        named = plan.errors if shown.has_errors else plan.output
+        return Path(named(job["status"]["jobId"], shown.task, tasks.get(shown.task)))
 
     async def show(self, job: Obj, plan: Plan, tasks: Sequence[UserJob]) -> None:
         """Make the pod, or bring it up to date."""

@@ -72,8 +72,7 @@ def _write(
     inputs = _inputs(job, plan, waits=bool(producers or plan.effective.get("dependency")))
     fetch = transfers.fetching(folder, plan.work, inputs, producers)
     _write_or_remove(folder / FETCH, fetch)
-    keep = transfers.keeping(folder, plan.work, _results(job, plan))
-    _write_or_remove(folder / KEEP, keep)
+    _write_keeping(job, plan)
     shown = {VOLUMES_VARIABLE: str(folder / VOLUMES), **variables}
     write_private(folder / ENVIRONMENT, userscript.variables(shown))
     write_private(folder / PROGRAM, plan.program, mode=0o700)
@@ -103,6 +102,11 @@ def _write_or_remove(file: Path, text: str) -> None:
         write_private(file, text)
     else:
         file.unlink(missing_ok=True)
+
+
+def _write_keeping(job: Obj, plan: Plan) -> None:
+    text = transfers.keeping(plan.folder, plan.work, _results(job, plan))
+    _write_or_remove(plan.folder / KEEP, text)
 
 
 def _inputs(job: Obj, plan: Plan, *, waits: bool) -> list[Input]:
@@ -185,6 +189,7 @@ async def collect(job: Obj, plan: Plan) -> Left:
 
 
 def _collect(job: Obj, plan: Plan) -> Left:
+    _write_keeping(job, plan)  # `results` may have changed since it was submitted
     _keep(plan.folder / KEEP)
     texts: dict[str, str] = {}
     missing: list[str] = []

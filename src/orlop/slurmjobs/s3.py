@@ -71,12 +71,15 @@ class Server:
     def _put(self, path: str, source: Path | bytes) -> Answer:
         if isinstance(source, bytes):
             return self._ask("PUT", path, source, hashlib.sha256(source).hexdigest(), len(source))
-        with source.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            size = file.tell()
-            if size > LARGEST:
-                raise ConfigError(f"{source} has {size} bytes; S3 takes {LARGEST} at once")
-            return self._ask("PUT", path, file, digest, size)
+        try:
+            with source.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                size = file.tell()
+                if size > LARGEST:
+                    raise ConfigError(f"{source} has {size} bytes; S3 takes {LARGEST} at once")
+                return self._ask("PUT", path, file, digest, size)
+        except OSError as error:
+            raise ConfigError(f"{source} cannot be read: {error.strerror}") from error
 
     def _ask(
         self,

@@ -241,6 +241,24 @@ def test_the_first_rank_has_a_terminal_and_all_have_files_that_change(site: Site
     assert re.fullmatch(r"rank 0 on node n\d: exited with code 3", ended["message"])
 
 
+def test_a_service_leads_to_the_first_rank(site: Site) -> None:
+    serve = "mkdir -p /tmp/web; echo served > /tmp/web/said; exec httpd -f -p 28080 -h /tmp/web"
+    made = ranks("serves", "busybox", "sh", "-c", serve, ntasks="2")
+    port = {"name": "http", "containerPort": 28080}
+    probe = {"httpGet": {"path": "/said", "port": "http"}, "periodSeconds": 1}
+    made["metadata"]["labels"] = {"app": "serves"}
+    made["spec"]["terminationGracePeriodSeconds"] = 1
+    made["spec"]["containers"][0] |= {"ports": [port], "readinessProbe": probe}
+    spec = {"selector": {"app": "serves"}, "ports": [{"port": 80, "targetPort": "http"}]}
+    metadata = {"name": "serves"}
+    site.apply({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+    site.apply(made)
+    asks = "until wget -qO- http://serves/said; do sleep 0.2; done"
+    site.apply(pod("asks", "busybox", asks))
+    site.wait_phase("asks", "Succeeded", timeout=LONG)
+    assert site.kubectl("logs", "asks").endswith("served\n")
+
+
 def test_sacct_shows_ranks_as_a_step_of_a_job_with_room_for_others(accounted_site: Site) -> None:
     site = accounted_site
     told = ranks("told", "host", "sh", "-c", "exit $SLURM_PROCID", ntasks="4")

@@ -9,7 +9,7 @@ from orlop.api import kinds
 from orlop.api.objects import Key
 
 from .fakes import FakeAgent
-from .objects import running, started
+from .objects import a_container, running, started
 
 HERE = {"address": "10.77.0.1", "notice": 7}
 LISTEN = {"type": "net-listen", "protocol": "tcp", "port": 80, "real": 40123, **HERE}
@@ -48,9 +48,9 @@ def ask(agent, *keys):
     agent.tell({"type": "net-ask", "keys": list(keys)})
 
 
-async def a_running_pod(site, name="web", **fields):
+async def a_running_pod(site, name="web", *containers, **fields):
     """Its agent, and its address."""
-    await site.create(name, **fields)
+    await site.create(name, *containers, **fields)
     agent = await site.agent(name)
     await agent.say(started(), running())
     pod = await site.until_phase("Running", name)
@@ -69,6 +69,28 @@ async def test_where_a_pod_is_is_told_when_its_agent_has_said_so(site):
     assert (await told(other, f"pod/{ip}"))["tcp"] == {"80": 40123}
     agent.tell({"type": "net-close", "protocol": "tcp", "port": 80})
     assert (await told(other, f"pod/{ip}"))["tcp"] == {}
+    await agent.hang_up()
+    await other.hang_up()
+
+
+async def test_ports_that_ranks_declare_are_those_of_their_node(site):
+    ports = [{"containerPort": 8080}, {"containerPort": 53, "protocol": "UDP"}]
+    ranks = {"annotations": {"slurm.orlop.dev/ntasks": "4"}}
+    agent, ip = await a_running_pod(site, "web", a_container(ports=ports), metadata=ranks)
+    other, _ = await a_running_pod(site, "client")
+    ask(other, f"pod/{ip}")
+
+    async def until_told(tcp, **fields):
+        while (found := await told(other, f"pod/{ip}"))["tcp"] != tcp or not (
+            fields.items() <= found.items()
+        ):
+            pass
+
+    await until_told({"8080": 8080}, udp={"53": 53})  # by the pod alone
+    agent.tell({**LISTEN, "port": 8080})  # a sidecar, which has it while it runs
+    await until_told({"8080": 40123}, **HERE)
+    agent.tell({"type": "net-close", "protocol": "tcp", "port": 8080})
+    await until_told({"8080": 8080}, udp={"53": 53}, **HERE)
     await agent.hang_up()
     await other.hang_up()
 

@@ -18,7 +18,7 @@ import msgspec
 from ..client.informer import Informers
 from ..log import logger
 from ..network.ranges import Ranges
-from .network_view import UNKNOWN, NetworkView, Place, Token
+from .network_view import UNKNOWN, NetworkView, Token
 from .pods import Pods, PodState
 
 BREATH = 3.0  # times what the last round took: telling never has more than a quarter of the time
@@ -80,17 +80,16 @@ class Network:
         self._forget(asker, list(self._asked.get(asker, ())))
 
     def _place(self, state: PodState, message: dict[str, Any]) -> None:
-        place = self.view.places.setdefault(state.uid, Place())
+        place = self.view.place_of(state)
         kind = message["type"]
         if kind == "net-state":
-            place.tcp, place.udp = _ports(message.get("tcp")), _ports(message.get("udp"))
-        else:
+            for protocol in ("tcp", "udp"):
+                place.open(protocol, _ports(message.get(protocol)))
+        elif kind == "net-listen":
             ports = place.tcp if message["protocol"] == "tcp" else place.udp
-            port = str(int(message["port"]))
-            if kind == "net-listen":
-                ports[port] = int(message["real"])
-            else:
-                ports.pop(port, None)
+            ports[str(int(message["port"]))] = int(message["real"])
+        else:
+            place.close(message["protocol"], str(int(message["port"])))
         place.address = str(message.get("address") or place.address)
         place.notice = int(message.get("notice") or place.notice)
         self.view.moved(state)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from ..api.objects import Obj, meta
 from ..network.ranges import Ranges
+from ..slurm.ranks import rank_set
 
 NDOTS = [["ndots", "5"]]  # as pkg/kubelet/network/dns has it for names of the cluster
 
@@ -100,6 +101,19 @@ def host_ports(pod: Obj) -> Iterator[Obj]:
                     "hostPort": port["hostPort"],
                     "hostIP": port.get("hostIP") or "",
                 }
+
+
+def rank_ports(pod: Obj) -> dict[str, dict[str, int]]:
+    """Ports of the first node that its ranks say they have, by protocol and the pod's own port."""
+    found = rank_set(pod)
+    if found is None:
+        return {}
+    rank = next(one for one in pod["spec"]["containers"] if one["name"] == found.container)
+    ports: dict[str, dict[str, int]] = {}
+    for port in rank.get("ports") or []:
+        protocol = str(port.get("protocol", "TCP")).lower()
+        ports.setdefault(protocol, {})[str(port["containerPort"])] = port["containerPort"]
+    return ports
 
 
 def _shared(pod: Obj, network: ClusterNetwork) -> Obj:

@@ -28,6 +28,7 @@ from ..network import names
 from ..network.policies import peer_value, policy_value
 from ..network.ranges import Ranges
 from ..network.services import cluster_ips, is_headless, service_of, service_value
+from .network_plan import rank_ports
 from .pods import Pods, PodState
 
 Token = tuple[str, ...]
@@ -37,12 +38,30 @@ _BY_IP, _BY_SERVICE, _BY_ENDPOINT, _BY_UID = "cluster-ip", "of-service", "endpoi
 
 @dataclass(slots=True)
 class Place:
-    """Where a pod's sockets really are, as its agent says."""
+    """Where a pod's sockets really are, as its agent says.
+
+    `ranks` are ports of its ranks, by protocol: those are on their node's network, where no agent
+    sees them, so that what the pod declares is taken for it.
+    """
 
     address: str = ""
     notice: int = 0
     tcp: dict[str, int] = field(default_factory=dict)
     udp: dict[str, int] = field(default_factory=dict)
+    ranks: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def open(self, protocol: str, ports: dict[str, int]) -> None:
+        """All that are open, in place of what was."""
+        found = {**self.ranks.get(protocol, {}), **ports}
+        if protocol == "tcp":
+            self.tcp = found
+        else:
+            self.udp = found
+
+    def close(self, protocol: str, port: str) -> None:
+        ports = self.tcp if protocol == "tcp" else self.udp
+        ports.pop(port, None)
+        self.open(protocol, ports)
 
 
 class NetworkView:
@@ -145,7 +164,7 @@ class NetworkView:
         if found is None:
             return None
         state, pod = found
-        place = self.places.get(state.uid)
+        place = self.places.get(state.uid) or _of_ranks(pod)
         if place is None or not place.address:
             return UNKNOWN
         return _told(place, is_pod_ready(pod))
@@ -235,6 +254,16 @@ class NetworkView:
             self._standing.pop(address, None)
         self._changed({("ip", address)})
 
+    def place_of(self, state: PodState) -> Place:
+        """What its agent's words are added to."""
+        place = self.places.get(state.uid)
+        if place is None:
+            pod = self._pods.get(state.key)
+            place = self.places[state.uid] = Place(ranks=rank_ports(pod) if pod is not None else {})
+            place.open("tcp", {})
+            place.open("udp", {})
+        return place
+
     def moved(self, state: PodState) -> None:
         """Its agent has said something new of where the pod is."""
         self._changed({("ip", state.pod_ip)})
@@ -286,6 +315,12 @@ class NetworkView:
         self._changed({("policies", meta(event.object)["namespace"])})
 
 
+def _of_ranks(pod: Obj) -> Place | None:
+    """Of a pod that has nothing but ranks, and so no network whose keeper would speak for it."""
+    ports, host = rank_ports(pod), (pod.get("status") or {}).get("hostIP")
+    return Place(host, 0, ports.get("tcp", {}), ports.get("udp", {})) if ports and host else None
+
+
 def _told(place: Place, is_ready: bool) -> Obj:
     """As agents are told of it."""
     where = {"address": place.address, "notice": place.notice}
@@ -304,4 +339,5 @@ def _addresses(one: Obj) -> list[str]:
 
 def _face(pod: Obj) -> tuple[object, ...]:
     """All of a pod that others' networks can see."""
-    return labels_of(pod), (pod.get("status") or {}).get("podIP"), is_pod_ready(pod)
+    status = pod.get("status") or {}
+    return labels_of(pod), status.get("podIP"), status.get("hostIP"), is_pod_ready(pod)

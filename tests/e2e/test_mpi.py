@@ -118,6 +118,15 @@ def test_srun_and_mpirun_of_an_image_reach_every_node_of_its_job(site: Site) -> 
         assert sorted(on_nodes(log).values()) == [4, 4]  # of two runs
 
 
+def test_intels_mpiexec_reaches_every_node_of_its_job(site: Site) -> None:
+    shape = {"ntasks": "4", "ntasks_per_node": "2", "mpi": "container"}
+    site.apply(ranks("intel", "intelmpi", "mpiexec", "pi", **shape))
+    site.wait_phase("intel", "Succeeded", timeout=LONG)
+    log = site.kubectl("logs", "intel")
+    assert "pi 3.141593\n" in log
+    assert sorted(on_nodes(log).values()) == [2, 2]
+
+
 def test_what_a_container_has_started_by_srun_ends_with_it(site: Site) -> None:
     command = ("sh", "-c", "srun -n2 sh -c 'echo here; exec sleep 9876'")
     shape = {"ntasks": "2", "mpi": "container"}

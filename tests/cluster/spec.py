@@ -86,7 +86,8 @@ class Spec:
     def from_json(cls, data: Mapping[str, Any]) -> Spec:
         values = {name: data[name] for name in (f.name for f in fields(cls)) if name in data}
         values["runtimes"] = tuple(values["runtimes"])
-        values["gres_lines"] = tuple(values["gres_lines"])
-        values["devices"] = {name: tuple(files) for name, files in values["devices"].items()}
+        values["gres_lines"] = tuple(values.get("gres_lines", ()))
+        devices = values.get("devices", {})
+        values["devices"] = {name: tuple(files) for name, files in devices.items()}
         values["partitions"] = tuple(Partition(**partition) for partition in values["partitions"])
         return cls(**values)

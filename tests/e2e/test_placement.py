@@ -40,12 +40,11 @@ KINDS_OF_NODES = Spec(
         "NodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env",
         "NodeName=n3 Name=gpu Type=mi210 File=/dev/dri/renderD[128-129] Flags=amd_gpu_env",
         "NodeName=n4 Name=gpu Type=a100_1g.5gb File=/dev/nvidia[0-1] Flags=nvidia_gpu_env",
-        "NodeName=n2 Name=nvme Count=2",
         "NodeName=n3 Name=fpga Type=u280 Count=1",
     ),
     equipment={
         "n1": "Gres=gpu:a100:4 TmpDisk=1000",
-        "n2": "Gres=gpu:a100:4,nvme:2 TmpDisk=1000",
+        "n2": "Gres=gpu:a100:4 TmpDisk=1000",
         "n3": "Gres=gpu:mi210:2,fpga:u280:1 TmpDisk=1000",
         "n4": "Gres=gpu:a100_1g.5gb:2 TmpDisk=5000",
     },
@@ -56,7 +55,7 @@ KINDS_OF_NODES = Spec(
         "n4": ("nvidia0", "nvidia1", "nvidiactl"),
     },
     settings={
-        "GresTypes": "gpu,nvme,fpga",
+        "GresTypes": "gpu,fpga",
         "Licenses": "matlab:1",
         "TaskPlugin": "task/affinity",
         "SelectTypeParameters": "CR_Core_Memory",
@@ -74,7 +73,7 @@ sacctmgr -i modify user {user} where account=research set qos+=tight,few,group
 sacctmgr -i modify user {user} where account=teaching set GrpTRES=gres/gpu=1
 """
 CONFIGURED = {
-    "idle_tick": 2.0,
+    "idle_tick": 1.0,
     "namespaces": {
         "namespaces-are-accounts-by-configuration": {
             "flags": ["--account=teaching", "--wckey=spring"],
@@ -135,17 +134,13 @@ PLACED: dict[str, tuple[Obj, str, str]] = {
         "n4", "nvidia? cuda 0",
     ),
     "amd": ({"container": asking({AMD: 1})}, "n3", "dri/renderD12? rocr 0"),
-    "nvme": ({"container": asking({f"{SLURM}gres-nvme": 1})}, "n2", ""),
     "fpga": ({"container": asking({f"{SLURM}gres-fpga.u280": 1})}, "n3", ""),
     "scratch": ({"container": asking({"ephemeral-storage": "2Gi"})}, "n4", ""),
     "huge": ({"container": asking({"hugepages-2Mi": "2Mi", "memory": "64Mi"})}, "n4", ""),
-    "feature": ({"nodeSelector": {f"{FEATURE}ib": "true"}}, "n1 n3", ""),
     "in": ({"affinity": affine(f"{FEATURE}amd", "In", "true")}, "n3 n4", ""),
     "not-in": ({"affinity": affine(f"{FEATURE}amd", "NotIn", "true")}, "n1 n2", ""),
     "lacks": ({"affinity": affine(f"{FEATURE}ib", "DoesNotExist")}, "n2 n4", ""),
-    "switch": ({"nodeSelector": {f"{SWITCH}s2": "true"}}, "n3 n4", ""),
     "at-switch": ({"affinity": affine(f"{SWITCH}s2", "Exists")}, "n3 n4", ""),
-    "constraint": ({"metadata": {"annotations": {f"{SLURM}constraint": "amd&ib"}}}, "n3", ""),
 }  # fmt: skip
 
 
@@ -185,6 +180,7 @@ WITH_GPUS: dict[str, tuple[Obj, dict[str, str], str]] = {
     "own-apptainer": ({NVIDIA: 1}, {}, "--gpu-bind=per_task:1"),
     "task-crun": ({}, {"gpus-per-task": "a100:1"}, "--gpu-bind=per_task:1"),
     "node-apptainer": ({}, {"gpus-per-node": "a100:2"}, ""),
+    "shared-crun": ({NVIDIA: 1}, {"gpu-bind": "none"}, ""),
 }
 
 

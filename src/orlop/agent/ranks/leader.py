@@ -34,6 +34,7 @@ MEETING = "/tmp/orlop-{uid}-ranks-{token}"  # and the node's name: some /tmp are
 BEGUN = b"S"
 LEFT = 2.0  # seconds for what a container has left behind, once its own process has ended
 LOOK = 200  # milliseconds between two looks at that
+GPU_BIND = "SLURM_GPU_BIND"
 
 
 class RankSet:
@@ -234,6 +235,8 @@ class Leader:
         elif environ.get("SLURM_CPUS_PER_TASK"):  # not inherited since Slurm 22.05
             argv.append(f"--cpus-per-task={environ['SLURM_CPUS_PER_TASK']}")
         argv += gpu_binding(ranks, environ)
+        if is_shared(environ):
+            del environ[GPU_BIND]
         argv += ranks.get("flags") or []
         return argv + self._starter()
 
@@ -295,9 +298,16 @@ def gpu_binding(ranks: Mapping[str, Any], environ: Mapping[str, str]) -> list[st
     """
     kind, _, number = environ.get("SLURM_GPUS_PER_TASK", "").rpartition(":")
     gpus = int(number) if kind and number.isdigit() else ranks.get("gpus") or 0
-    if not gpus or "SLURM_GPU_BIND" in environ:
+    if not gpus or GPU_BIND in environ:
         return []
     return [f"--gpu-bind=per_task:{gpus}"]
+
+
+def is_shared(environ: Mapping[str, str]) -> bool:
+    """Whether all ranks of a node have all its GPUs: srun does that unless it is told to, which
+    makes 22.05 tell them of none.
+    """
+    return environ.get(GPU_BIND) == "none" and "SLURM_GPUS_PER_TASK" not in environ
 
 
 def be_oneself(box: Box, hostname: str) -> None:

@@ -97,6 +97,16 @@ def test_one_that_is_gone_is_seen_to_be(tmp_path, standin, shell, number):
         assert child.wait(60)
 
 
+@pytest.mark.parametrize("shell", SHELLS, ids=lambda words: words[0])
+def test_a_warning_of_the_time_limit_ends_no_call(tmp_path, standin, shell):
+    with call(tmp_path, "prog", shell=shell, start_new_session=True) as child:
+        [found] = rung(standin)
+        os.killpg(child.pid, signal.SIGUSR1)
+        os.killpg(child.pid, signal.SIGUSR2)
+        found.end(4)
+    assert child.returncode == 4
+
+
 def test_many_call_at_once_and_each_hears_its_own(tmp_path, standin):
     children = {number: call(tmp_path, "prog", str(number)) for number in range(8)}
     heard = 0

@@ -36,10 +36,12 @@ BY_SRUN = {"OMPI_MCA_plm": "slurm", "PRTE_MCA_plm": "slurm"}
 _OF_ITSELF = ("PMI", "OMPI_", "PRTE_", "HYDRA_", "I_MPI_", SAID, TERMINAL_ENV)
 # Two shells, as one has no pipe to itself: the first waits for what is written to that of the
 # second, which only rings. Copies of all streams, as a shell moves its own while it rings; and no
-# word of the second's end, which is by a signal.
+# word of the second's end, which is by a signal. What warns of the time limit reaches all processes
+# of a step, and is for those who know what to do.
 SCRIPT = f"""\
 #!/bin/sh
 # Has the pod's agent run the site's srun with these words; wants nothing but a shell.
+trap '' USR1 USR2
 {{ true 9>&2; }} || exec 2>/dev/null
 {{ true 9<&0; }} 2>/dev/null || exec </dev/null
 {{ true 9>&1; }} 2>/dev/null || exec >/dev/null

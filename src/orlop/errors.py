@@ -14,7 +14,9 @@ found and what to try.
     │   ├── EngineUnavailable   it does not answer: unknown is a state, not an end (retriable)
     │   ├── SubmitRejected      it refused the pod for good: its words, and the remedy
     │   └── SubmitDeferred      it refused the pod for now, e.g. a limit on queued jobs (retriable)
-    │       └── WaitingForGang      not before all members of its gang are there
+    │       ├── WaitingForGang      not before all members of its gang are there
+    │       ├── WaitingForDependency        not before what it depends on has a job, or has ended
+    │       └── DependencyNeverSatisfied    what it depends on has ended otherwise
     ├── ImageError          ErrImagePull, InvalidImageName (retriable or not, by instance)
     ├── ConfigError         a setting or a pod that asks for what cannot be
     ├── LeadershipLost      another process leads now, or may (retriable)
@@ -181,6 +183,14 @@ class SubmitDeferred(EngineError):
 
 class WaitingForGang(SubmitDeferred):
     """A pod that starts with others or not at all, and some of those are missing."""
+
+
+class WaitingForDependency(SubmitDeferred):
+    """A pod that depends on what is not there yet, or has not come far enough."""
+
+
+class DependencyNeverSatisfied(SubmitDeferred):
+    """A pod that depends on what has ended otherwise; it may be made anew."""
 
 
 class ImageError(Error):

@@ -10,6 +10,7 @@ DOMAIN = "orlop.dev"
 SLURM_PREFIX = "slurm.orlop.dev/"
 FLAGS = SLURM_PREFIX + "flags"  # raw sbatch flags, as on its command line
 JOB_ID = SLURM_PREFIX + "job-id"  # written back: the job of this pod
+DEPENDENCY = SLURM_PREFIX + "dependency"  # sbatch's; may name job/, pod/ and slurmjob/
 NODE_LIST = SLURM_PREFIX + "node-list"  # written back: the compute nodes it runs on
 # Written back at the end: what the pod has used, as its agent counted and then as Slurm did.
 USED_ELAPSED = "usage.orlop.dev/elapsed-seconds"

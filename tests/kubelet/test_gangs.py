@@ -162,7 +162,7 @@ async def test_a_member_says_that_it_waits_and_is_woken_by_the_last(site, monkey
     from orlop.client.workqueue import Backoff
     from orlop.kubelet import worker
 
-    monkeypatch.setattr(worker, "_GANG_RETRY", Backoff(3600.0, 3600.0))
+    monkeypatch.setattr(worker, "_OTHERS_RETRY", Backoff(3600.0, 3600.0))
     annotations = {GANG: "g", SIZE: "2"}
     site.engine.refusal = WaitingForGang("1 of 2 members of gang default/g are there")
     await site.create("first", metadata={"annotations": annotations})

@@ -17,7 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from ..api.kinds import NODE, POD
-from ..api.objects import Key, Obj, annotations_of, is_deleting, is_terminal, phase_of, uid_of
+from ..api.objects import (
+    Key,
+    Obj,
+    annotations_of,
+    is_deleting,
+    is_terminal,
+    key_of,
+    phase_of,
+    uid_of,
+)
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock, SystemClock
 from ..client.informer import Informers, revision_of
@@ -37,6 +46,7 @@ from ..wellknown import AGENT_LAUNCH, END_TIME, EXPIRING, JOB_ID, NODE_LIST, STA
 from .access import Access
 from .accounts import ANNOTATIONS, PodAccounts
 from .agent_streams import AgentErrand
+from .dependencies import Dependencies
 from .ephemeral import EphemeralContainers
 from .events import Events
 from .folder import PodFolder
@@ -173,6 +183,7 @@ class Kubelet:
             self._pods,
             self._nodes,
             Gangs(api, self._cached),
+            Dependencies(api),
             preparation,
             Termination(
                 api,
@@ -329,6 +340,8 @@ class Kubelet:
 
     def _on_pod(self, event: WatchEvent, former: Obj | None) -> None:
         pod = event.object
+        if is_terminal(pod):
+            self._worker.on_end(key_of(pod).namespace)
         if not self._is_mine(pod):
             return
         known = self._pods.get(uid_of(pod))

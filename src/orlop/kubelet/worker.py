@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from .. import errors
@@ -22,6 +22,7 @@ from ..client.recorder import EventType
 from ..client.workqueue import Backoff
 from ..engine import Engine, JobState, Submission
 from ..log import logger
+from .dependencies import Dependencies
 from .ephemeral import EphemeralContainers
 from .events import Events
 from .folder import PodFolder
@@ -48,7 +49,7 @@ _IMAGE_RETRY = Backoff(first=10.0, longest=300.0)  # as upstream's image back-of
 _CONFIG_RETRY = Backoff(first=1.0, longest=30.0)
 _REJECTED_RETRY = Backoff(first=5.0, longest=300.0)
 _DEFERRED_RETRY = Backoff(first=2.0, longest=60.0)
-_GANG_RETRY = Backoff(first=1.0, longest=15.0)  # the last member to come wakes the others
+_OTHERS_RETRY = Backoff(first=0.5, longest=15.0)  # who waits for others is woken by them
 
 log = logger(__name__)
 
@@ -62,6 +63,7 @@ class PodWorker:
     pods: Pods
     nodes: Nodes
     gangs: Gangs
+    dependencies: Dependencies
     preparation: Preparation
     termination: Termination
     ephemeral: EphemeralContainers
@@ -75,6 +77,8 @@ class PodWorker:
     command: Callable[[PodFolder], tuple[str, ...]]
     clock: Clock
     starting: int = 0  # pods that are being prepared or submitted now
+    # Pods that wait for what they depend on, by namespace.
+    dependants: dict[str, set[str]] = field(default_factory=dict)
 
     async def reconcile(self, uid: str) -> None:
         """Do the next thing for a pod.
@@ -165,21 +169,29 @@ class PodWorker:
             self.starting -= 1
 
     async def _try_start(self, pod: Obj, state: PodState) -> None:
-        if self.clock.now() < state.retry_at:
+        left = state.retry_at - self.clock.now()
+        if left > 0:
+            self.later.again(state.uid, left)  # what woke it may have taken that timer's place
             return
         if self.health.is_down:
             state.trouble = _unreachable(self.health.last)
             return
-        if not state.folder.was_submitted and not await self._prepare(pod, state):
-            return
         try:
-            await self._submit(pod, state)
+            wanted = await self.dependencies.met(pod)
+            if not state.folder.was_submitted and not await self._prepare(pod, state):
+                return
+            await self._submit(wanted, state)
         except errors.EngineUnavailable as error:
             state.trouble = _unreachable(str(error))
             self.health.silent(error)
             self.later.ask_engine()
         except errors.WaitingForGang as error:
-            self._await_gang(pod, state, str(error))
+            self._await_others(pod, state, "WaitingForGang", str(error))
+        except errors.WaitingForDependency as error:
+            self.dependants.setdefault(state.key.namespace, set()).add(state.uid)
+            self._await_others(pod, state, "Dependency", str(error))
+        except errors.DependencyNeverSatisfied as error:
+            self._refuse_submit(pod, state, "DependencyNeverSatisfied", error, _REJECTED_RETRY)
         except errors.SubmitDeferred as error:
             self._refuse_submit(pod, state, "SubmitDeferred", error, _DEFERRED_RETRY)
         except (errors.SubmitRejected, errors.ConfigError) as error:
@@ -208,19 +220,23 @@ class PodWorker:
         if gang is not None:
             self._wake(gang.peers - {state.uid})
 
-    def _await_gang(self, pod: Obj, state: PodState, words: str) -> None:
-        """Members are missing: said once, and looked at again when the last of them comes."""
-        trouble = Trouble("WaitingForGang", words, by_engine=True)
+    def _await_others(self, pod: Obj, state: PodState, reason: str, words: str) -> None:
+        """Said once, and looked at again when the last member of a gang comes, or a pod ends."""
+        trouble = Trouble(reason, words, by_engine=True)
         if state.trouble != trouble:
             self.events.tell(pod, "Normal", trouble.reason, words)
-        delay = _GANG_RETRY.delay(state.failures)
+        delay = _OTHERS_RETRY.delay(state.failures)
         state.trouble = trouble
         state.failures += 1
         state.retry_at = self.clock.now() + delay
         self.later.again(state.uid, delay)
 
+    def on_end(self, namespace: str) -> None:
+        """A pod has ended: what depends on it, or soon on its Job, is looked at again."""
+        self._wake(self.dependants.pop(namespace, set()))
+
     def _wake(self, uids: Iterable[str]) -> None:
-        """Members whose gang is complete: they were submitted with the last of them."""
+        """Those who have waited for others, as the members of a gang that is complete."""
         for uid in uids:
             peer = self.pods.get(uid)
             if peer is not None and peer.job_id is None and peer.trouble is not None:

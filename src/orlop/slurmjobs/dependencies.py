@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..api.dependencies import holds
 from ..api.objects import Key, Obj, meta
 from .kinds import ENDED, SUCCEEDED
 
@@ -48,7 +49,7 @@ def resolve(job: Obj, jobs: Jobs) -> Needed:
         if other is None:
             return Needed(missing=f"SlurmJob {name} is not there yet")
         if status.get("phase") in ENDED:
-            if not _holds(wanted, status["phase"] == SUCCEEDED):
+            if not holds(wanted, status["phase"] == SUCCEEDED):
                 how = status.get("state") or status.get("reason") or status["phase"]
                 return Needed(impossible=f"{wanted} {name} cannot come true: it ended as {how}")
         elif not status.get("jobId"):
@@ -58,10 +59,3 @@ def resolve(job: Obj, jobs: Jobs) -> Needed:
             if wanted != "after":
                 producers.append((other, wanted != "aftercorr"))
     return Needed(option=",".join(parts), producers=tuple(producers))
-
-
-def _holds(wanted: str, has_succeeded: bool) -> bool:
-    """Whether a condition on a job that has ended is met."""
-    if wanted == "afternotok":
-        return not has_succeeded
-    return has_succeeded if wanted in ("afterok", "aftercorr") else True

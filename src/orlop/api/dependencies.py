@@ -1,0 +1,67 @@
+"""What a job waits for, in sbatch's words: `afterok:17,afterany:job/prepare:pod/seed`.
+
+Used by the kubelet for pods, whose annotation may name objects where sbatch has numbers, and by
+SlurmJobs for what their conditions mean. Pure; what is there is for others to look at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import ConfigError
+
+CONDITIONS = ("after", "afterany", "afterok", "afternotok", "aftercorr")
+_NAMED = ("after", "afterany", "afterok", "afternotok")
+_KINDS = {"job": "Job", "pod": "Pod", "slurmjob": "SlurmJob"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One part of a list: a number or whatever else is sbatch's own, or an object by its name."""
+
+    condition: str
+    number: str = ""
+    kind: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.condition}:{self.number}" if self.number else self.condition
+
+
+def names_objects(text: str) -> bool:
+    """Whether anything in it is for us to look up; else all of it is for sbatch."""
+    return "/" in text
+
+
+def parse(text: str, where: str) -> list[Wait]:
+    """All that it waits for; ConfigError where a name is none that we know."""
+    if "?" in text:
+        raise ConfigError(f"{where}: {text!r}: one of several (?) is for Slurm's numbers only")
+    found: list[Wait] = []
+    for part in text.split(","):
+        condition, *whom = part.strip().split(":")
+        if "/" in condition:
+            raise ConfigError(f"{where}: expected afterok:{condition} or the like, found {part!r}")
+        found += [_wait(condition, one, where) for one in whom] or [Wait(condition)]
+    return found
+
+
+def _wait(condition: str, whom: str, where: str) -> Wait:
+    word, slash, name = whom.partition("/")
+    if not slash:
+        return Wait(condition, whom)
+    kind = _KINDS.get(word.lower().removesuffix("s"))
+    if kind is None or not name:
+        expected = "expected job/<name>, pod/<name> or slurmjob/<name>"
+        raise ConfigError(f"{where}: {expected}, found {whom!r}")
+    if condition not in _NAMED:
+        expected = f"expected one of {', '.join(_NAMED)} before {whom}"
+        raise ConfigError(f"{where}: {expected}, found {condition!r}")
+    return Wait(condition, kind=kind, name=name)
+
+
+def holds(condition: str, has_succeeded: bool) -> bool:
+    """Whether a condition on what has ended is met."""
+    if condition == "afternotok":
+        return not has_succeeded
+    return has_succeeded if condition in ("afterok", "aftercorr") else True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -13,7 +14,7 @@ import pytest
 
 from orlop.agent.process import children
 
-from .conftest import serve
+from .conftest import TOLD, serve
 
 VIP = "10.96.0.3"
 NETWORK = {
@@ -140,6 +141,24 @@ def test_a_command_beside_a_rank_reaches_what_that_does(asking, start, kubelet, 
     with start(0) as rank:
         serve(asking, lambda: asking.runs(0))
         with start(1, "0", sys.executable, "-c", CLIENT) as beside:
+            assert ask(asking, beside, VIP, 80) == ["hello", VIP]
+            beside.stdin.close()
+        rank.stdin.close()
+
+
+def test_a_command_of_the_agents_reaches_what_the_ranks_of_its_node_do(
+    asking, start, kubelet, server, tmp_path
+):
+    """As `kubectl exec` without a rank, which comes by no starter."""
+    answer(kubelet, server)
+    argv = [sys.executable, "-c", CLIENT]
+    imported = "import os; from orlop.agent.ranks.starter import asking"
+    body = f"lambda: os.execv({argv[0]!r}, {argv!r})"
+    script = f"{imported}; asking({body}, {str(tmp_path / 'm')!r})()"
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with start(0) as rank:
+        serve(asking, lambda: asking.runs(0))
+        with subprocess.Popen([sys.executable, "-c", script], env=TOLD, **pipes) as beside:
             assert ask(asking, beside, VIP, 80) == ["hello", VIP]
             beside.stdin.close()
         rank.stdin.close()

@@ -11,9 +11,13 @@ import time
 
 import pytest
 
+from orlop.agent.network.notices import Notices
+from orlop.agent.network.sockaddr import AF_INET, Address, number
+from orlop.agent.network.world import World
 from orlop.agent.process import children
 
 from ..pods import IS_ROOT, container
+from .neighbourhood import KEY
 
 ECHO = """
 import socket, threading
@@ -233,6 +237,37 @@ def test_nobody_is_lost_when_signals_interrupt_accept(neighbourhood):
         words = ["setpriv", "--reuid", server.pod.user, "--clear-groups", *words]
     said = subprocess.run(words, capture_output=True, text=True, check=True, timeout=90, cwd="/")
     assert said.stdout == "hello\n"
+
+
+PATIENT_SERVER = """
+import os, socket, sys, time
+server = socket.create_server(("", 80))
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+one, peer = server.accept()
+print(peer[0], one.recv(100).decode(), flush=True)
+time.sleep(1000)
+"""
+
+
+def test_who_is_announced_late_is_let_in_where_nobody_else_waits(neighbourhood, stage):
+    """As from a busy node; one who has closed its end cannot be known by its socket."""
+    go = stage.folder / f"go-{time.monotonic_ns()}"
+    script = ["/usr/bin/python3", "-c", PATIENT_SERVER, str(go)]
+    server = neighbourhood.add(container("c", *script), runtime="host")
+    server.pod.wait_for(lambda: "80" in server.state["tcp"], 40)
+    place = server.state["address"], server.state["tcp"]["80"]
+    with socket.create_connection(place, 10) as client:
+        real = Address(AF_INET, number(client.getsockname()[0]), client.getsockname()[1])
+        client.sendall(b"hello")
+    go.touch()
+    time.sleep(0.08)  # longer than anybody is waited for where others wait
+    network = {"podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/12", "key": KEY}
+    other = Notices(World({**network, "podIP": "10.244.0.9"}, place[0]))
+    notice = other.sign("tcp", real, 5000, (number(server.ip), 80))
+    other.send(notice, (place[0], server.state["notice"]))
+    other.socket.close()
+    server.pod.wait_for(lambda: server.pod.lines() == ["10.244.0.9 hello"], 40)
 
 
 def test_what_listened_before_netd_was_killed_is_found_after(neighbourhood, server):

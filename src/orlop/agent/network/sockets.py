@@ -124,6 +124,13 @@ def connect(fd: int, packed: bytes) -> int:
 is_blocking = os.get_blocking
 
 
+def is_readable(fd: int) -> bool:
+    """Whether something is there; a connection, where it listens."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))
+
+
 def accept(fd: int, flags: int, blocking: bool) -> tuple[int, Optional[Address]]:
     """A connection that is there now, and where it came from; raises BlockingIOError.
 
@@ -131,11 +138,8 @@ def accept(fd: int, flags: int, blocking: bool) -> tuple[int, Optional[Address]]
     in between would leave it so, and a server that never expects to hear of EAGAIN.
     """
     name, length = _Name(), _uint(MAX)
-    if blocking:
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        if not poll.poll(0):
-            raise BlockingIOError(EAGAIN, os.strerror(EAGAIN))
+    if blocking and not is_readable(fd):
+        raise BlockingIOError(EAGAIN, os.strerror(EAGAIN))
     found = int(libc.accept4(fd, name, byref(length), flags))
     if found < 0:
         raise _fail()

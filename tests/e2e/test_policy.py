@@ -47,6 +47,8 @@ def test_namespaces_are_accounts_and_impossible_pods_say_so_at_once(accounted_si
     eventually(lambda: told("long", "SubmitRejected", "allows 4 min"), "the namespace has a limit")
     site.kubectl("delete", "pod", "charged")
     site.kubectl("delete", "priorityclass", "urgent-by-annotation")
+    # Without any grace the pod goes at once, and its job a moment later.
+    eventually(lambda: not site.squeue("%i"), "nobody uses the reservation")
     reserve(site, "delete", "reservation=course")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
 
 import pytest
 
@@ -66,3 +68,42 @@ def test_a_plan_that_cannot_be_read_leaves_what_is_there(written, text):
     plan(path, colour="green")
     files.refresh()
     assert (volume / "colour").read_text() == "green"
+
+
+class QuietDoor:
+    """All ranks have come, and nobody says anything more."""
+
+    is_full, error = True, ""
+
+    def __init__(self, *pids):
+        self.pids = dict(enumerate(pids))
+
+    def watched(self):
+        return []
+
+    def lines(self):
+        return []
+
+
+class Looks:
+    """In the place of files: how often there was a look at them, and what was open then."""
+
+    def __init__(self):
+        self.open = []
+
+    def refresh(self):
+        self.open.append(len(os.listdir("/proc/self/fd")))
+
+
+def test_a_node_is_served_until_its_last_rank_has_ended_and_nothing_piles_up(monkeypatch):
+    monkeypatch.setattr(builder, "FRESH", 0.02)
+    looks, seconds = Looks(), ("0", "0.5")
+    ranks = [subprocess.Popen(["sleep", each]) for each in seconds]
+    # Looked at from here, whose children they are: they are reaped as their parents reap ranks.
+    lives = builder._lives
+    by_pid = {rank.pid: rank for rank in ranks}
+    monkeypatch.setattr(builder, "_lives", lambda pid: by_pid[pid].poll() is None and lives(pid))
+    builder._wait(QuietDoor(*by_pid), looks)
+    assert [rank.poll() for rank in ranks] == [0, 0]
+    assert max(looks.open) - min(looks.open) <= len(ranks)
+    assert len(os.listdir("/proc/self/fd")) <= looks.open[0]

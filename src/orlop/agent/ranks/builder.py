@@ -140,7 +140,8 @@ def _container(the_plan: Plan) -> plan.Container:
 
 def _wait(door: Door, files: Files) -> None:
     """Until all ranks of this node have come, and have gone."""
-    watched: dict[int, int] = {}  # rank -> descriptor, -1 where there is none
+    watched: dict[int, int] = {}  # pid -> descriptor, -1 where there is none, of ranks that live
+    gone: set[int] = set()
     looks = 0
     while True:
         poll = select.poll()
@@ -152,12 +153,15 @@ def _wait(door: Door, files: Files) -> None:
         for fd in door.watched():
             if fd in ready:
                 door.on_ready(fd)
-        for rank, pid in door.pids.items():
-            watched.setdefault(rank, _watch(pid))
-        is_over = not any(_lives(pid) for pid in door.pids.values())
-        looks = looks + 1 if is_over else 0
-        is_done = bool(watched) and (door.is_full or bool(door.error)) and not door.lines()
-        if is_over and (is_done or looks > LAST):
+        for pid in door.pids.values():
+            if pid not in watched and pid not in gone:
+                watched[pid] = _watch(pid)
+        for pid in [pid for pid in watched if not _lives(pid)]:
+            gone.add(pid)
+            _close(watched.pop(pid))
+        looks = 0 if watched else looks + 1
+        is_done = bool(gone) and (door.is_full or bool(door.error)) and not door.lines()
+        if not watched and (is_done or looks > LAST):
             return
 
 
@@ -168,11 +172,18 @@ def _watch(pid: int) -> int:
         return -1
 
 
+def _close(fd: int) -> None:
+    if fd >= 0:
+        os.close(fd)
+
+
 def _lives(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
         # While another thread of it becomes another program, its first one seems dead.
         return fields[0] != b"Z" or int(fields[17]) > 1
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
+    except OSError:
+        return True  # it cannot be seen just now: rather wait than take its files away

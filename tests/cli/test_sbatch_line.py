@@ -158,6 +158,8 @@ def test_what_the_object_waits_for_is_not_said_to_sbatch(tmp_path: Path) -> None
     found = manifest(["-d", "afterok:17:18", "-n4"], tmp_path, SCRIPT.encode())
     assert found["spec"]["dependencies"] == [{"name": "prepare", "condition": "afterok"}]
     assert found["spec"]["flags"] == ["--ntasks=4", "--dependency=afterok:18"]
+    alone = manifest(["-d", "afterok:17"], tmp_path, SCRIPT.encode())
+    assert "flags" not in alone["spec"]
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def manifest(
     # As sbatch: a relative folder begins where it was called.
     spec: Obj = {"script": text, "options": options}
     spec["workingDirectory"] = str(folder / (given.get("chdir") or ""))
-    flags = _without_names(spec, wanted, numbers) or asked.flags
+    flags = _without_names(spec, asked.flags, wanted, numbers)
     if flags:
         spec["flags"] = flags
     if asked.arguments:
@@ -131,14 +131,14 @@ def _script(asked: Asked, folder: Path, incoming: Callable[[], bytes]) -> tuple[
 
 
 def _without_names(
-    spec: Obj, wanted: Options, numbers: Callable[[], Mapping[str, str]]
+    spec: Obj, flags: list[str], wanted: Options, numbers: Callable[[], Mapping[str, str]]
 ) -> list[str]:
     """Has the object wait for other SlurmJobs; the flags without what the object then says."""
     if not wanted.get("dependency"):
-        return []
+        return flags
     found, rest = depends(str(wanted["dependency"]), numbers())
     if not found:
-        return []
+        return flags
     spec["dependencies"] = found
     others = {name: value for name, value in wanted.items() if name != "dependency"}
     return userscript.flags({**others, "dependency": rest} if rest else others)

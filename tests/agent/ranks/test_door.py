@@ -121,6 +121,14 @@ def test_a_command_beside_a_rank_has_its_variables(start, opened):
         rank.communicate()
 
 
+def test_a_rank_is_not_told_what_makes_one_its_user_to_slurm(start, opened):
+    door = opened(["sh", "-c", "echo $SLURM_NTASKS; env | grep -c -e JWT -e SACK_KEY"])
+    secrets = {"SLURM_JWT": "x", "SLURM_SACK_KEY": "y"}
+    rank = start(1, SLURM_NTASKS="8", **secrets)
+    serve(door, lambda: door.runs(1))
+    assert rank.communicate()[0] == b"8\n0\n"
+
+
 @pytest.mark.parametrize(("there", "at"), [("/usr", "/usr"), ("/no/such", "/")])
 def test_a_task_of_a_call_of_srun_has_its_callers_command_variables_and_folder(
     start, opened, there, at

@@ -18,7 +18,7 @@ from ..lean import signal
 from ..process import exit_of, reaped
 from ..runtimes import Box, Launch, find
 from .door import YIELD, Door, be, end_holder, leave, tasks_on
-from .starter import RUN, TERMINAL_ENV, place_of
+from .starter import RUN, SECRETS, TERMINAL_ENV, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -208,8 +208,8 @@ class Leader:
             return None
         self._calls.open()
         environ = os.environ
-        own = {name: environ[name] for name in environ if name.startswith("SLURM")}
-        own.pop("SLURM_JWT", None)  # by which it would be its user to Slurm
+        names = [name for name in environ if name.startswith("SLURM") and name not in SECRETS]
+        own = {name: environ[name] for name in names}
         tasks = tasks_on(environ.get("SLURM_TASKS_PER_NODE") or "1", 0)
         is_crowded = tasks > len(os.sched_getaffinity(0)) and YIELD not in dict(self._box.env)
         return {**own, **({YIELD: "1"} if is_crowded else {})}

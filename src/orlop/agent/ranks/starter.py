@@ -37,6 +37,8 @@ TOLD = ("SLURM", "PMI", "OMPI_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
 # But not this, where there is a PMI to be asked on a descriptor: Intel MPI takes it for its layout,
 # and reads tasks that are not the same number on every node, in their order, as if they were.
 UNTOLD, ASKED = "SLURM_TASKS_PER_NODE", "PMI_FD"
+# By which a container would be its user to Slurm.
+SECRETS = ("SLURM_JWT", "SLURM_SACK_KEY")
 
 
 def main(argv: list[str]) -> int:
@@ -106,8 +108,8 @@ def _is_folder_of_pmix(name: str) -> bool:
 def _told(environ: Mapping[str, str]) -> dict[str, str]:
     """What a caller of srun said, under what Slurm tells."""
     said = {name[len(SAID) :]: environ[name] for name in environ if name.startswith(SAID)}
-    untold = UNTOLD if ASKED in environ else ""
-    told = [name for name in environ if name.startswith(TOLD) and name != untold]
+    untold = (*SECRETS, UNTOLD) if ASKED in environ else SECRETS
+    told = [name for name in environ if name.startswith(TOLD) and name not in untold]
     return {**said, **{name: environ[name] for name in told}}
 
 

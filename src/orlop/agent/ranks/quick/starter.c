@@ -21,6 +21,8 @@ static const char *const TOLD[] = {"SLURM", "PMI", "OMPI_", "CUDA_VISIBLE_DEVICE
 /* But not the first, where there is the second: Intel MPI would not ask its PMI for the layout. */
 #define UNTOLD "SLURM_TASKS_PER_NODE="
 #define ASKED "PMI_FD"
+/* By which a container would be its user to Slurm. */
+#define IS_SECRET(entry) (begins(entry, "SLURM_JWT=") || begins(entry, "SLURM_SACK_KEY="))
 
 /* Before the names of variables that only the container is to see: a caller of srun said them. */
 #define SAID "ORLOP_SAID_"
@@ -327,7 +329,7 @@ static int is_told(const char *entry, int is_asked)
 {
     const char *const *prefix;
 
-    if (is_asked && begins(entry, UNTOLD))
+    if (IS_SECRET(entry) || (is_asked && begins(entry, UNTOLD)))
         return 0;
     for (prefix = TOLD; *prefix; prefix++)
         if (begins(entry, *prefix))

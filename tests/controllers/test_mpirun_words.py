@@ -46,6 +46,8 @@ def test_a_shell_with_one_plain_line_is_read() -> None:
         ["mpirun", "-n", "1", "a", ":", "-n", "1", "b"],
         ["sh", "-c", "cd /x && mpirun pi"],
         ["sh", "-c", "mpirun -n $N pi"],
+        ["sh", "-c", "mpirun pi\necho done"],
+        ["sh", "-c", "mpirun pi *.dat"],
     ],
 )
 def test_what_is_no_plain_mpirun_is_said(words: list[str]) -> None:
@@ -62,6 +64,7 @@ REFUSED = [
     ("mpirun --map-by node:PE=2 pi", "does not know 'PE=2'"),
     ("mpirun --rank-by node pi", "expected one of slot"),
     ("mpirun --stdin all pi", "expected one of none"),
+    ("mpirun --tag-output=1 pi", "takes no value"),
 ]
 
 

@@ -224,7 +224,8 @@ def test_a_warning_reaches_who_wants_it_and_harms_nobody(site: Site):
     site.run("scancel", "--batch", "--signal=USR1", job)  # as Slurm itself does it in time
     log = lambda: site.kubectl("logs", "warned")  # noqa: E731
     eventually(lambda: log() == "ready\nheard USR2\n", "the warning is heard", PATIENCE)
-    assert "TimeLimitNear" in [reason for reason, _ in site.events("warned")]
+    reasons = lambda: [reason for reason, _ in site.events("warned")]  # noqa: E731
+    eventually(lambda: "TimeLimitNear" in reasons(), "the warning is told", PATIENCE)
     assert site.kubectl("logs", "other") == "ready\n"
     assert site.squeue("%i %T") == [f"{job} RUNNING"]
     site.kubectl("delete", "pod", "warned", "other", "--grace-period=0", "--force")

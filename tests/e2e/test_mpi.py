@@ -245,7 +245,7 @@ def test_the_first_rank_has_a_terminal_and_all_have_files_that_change(site: Site
     site.apply(colour | {"data": {"colour": "green"}})
     eventually(lambda: "rank 1 sees green" in site.kubectl("logs", "talks", "--tail=9"), "green")
     argv = ("kubectl", "-n", site.namespace, "attach", "-i", "talks")
-    assert "rank 1 sees green" in site.run(*argv, input="sleep 1; exit 3\r", check=False).stdout
+    assert "rank 1 sees green" in site.run(*argv, input="sleep 8; exit 3\r", check=False).stdout
     ended = terminated(site.wait_phase("talks", "Failed", timeout=LONG))
     assert re.fullmatch(r"rank 0 on node n\d: exited with code 3", ended["message"])
 

@@ -30,6 +30,7 @@ from .jobset_parts import (
     is_outdated,
     is_suspended,
     job_for,
+    job_name,
     not_honoured,
     replicas,
     replicated,
@@ -152,6 +153,10 @@ class JobSets(Controller):
         taken = {meta(job)["name"] for job in every}
         by_name = {meta(job)["name"]: job for job in jobs}
         missing: list[Obj] = []
+        known = {
+            job_name(jobset, one, i) for one in replicated(jobset) for i in range(replicas(one))
+        }
+        await self._delete(job for name, job in by_name.items() if name not in known)
         for one in replicated(jobset):
             if not is_suspended(jobset) and not may_start(jobset, one, reached):
                 continue

@@ -8,7 +8,7 @@ but without Secrets; it never talks to Slurm.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ..api.kinds import CONFIG_MAP, JOB, NODE, POD, SERVICE
 from ..api.objects import (
@@ -150,20 +150,22 @@ class MpiJobs(Controller):
         for service in services(job):
             await self._services.keep(job, service)
         if is_by_srun(job):
-            return await self._make_launcher(job, rank_set_job(job))
+            return await self._make_launcher(job, rank_set_job)
         await self._configs.keep(job, config_map(job, self._workers(job)))
         if not is_suspended(job):
             await self._make_workers(job)
         if launcher_waits(job) and (is_suspended(job) or not self._are_ready(job)):
             return
-        await self._make_launcher(job, launcher_job(job))
+        await self._make_launcher(job, launcher_job)
 
-    async def _make_launcher(self, job: Obj, wanted: Obj) -> None:
+    async def _make_launcher(self, job: Obj, made_of: Callable[[Obj], Obj]) -> None:
         """One that waited, suspended, while its MPIJob was edited is made anew."""
         launcher = self._launcher(job)
         if launcher is None:
-            await self._launchers.keep(job, wanted)
-        elif launcher["spec"].get("suspend") and not self._launchers.is_current(launcher, wanted):
+            await self._launchers.keep(job, made_of(job))
+        elif not launcher["spec"].get("suspend"):
+            return
+        elif not self._launchers.is_current(launcher, made_of(job)):
             uid = uid_of(launcher)
             await self.api.delete(JOB, key_of(launcher), uid=uid, propagation="Background")
             await self.jobs.gone(launcher)

@@ -49,6 +49,8 @@ def strip(words: Sequence[str]) -> Stripped:
                 "or leave the ranks to mpirun"
             )
         taken, take = known
+        if is_joined and not taken:
+            raise NotStripped(f"{option} of {words[0]} takes no value, found {value!r}")
         if is_joined:
             rest = [value, *rest]
         if len(rest) < taken:
@@ -68,10 +70,12 @@ def _plain(words: Sequence[str]) -> list[str]:
         return list(words)
     if len(words) != 3 or words[1] not in ("-c", "-ec", "-lc"):
         return []
-    lexer = shlex.shlex(words[2], posix=True, punctuation_chars=True)
+    line = words[2].strip()
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     found = list(lexer)
-    is_simple = not any(set(word) & set(";&|<>()") for word in found) and "$" not in words[2]
+    # What the shell would make more of, in quotes or not: rather refused than misunderstood.
+    is_simple = not set(line) & set("\n$`*?[~{") and not any(set(w) & set(";&|<>()") for w in found)
     return found if is_simple else []
 
 

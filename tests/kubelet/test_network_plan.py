@@ -10,6 +10,7 @@ from orlop.kubelet.network_plan import (
     planned_network,
     planned_rank_network,
     planned_resolver,
+    rank_ports,
 )
 from orlop.network.ranges import Ranges
 from orlop.settings import NetworkSettings
@@ -132,3 +133,20 @@ def test_ranks_know_the_cluster_if_they_want_to(on_node):
     assert (found["onNode"], found["podIP"]) == (True, "10.244.3.7")
     assert found["dns"]["nameserver"] == "10.96.0.10"
     assert found["policy"] == {"egress": []}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "ports"),
+    [
+        ({"ntasks": "2"}, {"tcp": {"80": 80}}),
+        ({}, {}),
+        ({"ntasks": "2", "mpi-container": "nosuch"}, {}),
+    ],
+)
+def test_ports_of_ranks_are_those_that_they_declare(annotations, ports):
+    named = {f"slurm.orlop.dev/{name}": value for name, value in annotations.items()}
+    main = {"name": "main", "ports": [{"containerPort": 80}]}
+    side = {"name": "side", "ports": [{"containerPort": 81}]}
+    metadata = {"name": "p", "namespace": "d", "annotations": named}
+    pod = {"metadata": metadata, "spec": {"containers": [main, side]}}
+    assert rank_ports(pod) == ports

@@ -201,7 +201,7 @@ class Leader:
         argv = [*srun(step.given, host), "/bin/sh", "-c", _START, "orlop"]
         argv += [sys.executable, wellknown.AGENT_LAUNCH, self._agent, step.folder]
         step.tries += 1
-        step.code, step.due = None, 0.0
+        step.code, step.due, step.is_warned = None, 0.0, False
         heard, orders = os.pipe2(os.O_CLOEXEC)
         try:
             with open(path, "ab") as output:

@@ -60,6 +60,9 @@ class LogFile:
         """What is added to the tag of a line, and the line itself."""
         return b"", line
 
+    def show_anew(self) -> None:
+        """Somebody watches who has not seen what came before."""
+
     def shown(self, stream: str, data: bytes) -> bytes:
         """What those who are attached see of it."""
         return data

@@ -191,6 +191,8 @@ class Run:
     def tap(self, stream: str, fd: int) -> None:
         """Write what the container prints from now on to a descriptor as well; owns it."""
         os.set_blocking(fd, False)
+        if not self._taps:
+            self.log.show_anew()
         self._taps.append((stream, fd))
 
     def _show(self, stream: str, data: bytes) -> None:

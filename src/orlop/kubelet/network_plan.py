@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..api.objects import Obj, meta
+from ..errors import ConfigError
 from ..network.ranges import Ranges
 from ..slurm.ranks import rank_set
 
@@ -105,7 +106,10 @@ def host_ports(pod: Obj) -> Iterator[Obj]:
 
 def rank_ports(pod: Obj) -> dict[str, dict[str, int]]:
     """Ports of the first node that its ranks say they have, by protocol and the pod's own port."""
-    found = rank_set(pod)
+    try:
+        found = rank_set(pod)
+    except ConfigError:  # annotated anew while it runs, with what makes no sense
+        found = None
     if found is None:
         return {}
     rank = next(one for one in pod["spec"]["containers"] if one["name"] == found.container)

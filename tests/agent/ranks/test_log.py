@@ -77,6 +77,8 @@ def test_those_who_are_attached_see_whole_lines_without_labels(tmp_path):
     log = RankLog(str(tmp_path / "log"))
     seen = [log.shown("stdout", part) for part in (b" 0: he", b"llo\n1", b"2: a: b\n 3: ")]
     assert seen == [b"", b"hello\n", b"a: b\n"]
+    log.show_anew()
+    assert log.shown("stdout", b" 4: later\n") == b"later\n"
     log.close()
 
 

@@ -93,18 +93,12 @@ class Leader:
 
     def lead(self) -> None:
         """Until srun ends; exits as it does."""
+        wake_read = self._listen_to_signals()
         command, meeting = self._command(), place_of(self._meeting)
         terminal = 0 if self._box.container.tty else -1
         _close_copies_of(0)
         what = (self._box, self._runtime, self._ranks)
         self._door = door = Door(meeting, *what, terminal, self._own_env())
-        wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(wake_write)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a rank may be killed as it is spoken to
-        warning = int(os.environ.get(WARNING_ENV) or 0)  # ahead of the time limit; 0: none
-        for number in {*self._ends, *([warning] if warning else [])}:
-            signal.signal(number, lambda got, _: self._asked.append(got))
         self._srun = self._start(command)
         try:
             while self._code is None:
@@ -120,6 +114,17 @@ class Leader:
         if self._status:
             self._leave_words(door.error)
         os._exit(self._code)
+
+    def _listen_to_signals(self) -> int:
+        """Before anything else: a warning that nobody listens to would end this process."""
+        wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_write)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a rank may be killed as it is spoken to
+        warning = int(os.environ.get(WARNING_ENV) or 0)  # ahead of the time limit; 0: none
+        for number in {*self._ends, *([warning] if warning else [])}:
+            signal.signal(number, lambda got, _: self._asked.append(got))
+        return wake_read
 
     def _turn(self, wake: int, door: Door, timeout: int | None = None) -> None:
         calls = self._calls.fds() if self._calls is not None else []
@@ -138,10 +143,9 @@ class Leader:
         self._reap()
         while self._asked and door.step:
             self._pass_on(self._asked.pop(0))
-        if self._asked:  # nobody is there to hear it
-            if not self._ends.isdisjoint(self._asked):
-                os.kill(self._srun, signal.SIGKILL)
+        if not self._ends.isdisjoint(self._asked):  # nobody is there to hear it; a warning waits
             self._asked.clear()
+            os.kill(self._srun, signal.SIGKILL)
         if self._left_at and time.monotonic() > self._left_at + LEFT:
             self._left_at = time.monotonic()
             self._pass_on(signal.SIGKILL)

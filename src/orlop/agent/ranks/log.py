@@ -72,6 +72,9 @@ class RankLog(LogFile):
             return b"", line
         return b":" + label.group(1), line if self._is_labelled else line[label.end() :]
 
+    def show_anew(self) -> None:
+        self._unshown.clear()
+
     def shown(self, stream: str, data: bytes) -> bytes:
         """Whole lines, without labels that nobody asked for; a terminal's as they come."""
         if "-" in stream:

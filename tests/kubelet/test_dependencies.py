@@ -8,6 +8,7 @@ from orlop.api import kinds
 from orlop.api.objects import Key
 from orlop.errors import ConfigError, DependencyNeverSatisfied, WaitingForDependency
 from orlop.kubelet.dependencies import Dependencies
+from orlop.wellknown import PLAN_FILE, SUBMIT_FILE
 
 from .conftest import condition
 from .objects import a_container, running, started
@@ -148,3 +149,15 @@ async def test_a_pod_is_submitted_once_the_job_has_ended(site):
     await site.api.patch(kinds.JOB, Key(**metadata), ENDED, subresource="status")
     await site.submitted("later")
     assert DEPENDENCY not in site.engine.submissions[-1].pod["metadata"]["annotations"]
+
+
+async def test_a_job_that_was_begun_is_found_again_whatever_became_of_what_it_waited_for(site):
+    metadata = {"annotations": {DEPENDENCY: "afterok:pod/gone,singleton"}}
+    uid = await site.create("later", metadata=metadata)
+    await site.until(lambda pod: allocated(pod).get("reason") == "Dependency", "later")
+    folder = site.paths.pod("default", "later", uid)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (PLAN_FILE, SUBMIT_FILE):
+        (folder / name).write_text("{}")
+    await site.submitted("later")
+    assert site.engine.submissions[-1].pod["metadata"]["annotations"][DEPENDENCY] == "singleton"

@@ -31,12 +31,12 @@ class Dependencies:
         text = annotations_of(pod).get(DEPENDENCY, "")
         if not names_objects(text):
             return pod
-        parts = [await self._part(pod, one) for one in parse(text, DEPENDENCY)]
-        annotations = dict(annotations_of(pod))
-        annotations[DEPENDENCY] = ",".join(filter(None, parts))
-        if not annotations[DEPENDENCY]:
-            del annotations[DEPENDENCY]
-        return {**pod, "metadata": {**pod["metadata"], "annotations": annotations}}
+        return _with(pod, [await self._part(pod, one) for one in parse(text, DEPENDENCY)])
+
+    def without_names(self, pod: Obj) -> Obj:
+        """With what Slurm alone is asked for."""
+        text = annotations_of(pod).get(DEPENDENCY, "")
+        return _with(pod, [str(one) for one in parse(text, DEPENDENCY) if not one.kind])
 
     async def _part(self, pod: Obj, wait: Wait) -> str:
         """What sbatch is told of it; empty where it has come true."""
@@ -57,6 +57,13 @@ class Dependencies:
                 raise errors.DependencyNeverSatisfied(message)
             return ""
         return _number_of(wait, found)
+
+
+def _with(pod: Obj, parts: list[str]) -> Obj:
+    annotations = {name: text for name, text in annotations_of(pod).items() if name != DEPENDENCY}
+    if any(parts):
+        annotations[DEPENDENCY] = ",".join(filter(None, parts))
+    return {**pod, "metadata": {**pod["metadata"], "annotations": annotations}}
 
 
 def _words(wait: Wait) -> str:

@@ -177,7 +177,7 @@ class PodWorker:
             state.trouble = _unreachable(self.health.last)
             return
         try:
-            wanted = await self.dependencies.met(pod)
+            wanted = await self._depending(pod, state)
             if not state.folder.was_submitted and not await self._prepare(pod, state):
                 return
             await self._submit(wanted, state)
@@ -198,6 +198,16 @@ class PodWorker:
             self._refuse_submit(pod, state, "SubmitRejected", error, _REJECTED_RETRY)
         except errors.EngineError as error:  # an answer, but to a question on the way to sbatch
             self._refuse_submit(pod, state, "SubmitDeferred", error, _DEFERRED_RETRY)
+
+    async def _depending(self, pod: Obj, state: PodState) -> Obj:
+        """The pod with what Slurm is told that it waits for."""
+        try:
+            return await self.dependencies.met(pod)
+        except (errors.WaitingForDependency, errors.DependencyNeverSatisfied):
+            if not state.folder.was_submitted:
+                raise
+            # Its sbatch was begun when they were met: its job is only to be found again.
+            return self.dependencies.without_names(pod)
 
     async def _submit(self, pod: Obj, state: PodState) -> None:
         began = self.clock.now()

@@ -51,6 +51,8 @@ async def met(text, *objects, owner=""):
         ("afterok:pod/a", other("Succeeded", "17"), None),
         ("afterany:pod/a:5", other("Failed", "17"), "afterany:5"),
         ("afternotok:pod/a", other("Failed", "17"), None),
+        ("after:pod/a", other("Running", "17+0"), None),
+        ("afterok:pod/a:5", other("Succeeded", "17+0"), "afterok:5"),
         ("afterok:slurmjob/a", a_slurm_job(jobId="9", phase="Running"), "afterok:9"),
         ("afterok:slurmjob/a", a_slurm_job(jobId="9", phase="Succeeded"), None),
         ("afterok:job/a", job("Complete"), None),
@@ -69,6 +71,8 @@ async def test_what_sbatch_is_told(text, found, expected):
         ("afterok:job/a", job(active=1), "Job a has not ended yet"),
         ("after:job/a", job(active=1), "Job a has not begun yet"),
         ("afterok:pod/a", other("Pending"), "Pod a has no Slurm job yet"),
+        ("afterok:pod/a", other("Running", "17+0"), "Pod a has not ended yet"),
+        ("after:pod/a", other("Pending", "17+1"), "Pod a has not begun yet"),
         ("afterok:slurmjob/a", a_slurm_job(), "SlurmJob a has no Slurm job yet"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from orlop.slurm import limits
@@ -12,7 +14,7 @@ def row(fields: tuple[str, ...], **values: str) -> str:
     return "|".join(values.get(name, "") for name in fields)
 
 
-def known(association=None, account=None, qos=None) -> Limits:
+def known(association=None, account=None, qos=None, partitions=None) -> Limits:
     rows = [
         row(ASSOCIATION_FIELDS, Account="chem", **(account or {})),
         row(ASSOCIATION_FIELDS, Account="chem", User="ann", **(association or {})),
@@ -22,12 +24,14 @@ def known(association=None, account=None, qos=None) -> Limits:
     of_qos = [
         row(QOS_FIELDS, Name="normal", **(qos or {})),
         row(QOS_FIELDS, Name="high", MaxWall="00:10:00"),
+        row(QOS_FIELDS, Name="wide", MaxWall="10-00:00:00", GrpTRES="cpu=1000"),
     ]
     return Limits(
         "ann",
         "chem",
         limits.parse("\n".join(rows), ASSOCIATION_FIELDS),
         limits.parse("\n".join(of_qos), QOS_FIELDS),
+        partitions or {},
     )
 
 
@@ -78,6 +82,33 @@ def test_of_a_limit_that_several_set_the_first_holds_in_slurms_order():
     assert exceeded(BIG, known(association=tight)) != ""
     assert exceeded(BIG, known(association=tight, qos=wide)) == ""
     assert exceeded(BIG, known(account=tight, association=wide)) == ""
+
+
+@pytest.mark.parametrize(
+    ("partition", "given", "is_beyond"),
+    [
+        ("long", {"association": {"MaxWall": "01:00:00"}}, False),
+        ("long", {"qos": {"GrpTRES": "cpu=1"}}, False),
+        ("long", {"qos": {"GrpTRES": "cpu=1", "Flags": "DenyOnLimit,OverPartQOS"}}, True),
+        ("long", {"qos": {"MaxTRES": "cpu=1"}}, True),
+        ("main", {"association": {"MaxWall": "01:00:00"}}, True),
+        ("main,long", {"association": {"MaxWall": "01:00:00"}}, False),
+        ("short", {"association": {"MaxWall": "1-00:00:00"}}, True),
+    ],
+)
+def test_a_partitions_own_qos_comes_first_unless_the_jobs_says_otherwise(
+    partition, given, is_beyond
+):
+    limit = known(**given, partitions={"long": "wide", "short": "high"})
+    assert bool(exceeded(replace(BIG, partition=partition), limit)) is is_beyond
+
+
+def test_the_qos_of_partitions_are_read():
+    shown = (
+        "PartitionName=main AllowQos=ALL Default=NO QoS=N/A MaxTime=UNLIMITED\n"
+        "PartitionName=long AllowQos=ALL Default=YES QoS=wide MaxTime=UNLIMITED\n"
+    )
+    assert limits.qos_of_partitions(shown) == {"long": "wide", "": "wide"}
 
 
 def test_what_a_job_asks_for_is_read_from_scontrol_and_from_its_options():

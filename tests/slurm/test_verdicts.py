@@ -5,7 +5,7 @@ from __future__ import annotations
 from orlop.engine import Job, JobId, JobState
 from orlop.slurm.commands import CommandFailed
 from orlop.slurm.job import JobSpec
-from orlop.slurm.limits import ASSOCIATION_FIELDS
+from orlop.slurm.limits import ASSOCIATION_FIELDS, QOS_FIELDS
 from orlop.slurm.verdicts import AT_ONCE, KEPT, Verdicts
 
 REASON = "AssocGrpCpuLimit"
@@ -25,6 +25,11 @@ class Commands:
         self.calls.append(" ".join((program, *arguments)))
         if self.is_silent:
             raise CommandFailed(program, 1, "down")
+        if "partition" in arguments:
+            return "PartitionName=main Default=YES QoS=N/A\nPartitionName=long QoS=wide\n"
+        if "qos" in arguments:
+            wide = {"Name": "wide", "GrpTRES": "cpu=64"}
+            return "|".join(wide.get(name, "") for name in QOS_FIELDS) + "\n"
         if program == "scontrol":
             return "JobId=1 Account=chem QOS=normal Partition=main TRES=cpu=4,node=1\n"
         if "user" in arguments:
@@ -33,7 +38,7 @@ class Commands:
         return "|".join(row.get(name, "") for name in ASSOCIATION_FIELDS) + "\n"
 
     def shown(self) -> int:
-        return sum(call.startswith("scontrol") for call in self.calls)
+        return sum("show job" in call for call in self.calls)
 
 
 def waiting(*ids: str, reason: str = REASON) -> dict[JobId, Job]:
@@ -60,8 +65,8 @@ async def test_nothing_is_asked_while_nobody_meets_a_limit():
     assert commands.calls == []
 
 
-def asking(cpus: int) -> JobSpec:
-    options = (("account", "chem"), ("cpus-per-task", str(cpus)))
+def asking(cpus: int, partition: str = "main") -> JobSpec:
+    options = (("account", "chem"), ("cpus-per-task", str(cpus)), ("partition", partition))
     return JobSpec(options, (), "", (), "", "")
 
 
@@ -70,13 +75,14 @@ async def test_what_is_submitted_here_is_judged_before_slurm_comes_to_it():
     verdicts = Verdicts(commands, lambda: now)
     verdicts.remember(JobId("7"), asking(4))
     verdicts.remember(JobId("8"), asking(2))
-    listed = waiting("7", "8", "9", reason="Priority")
+    verdicts.remember(JobId("10"), asking(4, "long"))  # whose own QOS comes first
+    listed = waiting("7", "8", "9", "10", reason="Priority")
     for _ in range(3):
         found = await verdicts.judged(listed)
-    assert [job.is_hopeless for job in found.values()] == [True, False, False]
+    assert [job.is_hopeless for job in found.values()] == [True, False, False, False]
     words = "job 7 cannot start in partition main: it asks for 4 CPUs, and you in account chem"
     assert found[JobId("7")].message.startswith(words)
-    assert (len(commands.calls), commands.shown()) == (3, 0)
+    assert (len(commands.calls), commands.shown()) == (4, 0)
     commands.most = 8  # the administrator has heard of it
     now = KEPT + 1
     assert not (await verdicts.judged(listed))[JobId("7")].is_hopeless

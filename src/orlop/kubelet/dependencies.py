@@ -2,8 +2,8 @@
 
 Asked by the pod's worker before anything is prepared. Where the pod's `dependency` names objects,
 their Slurm jobs' numbers take the place of the names, and Slurm does the waiting; until they have
-such numbers the pod is not submitted. A Job may try again and has no one Slurm job: it is waited
-for until it has ended itself. Reads only.
+such numbers the pod is not submitted. A Job may try again and has no one Slurm job, a pod of a gang
+shares one with others: they are waited for until they have ended themselves. Reads only.
 """
 
 from __future__ import annotations
@@ -88,14 +88,16 @@ def _ended(kind: str, found: Obj) -> bool | None:
 
 
 def _number_of(wait: Wait, found: Obj) -> str:
-    """The dependency on its Slurm job; empty for a Job that need only have begun, and has."""
+    """The dependency on its Slurm job; empty for what need only have begun, and has."""
     status = found.get("status") or {}
-    if wait.kind == "Job":
-        if wait.condition == "after" and any(status.get(word) for word in ("ready", "succeeded")):
+    number = status.get("jobId") if wait.kind == "SlurmJob" else annotations_of(found).get(JOB_ID)
+    is_of_gang = wait.kind == "Pod" and "+" in (number or "")
+    if wait.kind == "Job" or is_of_gang:
+        has_begun = status.get("ready") or status.get("succeeded") or phase_of(found) == "Running"
+        if wait.condition == "after" and has_begun:
             return ""
         has_to = "begun" if wait.condition == "after" else "ended"
         raise errors.WaitingForDependency(f"{_words(wait)} has not {has_to} yet")
-    number = status.get("jobId") if wait.kind == "SlurmJob" else annotations_of(found).get(JOB_ID)
     if not number:
         raise errors.WaitingForDependency(f"{_words(wait)} has no Slurm job yet")
     return f"{wait.condition}:{number}"

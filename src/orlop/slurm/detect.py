@@ -13,7 +13,7 @@ from functools import cached_property
 from ..errors import EngineError, EngineUnavailable
 from . import durations
 from .commands import Commands
-from .limits import ASSOCIATION_FIELDS, QOS_FIELDS, Limits, Row
+from .limits import ASSOCIATION_FIELDS, QOS_FIELDS, Limits, Row, qos_of_partitions
 from .limits import parse as parse_limits
 
 
@@ -111,7 +111,9 @@ async def limits(commands: Commands) -> Limits:
         return Limits(user, "")
     default = next((one.account for one in found if one.is_default), accounts[0])
     rows = await _sacctmgr(commands, ("assoc", f"account={','.join(accounts)}"), ASSOCIATION_FIELDS)
-    return Limits(user, default, rows, await _sacctmgr(commands, ("qos",), QOS_FIELDS))
+    of_qos = await _sacctmgr(commands, ("qos",), QOS_FIELDS)
+    shown = await commands.run("scontrol", "-a", "-o", "show", "partition")
+    return Limits(user, default, rows, of_qos, qos_of_partitions(shown))
 
 
 async def _sacctmgr(

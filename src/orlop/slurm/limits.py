@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from . import durations
 
@@ -21,10 +21,11 @@ ASSOCIATION_FIELDS = (
 )  # fmt: skip
 QOS_FIELDS = (
     "Name", "GrpTRES", "GrpSubmit", "MaxTRES", "MaxTRESPerNode", "MaxTRESPerUser",
-    "MaxTRESPerAccount", "MaxSubmitJobsPerUser", "MaxWall",
+    "MaxTRESPerAccount", "MaxSubmitJobsPerUser", "MaxWall", "Flags",
 )  # fmt: skip
 _OF_JOB = ("MaxTRES", "GrpTRES", "MaxTRESPerUser", "MaxTRESPerAccount")
 _OF_NODE = "MaxTRESPerNode"
+_BEFORE_PARTITION = "overpartqos"  # a QOS whose limits come before those of the partition's own
 _SUBMITTED = ("GrpSubmit", "MaxSubmit", "MaxSubmitJobsPerUser")
 _MIB = {"": 1.0, "K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
 _COUNTS = {"": 1.0, "K": 1024.0, "M": 1024.0**2, "G": 1024.0**3}
@@ -52,9 +53,10 @@ class Limits:
     default_account: str
     associations: tuple[Row, ...] = ()
     qos: tuple[Row, ...] = ()
+    of_partitions: Mapping[str, str] = field(default_factory=dict)  # partition -> its own QOS
 
     def rows(self, ask: Ask) -> list[tuple[str, Row]]:
-        """(whose, limits) of the QOS, of the association, and of its account.
+        """(whose, limits) of the partition's QOS, the job's, the association, and its account.
 
         In Slurm's order: of a limit that several of them set, the first one's holds.
         """
@@ -69,13 +71,31 @@ class Limits:
                 qos = qos or (row["DefaultQOS"] if row["User"] else "")
         name = qos or "normal"
         found.sort(key=lambda one: not one[1]["User"])
-        return [(f"QOS {name}", row) for row in self.qos if row["Name"] == name] + found
+        own = self._of_qos(name)
+        of_partition = self._of_qos(self.of_partitions.get(ask.partition, ""))
+        is_before = any(_BEFORE_PARTITION in row["Flags"].lower() for _, row in own)
+        return [*own, *of_partition, *found] if is_before else [*of_partition, *own, *found]
+
+    def _of_qos(self, name: str) -> list[tuple[str, Row]]:
+        return [(f"QOS {name}", row) for row in self.qos if row["Name"] == name]
 
 
 def parse(text: str, fields: tuple[str, ...]) -> tuple[Row, ...]:
     """Rows of `sacctmgr -n -P`."""
     rows = (line.split(SEPARATOR) for line in text.splitlines())
     return tuple(dict(zip(fields, row, strict=True)) for row in rows if len(row) == len(fields))
+
+
+def qos_of_partitions(text: str) -> dict[str, str]:
+    """Of those that have one, from `scontrol -o show partition`; the default one's also as ""."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        fields = dict(re.findall(r"(\S+?)=(\S*)", line))
+        qos = fields.get("QoS", "N/A")
+        if qos not in ("", "N/A", "(null)"):
+            names = [fields.get("PartitionName", ""), *([""] * (fields.get("Default") == "YES"))]
+            found |= dict.fromkeys(names, qos)
+    return found
 
 
 def tres_of(text: str) -> Tres:
@@ -91,9 +111,15 @@ def tres_of(text: str) -> Tres:
 
 
 def exceeded(ask: Ask, limits: Limits) -> str:
-    """The limit that this job alone is beyond, in words; empty where there is none."""
-    rows = limits.rows(ask)
-    return _too_much(ask, rows) or _too_long(ask, rows)
+    """The limit that this job alone is beyond, in words; empty where there is none.
+
+    Of several partitions that it may start in, one without is enough.
+    """
+    found = []
+    for partition in ask.partition.split(","):
+        rows = limits.rows(replace(ask, partition=partition))
+        found.append(_too_much(ask, rows) or _too_long(ask, rows))
+    return found[0] if all(found) else ""
 
 
 def _too_much(ask: Ask, rows: list[tuple[str, Row]]) -> str:

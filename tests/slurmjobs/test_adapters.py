@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,13 @@ import pytest
 from orlop.api.kinds import SECRET, Kind
 from orlop.api.objects import Key, Obj, controller_of
 from orlop.errors import ConfigError
+from orlop.slurmjobs import adapter
 from orlop.slurmjobs.bridge import BridgeJobs
 from orlop.slurmjobs.kinds import BRIDGE_JOB, SLURM_JOB, WLM_JOB, WLM_SLURM_JOB
 from orlop.slurmjobs.s3 import Server
 from orlop.slurmjobs.wlm import WlmJobs, container_script
-from tests.controllers.world import eventually
+from tests.controllers.world import eventually, stays
+from tests.slurmjobs.answers import Answer, answering
 from tests.slurmjobs.conftest import Site
 
 BATCH = "#!/bin/sh\n#SBATCH --nodes=1\n#SBATCH --output cow.out\nsrun echo moo\n"
@@ -272,3 +276,100 @@ async def test_what_s3_does_not_take_is_told(site: Site, s3: Server) -> None:
         site.slurm.become("101", "COMPLETED")
         found = await says(site, BRIDGE_JOB, "b", jobstatus="DONE")
     assert found["message"].startswith("not all is in S3: ")
+
+
+async def test_keys_may_end_with_a_line_as_echo_ends_them(site: Site, s3: Server) -> None:
+    s3.write("scripts", "job.sh", b"#!/bin/sh\n")
+    storage = {"s3secret": "keys", "endpoint": s3.endpoint, "secure": False}
+    async with site.running():
+        lines = replace(s3, access_key=f"{s3.access_key}\n", secret_key=f"{s3.secret_key}\n")
+        await site.cluster.create(SECRET, keys(lines))
+        await made(site, BRIDGE_JOB, "b", bridge("scripts:job.sh", "s3", s3storage=storage))
+        await site.reach("b", jobId="101")
+
+
+async def test_keys_that_are_no_text_are_refused(site: Site) -> None:
+    data = dict.fromkeys(("accesskey", "secretkey"), base64.b64encode(b"\xff").decode())
+    storage = {"s3secret": "keys", "endpoint": "127.0.0.1:1"}
+    async with site.running():
+        await site.cluster.create(SECRET, {"metadata": {"name": "keys"}, "data": data})
+        await made(site, BRIDGE_JOB, "b", bridge("scripts:job.sh", "s3", s3storage=storage))
+        words = "s3storage: expected text as accesskey of the Secret keys"
+        await says(site, BRIDGE_JOB, "b", jobstatus="FAILED", message=words)
+
+
+async def test_a_server_that_is_away_at_the_end_is_asked_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter, "AGAIN", 0.05)
+    asked: list[str] = []
+
+    def restarting(request: BaseHTTPRequestHandler) -> Answer:
+        asked.append(request.path)
+        return (200, b"") if len(asked) > 2 else (503, b"<Message>starting</Message>")
+
+    with answering(restarting) as endpoint:
+        server = Server(endpoint, "a", "b", is_secure=False)
+        storage = {"s3secret": "keys", "endpoint": endpoint, "secure": False}
+        async with site.running():
+            await site.cluster.create(SECRET, keys(server))
+            spec = bridge(s3storage=storage, s3upload={"bucket": "results"})
+            await made(site, BRIDGE_JOB, "b", spec)
+            await site.reach("b", jobId="101", partition="main")
+            site.slurm.become("101", "COMPLETED")
+            found = await says(site, BRIDGE_JOB, "b", jobstatus="DONE")
+    assert found["message"].startswith("what it left is in S3 at results:b/")
+    assert asked[:3] == ["/results/b/script"] * 3
+
+
+async def test_a_server_that_stays_away_is_given_up(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orlop.slurmjobs.bridge.UNTIL_GIVEN_UP", 0.0)
+    storage = {"s3secret": "keys", "endpoint": "127.0.0.1:1", "secure": False}
+    async with site.running():
+        await site.cluster.create(SECRET, keys(Server("", "a", "b")))
+        spec = bridge(s3storage=storage, s3upload={"bucket": "results"})
+        await made(site, BRIDGE_JOB, "b", spec)
+        await site.reach("b", jobId="101", partition="main")
+        site.slurm.become("101", "COMPLETED")
+        found = await says(site, BRIDGE_JOB, "b", jobstatus="DONE")
+    assert found["message"].startswith("not all is in S3: the S3 server 127.0.0.1:1")
+
+
+async def test_what_has_failed_does_not_run_on_a_later_day(site: Site, tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    async with site.running():
+        await made(site, BRIDGE_JOB, "b", bridge(str(script), "remote"))
+        await says(site, BRIDGE_JOB, "b", jobstatus="FAILED")
+    script.write_text("#!/bin/sh\n")
+    async with site.running():
+        # Whoever is looked at later has been looked at after it.
+        await made(site, BRIDGE_JOB, "later", bridge())
+        await site.reach("later", jobId="101")
+        assert await site.cluster.find(SLURM_JOB, "b") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "end"),
+    [
+        (BRIDGE_JOB, bridge(), {"jobstatus": "DONE"}),
+        (WLM_SLURM_JOB, {"batch": BATCH}, {"status": "Succeeded"}),
+    ],
+    ids=["bridge", "wlm"],
+)
+async def test_what_has_run_does_not_run_again(
+    site: Site, kind: Kind, spec: Obj, end: dict[str, str]
+) -> None:
+    async with site.running():
+        await made(site, kind, "b", spec)
+        await site.reach("b", jobId="101", partition="main")
+        site.slurm.become("101", "COMPLETED")
+        await says(site, kind, "b", **end)
+        await site.cluster.api.delete(SLURM_JOB, Key("default", "b"))
+
+        async def is_gone() -> bool:
+            return await site.cluster.find(SLURM_JOB, "b") is None
+
+        await eventually(is_gone, within=60)
+        await stays(is_gone)

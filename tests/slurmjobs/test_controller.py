@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from orlop import errors
 from orlop.api.kinds import CONFIG_MAP, EVENT, POD, SECRET
 from orlop.api.objects import Key, annotations_of, meta
+from orlop.slurmjobs import preparation
 from orlop.slurmjobs.kinds import FINALIZER, SLURM_JOB
 from tests.controllers.world import eventually, stays
 from tests.slurmjobs.conftest import Site
@@ -373,6 +375,33 @@ async def test_what_kept_a_job_from_its_inputs_is_on_the_object(site: Site) -> N
         site.slurm.become("101", "FAILED", exit_code=66)
         words = "inputs could not be fetched: cp: disk full"
         await site.reach("hello", phase="Failed", message=words)
+
+
+async def test_what_kept_a_job_from_its_inputs_before_it_was_requeued_is_over(site: Site) -> None:
+    async with site.running():
+        await site.create("hello")
+        await site.reach("hello", jobId="101", partition="main")
+        (folder_of(site, "hello") / "fetch.errors").write_text("cp: disk full\n")
+        site.slurm.become("101", "COMPLETED")
+        await site.reach("hello", phase="Succeeded", message=None)
+
+
+async def test_results_that_cannot_be_copied_in_time_are_given_up(tmp_path: Path) -> None:
+    """With all that the script has started, which would keep others out."""
+    lock = tmp_path / "lock"
+    (tmp_path / "keep").write_text(f"exec 9>> {lock}; flock 9; sleep 600; true")
+    with pytest.raises(errors.ConfigError, match=r"copied within 0\.5 s"):
+        await preparation.keep(tmp_path / "keep", timeout=0.5)
+
+    async def is_free() -> bool:
+        with lock.open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+    await eventually(is_free, within=60)
 
 
 @pytest.mark.parametrize(

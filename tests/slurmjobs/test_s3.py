@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from orlop.errors import ConfigError, Unavailable
 from orlop.slurmjobs.s3 import Server
+from tests.slurmjobs.answers import Answer, answering
 
 # As the documentation of Amazon S3 has them, "Examples: Signature Calculations".
 EXAMPLE = Server(
@@ -83,3 +85,73 @@ def test_who_has_another_key_is_refused(s3: Server) -> None:
 def test_silence_is_not_an_answer() -> None:
     with pytest.raises(Unavailable, match="does not answer"):
         Server("127.0.0.1:1", "a", "b", is_secure=False).read("a", "b", most=1)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "access", "secret"),
+    [
+        ("minio:90x", "a", "b"),
+        ("minio:99999", "a", "b"),
+        ("[::1", "a", "b"),
+        ("http://", "a", "b"),
+        ("127.0.0.1:1", "ak\n", "b"),
+        ("127.0.0.1:1", "\u20ac", "b"),
+        ("a..b", "a", "b"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(endpoint: str, access: str, secret: str) -> None:
+    with pytest.raises(ConfigError, match=r"expected (a )?host") as refused:
+        Server(endpoint, access, secret, is_secure=False).read("a", "b", most=1)
+    assert "Credential" not in str(refused.value)
+
+
+def test_the_secret_key_is_not_shown() -> None:
+    assert EXAMPLE.secret_key not in repr(EXAMPLE)
+
+
+def test_no_more_is_read_than_is_wanted() -> None:
+    """Of what has no end in sight; the server waits until nobody listens any more."""
+
+    def endless(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.send_header("Content-Length", str(1 << 40))
+        request.end_headers()
+        request.wfile.write(b"x" * (1 << 20))
+        request.connection.settimeout(60)
+        request.rfile.read(1)
+
+    with (
+        answering(endless) as endpoint,
+        pytest.raises(ConfigError, match="larger than 8 bytes"),
+    ):
+        Server(endpoint, "a", "b", is_secure=False).read("a", "b", most=8)
+
+
+def test_an_object_that_breaks_off_is_no_object() -> None:
+    def short(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.send_header("Content-Length", "100")
+        request.end_headers()
+        request.wfile.write(b"#!/bin/sh")
+
+    with answering(short) as endpoint, pytest.raises(Unavailable, match="does not answer"):
+        Server(endpoint, "a", "b", is_secure=False).read("a", "b", most=1000)
+
+
+@pytest.mark.parametrize("place", ["header", "words"])
+def test_a_server_may_say_which_region_it_is_in(place: str) -> None:
+    def particular(request: BaseHTTPRequestHandler) -> Answer | None:
+        if "/eu-central-1/s3/" in request.headers["authorization"]:
+            return 200, b"found"
+        if place == "words":
+            words = b"<Code>AuthorizationHeaderMalformed</Code><Region>eu-central-1</Region>"
+            return 400, b"<Error>" + words + b"</Error>"
+        request.send_response(301)
+        request.send_header("x-amz-bucket-region", "eu-central-1")
+        request.send_header("Content-Length", "0")
+        request.end_headers()
+        return None
+
+    with answering(particular) as endpoint:
+        server = Server(endpoint, "a", "b", is_secure=False)
+        assert server.read("a", "b", most=100) == b"found"

@@ -41,6 +41,16 @@ def test_files_and_folders_come_to_where_the_job_starts(tmp_path: Path, work: Pa
     assert (work / "there" / "it is").read_text() == "1"
 
 
+def test_a_file_goes_into_a_folder_that_is_named_with_a_slash(tmp_path: Path, work: Path) -> None:
+    (tmp_path / "one").write_text("1")
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "two").write_text("2")
+    inputs = (Input(tmp_path / "one", "a/data/"), Input(tmp_path / "set", "a/data/"))
+    assert fetch(tmp_path, work, *inputs).returncode == 0
+    assert (work / "a" / "data" / "one").read_text() == "1"
+    assert (work / "a" / "data" / "two").read_text() == "2"
+
+
 def test_what_was_fetched_is_the_jobs_own(tmp_path: Path, work: Path) -> None:
     """Other tasks of the array, and the job once more after a requeue, find it as it is."""
     source = tmp_path / "source"

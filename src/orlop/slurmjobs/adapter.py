@@ -52,12 +52,19 @@ class Adapter(Controller):
     def failed(self, obj: Obj, words: str) -> Obj:
         """The status of one that cannot run."""
 
+    @abc.abstractmethod
+    def is_over(self, obj: Obj) -> bool:
+        """Whether its own status says that it has ended, or can never run."""
+
     def waiting(self, obj: Obj, words: str) -> Obj:
         """The status of one that cannot run yet."""
         return self.status_of(obj, None)
 
     async def ended(self, obj: Obj, job: Obj, status: Obj) -> Obj:
-        """The status, after what is to be done once the job has ended; may be called again."""
+        """The status, after what is to be done once the job has ended; may be called again.
+
+        Unavailable for what may be done soon: it is called again.
+        """
         return status
 
     def change_of(self, obj: Obj, job: Obj) -> Obj:
@@ -69,6 +76,8 @@ class Adapter(Controller):
         if obj is None or is_deleting(obj):
             return Result.done()  # the SlurmJob goes with its owner, and cancels its job
         job = self._jobs.get(key)
+        if job is None and self.is_over(obj):
+            return Result.done()  # what has failed for good, or run, does not run on a later day
         if job is not None and not is_controlled_by(job, obj):
             return await self._fail(obj, f"there is another SlurmJob named {key.name} already")
         if job is None:
@@ -84,7 +93,11 @@ class Adapter(Controller):
                 await self.api.patch(SLURM_JOB, key, {"spec": change})
         status = self.status_of(obj, job)
         if job_status(job).get("phase") in ENDED:
-            status = await self.ended(obj, job, status)
+            try:
+                status = await self.ended(obj, job, status)
+            except errors.Unavailable as error:
+                await self.recorder.event(obj, "Warning", "NotReady", error.message)
+                return Result.again(AGAIN)
         await self.write_status(obj, status)
         return Result.done()
 

@@ -11,16 +11,22 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..api.kinds import SECRET
 from ..api.objects import Key, Obj, key_of, meta
-from ..errors import ConfigError, Error
+from ..api.times import parse as parse_time
+from ..errors import ConfigError, Error, Unavailable
 from .adapter import Adapter, job_status
 from .kinds import BRIDGE_JOB
 from .s3 import Server
+from .status import COMPLETE, IS_FAILED
+
+T = TypeVar("T")
 
 _OPTIONS = {
     "NodesNumber": "nodes",
@@ -34,6 +40,9 @@ _VARIABLES = {"envPath": "PATH", "envLibPath": "LD_LIBRARY_PATH"}
 _WORDS = {"Pending": "PENDING", "Running": "RUNNING", "Succeeded": "DONE", "Failed": "FAILED"}
 _ENDED = ("DONE", "FAILED", "KILLED", "UNKNOWN")
 _LARGEST = 1_000_000  # bytes of a script
+UNTIL_GIVEN_UP = 600.0  # seconds after a job's end in which a silent S3 server is asked again
+# Of their own: a server that swallows packets must not hold up those who work on files.
+_THREADS = ThreadPoolExecutor(4, thread_name_prefix="s3")
 _STATES = {"CANCELLED": "KILLED", "SUSPENDED": "SUSPENDED", "UNKNOWN": "UNKNOWN"}
 
 
@@ -80,7 +89,7 @@ class BridgeJobs(Adapter):
         if not (bucket and colon and key):
             raise ConfigError(f"jobscript: expected bucket:object, found {text!r}")
         server = await self._server(obj)
-        found = await asyncio.to_thread(server.read, bucket, key.lstrip("/"), _LARGEST)
+        found = await _in_thread(partial(server.read, bucket, key.lstrip("/"), _LARGEST))
         try:
             return found.decode()
         except ValueError:
@@ -94,19 +103,28 @@ class BridgeJobs(Adapter):
         name = storage["s3secret"]
         secret = await self.api.get(SECRET, Key(key_of(obj).namespace, name))
         access, hidden = (_value(secret, key, name) for key in ("accesskey", "secretkey"))
-        return Server(storage["endpoint"], access, hidden, is_secure=storage.get("secure", True))
+        endpoint, is_secure = storage["endpoint"].strip(), storage.get("secure", True)
+        return Server(endpoint, access, hidden, is_secure=is_secure)
+
+    def is_over(self, obj: Obj) -> bool:
+        return (obj.get("status") or {}).get("jobstatus") in _ENDED
 
     async def ended(self, obj: Obj, job: Obj, status: Obj) -> Obj:
-        """What the job has left goes to S3, before anybody hears that it has ended."""
+        """What the job has left goes to S3, before anybody hears that it has ended.
+
+        Unavailable while it is worth another try.
+        """
         upload, former = obj["spec"].get("s3upload"), obj.get("status") or {}
         if not upload:
             return status
-        if former.get("jobstatus") in _ENDED:
+        if self.is_over(obj):
             return {**status, "message": former.get("message", "")}
         try:
             server = await self._server(obj)
-            words = await asyncio.to_thread(_upload, server, upload, job)
+            words = await _in_thread(partial(_upload, server, upload, job))
         except Error as error:
+            if isinstance(error, Unavailable) and self.clock.now() < _until(job):
+                raise
             words = f"not all is in S3: {error}"
             await self.recorder.event(obj, "Warning", "ResultsNotKept", words)
         return {**status, "message": "; ".join(filter(None, (status.get("message"), words)))}
@@ -155,7 +173,22 @@ def _value(secret: Obj, key: str, name: str) -> str:
     found = (secret.get("data") or {}).get(key)
     if not found:
         raise ConfigError(f"s3storage: expected the key {key} in the Secret {name}, found none")
-    return base64.b64decode(found).decode()
+    try:
+        return base64.b64decode(found).decode().strip()  # `echo` has ended it with a line
+    except ValueError:
+        raise ConfigError(f"s3storage: expected text as {key} of the Secret {name}") from None
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, work)
+
+
+def _until(job: Obj) -> float:
+    """When to give up, counted from when the control plane has heard of the job's end."""
+    conditions = job_status(job).get("conditions") or []
+    heard = [one for one in conditions if one["type"] in (COMPLETE, IS_FAILED)]
+    times = [parse_time(one["lastTransitionTime"]) for one in heard]
+    return max(times, default=0.0) + UNTIL_GIVEN_UP
 
 
 def _upload(server: Server, upload: Mapping[str, str], job: Obj) -> str:

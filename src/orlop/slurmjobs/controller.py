@@ -33,7 +33,7 @@ from .plan import Plan, plan_of
 from .preparation import folder_of
 from .queue import Queue
 from .tasks import Tasks
-from .transfers import Producer
+from .transfers import NOTHING_FETCHED, Producer
 
 BY_NUMBER, BY_DEPENDENCY = "job", "dependency"
 AGAIN = 5.0  # seconds until what is not there is looked for once more
@@ -268,7 +268,9 @@ class SlurmJobs(Controller):
             new["phase"] = "Running"
         new |= _printed_to(plan, number, tasks[0])
         if new["phase"] in ENDED:
-            new = await self._with_results(job, plan, await self._with_problem(job, plan, new))
+            if any(task.exit_code == NOTHING_FETCHED for task in tasks):
+                new = await self._with_problem(job, plan, new)
+            new = await self._with_results(job, plan, new)
         await self._pods.show({**job, "status": new}, plan, tasks)
         new["podName"] = self._pods.shown_by(job)
         new = {key: value for key, value in new.items() if value not in ("", None)}

@@ -12,8 +12,10 @@ import asyncio
 import base64
 import glob
 import os
-import subprocess
+import signal
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +36,7 @@ from .plan import ENVIRONMENT, PROGRAM, VOLUMES, WORK, Plan, as_pod
 from .transfers import FETCH, KEEP, PROBLEM, Input, Producer, Result
 
 PROBLEM_LENGTH = 1 << 10  # characters of a message
+LONGEST_COPY = 3600.0  # seconds for the results of one job
 TEXT = 16 << 10  # bytes of a result that may stand in the status
 VOLUMES_VARIABLE = "ORLOP_VOLUMES"
 _NOTHING = Allocatable(Quantity(0), Quantity(0))
@@ -185,12 +188,14 @@ def problem(plan: Plan) -> str:
 
 async def collect(job: Obj, plan: Plan) -> Left:
     """Copy what the job has left to where it is wanted; what is wanted as text is returned."""
-    return await asyncio.to_thread(_collect, job, plan)
+    # `results` may have changed since it was submitted.
+    await asyncio.to_thread(_write_keeping, job, plan)
+    if (plan.folder / KEEP).exists():
+        await keep(plan.folder / KEEP)
+    return await asyncio.to_thread(_left, job, plan)
 
 
-def _collect(job: Obj, plan: Plan) -> Left:
-    _write_keeping(job, plan)  # `results` may have changed since it was submitted
-    _keep(plan.folder / KEEP)
+def _left(job: Obj, plan: Plan) -> Left:
     texts: dict[str, str] = {}
     missing: list[str] = []
     for wanted in job["spec"].get("results") or []:
@@ -211,15 +216,27 @@ def _text(file: Path) -> str:
         raise ConfigError(f"{file} cannot be kept as text: {error.strerror}") from error
 
 
-def _keep(script: Path) -> None:
-    """Not twice, should a job that depends on this one have done it already."""
-    if not script.exists():
-        return
-    argv = ["bash", str(script)]
-    ran = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    if ran.returncode:
-        words = ran.stderr.decode(errors="replace").strip()
-        raise ConfigError(f"results could not be copied: {words or ran.returncode}")
+async def keep(script: Path, timeout: float = LONGEST_COPY) -> None:
+    """Not twice, should a job that depends on this one have done it already.
+
+    No thread waits for it, nor does who is told to end: a file system may hang, and a lock be
+    that of a host which has died.
+    """
+    child = await asyncio.create_subprocess_exec(
+        "bash", script, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, start_new_session=True
+    )
+    try:
+        async with asyncio.timeout(timeout):
+            _, said = await child.communicate()
+    except TimeoutError:
+        raise ConfigError(f"results could not be copied within {timeout:g} s") from None
+    finally:
+        if child.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)  # cp, too, which has the lock as well
+    if child.returncode:
+        words = said.decode(errors="replace").strip()
+        raise ConfigError(f"results could not be copied: {words or child.returncode}")
 
 
 def remove(folder: Path) -> None:

@@ -22,7 +22,7 @@ _PART = "part"  # argument of KEEP: others of the array still write
 
 class Input(NamedTuple):
     source: Path
-    target: str  # relative to where the job starts
+    target: str  # relative to where the job starts; a file goes into what ends with a slash
 
 
 class Result(NamedTuple):
@@ -60,7 +60,7 @@ def fetching(
         '  if [ -d "$1" ]; then',
         '    mkdir -p -- "$2" && cp -RPp $update -- "$1/." "$2/"',
         "  else",
-        '    mkdir -p -- "$(dirname -- "$2")" && cp -p $update -- "$1" "$2"',
+        '    mkdir -p -- "$(dirname -- "$2.")" && cp -p $update -- "$1" "$2"',
         "  fi",
         "}",
         *wanted,

@@ -15,7 +15,7 @@ from ..api.objects import Obj
 from ..errors import ConfigError
 from ..wellknown import FEATURE_LABEL_PREFIX, PARTITION_LABEL
 from .adapter import Adapter, job_status
-from .kinds import WLM_JOB, WLM_SLURM_JOB
+from .kinds import ENDED, WLM_JOB, WLM_SLURM_JOB
 
 RESULTS, PREPARED = "results", "prepared"
 _PARTITIONS = (PARTITION_LABEL, "wlm.sylabs.io/partition", "kubernetes.io/hostname")
@@ -32,6 +32,9 @@ _FLAGS = {
 class _Wlm(Adapter):
     def status_of(self, obj: Obj, job: Obj | None) -> Obj:
         return {"status": job_status(job).get("phase") or "Pending"}
+
+    def is_over(self, obj: Obj) -> bool:
+        return (obj.get("status") or {}).get("status") in ENDED
 
     def failed(self, obj: Obj, words: str) -> Obj:
         return {"status": "Failed"}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 
 from orlop.cli.job_output import Output, _lines
@@ -48,3 +51,16 @@ def test_tasks_are_shown_once_as_they_start_each_line_with_its_task(
     output.finish()
     printed = capfdbinary.readouterr().out
     assert printed == b"[task-0] one\n[task-0] two\n[task-1] three\n"
+
+
+def test_it_ends_where_nobody_reads_any_more(monkeypatch: pytest.MonkeyPatch):
+    """As `| head` has it."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    with open(writes, "w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        output = Output(Api(job=b"1\n2\n3\n"), "ns", "p", follow=True)
+        output.show(started("job"), labelled=False)
+        assert not output.finish()
+        assert output.is_cut_off
+        stdout.write("what is left, at the end of Python")

@@ -92,18 +92,29 @@ SHELL = {"PATH": "/bin", "WORD": "a b", "SLURM_JOB_ID": "7", "BASH_FUNC_module%%
     [
         ([], {"PATH", "WORD", "BASH_FUNC_module%%"}),
         (["--export=ALL,NEW=1"], {"PATH", "WORD", "BASH_FUNC_module%%"}),
+        (["--export=all,NEW=1"], {"PATH", "WORD", "BASH_FUNC_module%%"}),
         (["--export=WORD,NEW=1"], {"WORD"}),
-        (["--export", "NONE"], set()),
+        (["--export=OTHER"], set()),
+        (["--export", "NONE"], None),
+        (["--export", "none"], None),
     ],
-    ids=["default", "all", "some", "none"],
+    ids=["default", "all", "small", "some", "unset", "none", "small none"],
 )
 def test_a_shells_variables_come_along_as_export_says(
-    tmp_path: Path, export: list[str], names: set[str]
+    tmp_path: Path, export: list[str], names: set[str] | None
 ) -> None:
+    """None: sbatch looks at no shell, and there is none to keep for it."""
     spec = manifest(export, tmp_path, SCRIPT.encode())["spec"]
-    assert set(taken_along(spec, SHELL)) == names
     header = f"#!/bin/sh\n#SBATCH {' '.join(export)}\n" if export else SCRIPT
-    assert set(taken_along({"script": header}, SHELL)) == names
+    for found in (taken_along(spec, SHELL), taken_along({"script": header}, SHELL)):
+        assert (found if found is None else set(found)) == names
+
+
+def test_what_the_user_keeps_in_a_variable_is_stronger_than_the_script(tmp_path: Path) -> None:
+    text = b"#!/bin/sh\n#SBATCH --export=ALL\n"
+    defaults = {"export": "WORD"}
+    made = sbatch_line.manifest(split([]), tmp_path, lambda: text, dict, defaults)
+    assert taken_along(made["spec"], SHELL) == {"WORD": "a b"}
 
 
 def test_an_array_prints_to_a_file_a_task(tmp_path: Path) -> None:
@@ -148,9 +159,9 @@ def test_a_dependency_is_on_slurmjobs_where_it_can(text: str, named: list[str], 
     assert left == rest
 
 
-@pytest.mark.parametrize("text", ["afterok:train?afterok:18", "expand:train"])
+@pytest.mark.parametrize("text", ["afterok:train?afterok:18", "expand:train", "after:train+5"])
 def test_what_slurm_alone_could_wait_for_needs_its_numbers(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"one of several|expected one of"):
+    with pytest.raises(ConfigError, match=r"one of several|expected one of|minutes"):
         depends(text, {})
 
 

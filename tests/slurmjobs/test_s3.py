@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -116,9 +117,10 @@ def test_no_more_is_read_than_is_wanted() -> None:
         request.send_response(200)
         request.send_header("Content-Length", str(1 << 40))
         request.end_headers()
-        request.wfile.write(b"x" * (1 << 20))
         request.connection.settimeout(60)
-        request.rfile.read(1)
+        with suppress(OSError):
+            request.wfile.write(b"x" * (1 << 20))
+            request.rfile.read(1)
 
     with (
         answering(endless) as endpoint,

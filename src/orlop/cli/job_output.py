@@ -7,6 +7,7 @@ of its task. It reads only: that the job ends is for others to see.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterable
@@ -17,6 +18,7 @@ from ..api.objects import Obj
 from ..errors import Error, NotFound
 from .kubeapi import KubeApi
 
+POLL = 0.2
 ERRORS = "errors"  # the container that shows what was printed to standard error, or its prefix
 
 
@@ -29,6 +31,7 @@ class Output:
         self._follow = follow
         self._threads: dict[str, threading.Thread] = {}
         self._lock = threading.Lock()
+        self.is_cut_off = False  # nobody reads what is printed, as after `| head`
 
     def containers(self) -> list[Obj]:
         """Their statuses; none where there is no pod."""
@@ -50,9 +53,12 @@ class Output:
             self._threads[name] = thread
             thread.start()
 
-    def finish(self) -> None:
+    def finish(self) -> bool:
+        """Whether all has been printed."""
         for thread in self._threads.values():
-            thread.join()
+            while thread.is_alive() and not self.is_cut_off:
+                thread.join(POLL)
+        return not self.is_cut_off
 
     def _print(self, container: str, labelled: bool) -> None:
         query = {"container": container, "follow": str(self._follow).lower()}
@@ -64,6 +70,10 @@ class Output:
                 self._write(target, label + piece)
         except Error as error:
             self._write(sys.stderr.buffer, f"{container}: {error}\n".encode())
+        except BrokenPipeError:
+            with open(os.devnull, "wb") as nowhere:  # else Python complains of it at its end
+                os.dup2(nowhere.fileno(), target.fileno())
+            self.is_cut_off = True
 
     def _write(self, target: BinaryIO, data: bytes) -> None:
         with self._lock:

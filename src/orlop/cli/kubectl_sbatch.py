@@ -11,6 +11,8 @@ import os
 import re
 import sys
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
@@ -18,7 +20,7 @@ from urllib.parse import quote
 import click
 
 from ..api.objects import Obj, meta, owner_reference
-from ..errors import ConfigError, Error, Forbidden
+from ..errors import ConfigError, Error, Forbidden, NotFound
 from ..slurm import userscript
 from ..slurm.commands import Commands
 from .job_output import ERRORS, Output
@@ -31,6 +33,7 @@ ENDED = ("Succeeded", "Failed")
 POLL = 0.5
 SOON = 0.05
 SHELL = "environment"  # the key of a Secret with the variables of a shell
+NOBODY_READS = 141  # what a shell says of a command that SIGPIPE has ended
 UNTIL_HEARD = 30.0  # seconds in which the control plane should have said something of a new object
 _HELP = """\
 Usage: kubectl slurm sbatch [OPTIONS] SCRIPT [ARGUMENTS]
@@ -74,37 +77,62 @@ def sbatch(words: tuple[str, ...]) -> None:
         return
     api, namespace = _place(asked)
     path = _path(namespace)
-    name = _made(api, namespace, wanted)
-    status = _heard(api, f"{path}/{quote(name)}", needs_number="parsable" in asked.own)
+    _check_dependencies(api, path, wanted)
+    name = made(api, namespace, wanted, os.environ)
+    status = heard(api, f"{path}/{quote(name)}", needs_number="parsable" in asked.own)
     click.echo(status.get("jobId") if "parsable" in asked.own else name)
     if asked.own.keys() & {"wait", "follow"}:
         sys.exit(_until_its_end(api, namespace, name, follow="follow" in asked.own))
     if not status.get("jobId"):
-        why = status.get("message") or status.get("reason") or "nobody has looked at it yet"
-        click.echo(f"{name} is not submitted yet: {why}", err=True)
+        click.echo(f"{name} is not submitted yet: {_why(status)}", err=True)
 
 
-def _made(api: KubeApi, namespace: str, wanted: Obj) -> str:
-    """The object, with the variables of this shell in a Secret that goes when it goes."""
-    secret = _kept_shell(api, namespace, wanted)
+def _check_dependencies(api: KubeApi, path: str, wanted: Obj) -> None:
+    """As sbatch, which takes no job that is not there; nobody may ever make one of that name."""
+    for one in wanted["spec"].get("dependencies") or []:
+        try:
+            api.get(f"{path}/{quote(one['name'])}")
+        except NotFound:
+            raise ConfigError(f"--dependency: there is no SlurmJob {one['name']}") from None
+
+
+def made(api: KubeApi, namespace: str, wanted: Obj, shell: Mapping[str, str]) -> str:
+    """The object's name, with variables of a shell in a Secret that goes when it goes."""
+    secret = _kept_shell(api, namespace, wanted, shell)
     if not secret:
         return str(meta(api.create(_path(namespace), wanted))["name"])
     reference = {"secretKeyRef": {"name": meta(secret)["name"], "key": SHELL}}
     wanted = {**wanted, "spec": {**wanted["spec"], "submitEnvironment": reference}}
-    path = f"{_secrets(namespace)}/{quote(meta(secret)['name'])}"
+    paths = [f"{_secrets(namespace)}/{quote(meta(secret)['name'])}"]
     try:
-        made = api.create(_path(namespace), wanted)
-    except Error:
-        api.delete(path)
+        job = api.create(_path(namespace), wanted)
+        paths.insert(0, f"{_path(namespace)}/{quote(meta(job)['name'])}")
+        _give(api, secret, job)
+    except BaseException:  # Ctrl-C, too: nobody else would ever remove what has no owner
+        for path in paths:
+            with suppress(Error):
+                api.delete(path)
         raise
-    api.patch(path, {"metadata": {"ownerReferences": [owner_reference(made)]}})
-    return str(meta(made)["name"])
+    return str(meta(job)["name"])
 
 
-def _kept_shell(api: KubeApi, namespace: str, wanted: Obj) -> Obj | None:
+def _give(api: KubeApi, secret: Obj, job: Obj) -> None:
+    """Who may make Secrets may not change them everywhere: the job is there, and runs."""
+    name, namespace = meta(secret)["name"], meta(job)["namespace"]
+    change = {"metadata": {"ownerReferences": [owner_reference(job)]}}
+    try:
+        api.patch(f"{_secrets(namespace)}/{quote(name)}", change)
+    except Forbidden as error:
+        remedy = f"`kubectl delete secret {name}` once the job has its number"
+        click.echo(f"the variables of this shell stay in a Secret: {error}; {remedy}", err=True)
+
+
+def _kept_shell(
+    api: KubeApi, namespace: str, wanted: Obj, variables: Mapping[str, str]
+) -> Obj | None:
     """Who may make SlurmJobs may not make Secrets everywhere; the job then has `orlop up`'s."""
-    shell = taken_along(wanted["spec"], os.environ)
-    if not shell:
+    shell = taken_along(wanted["spec"], variables)
+    if shell is None:
         return None
     named = meta(wanted).get("generateName") or f"{meta(wanted)['name']}-"
     data = b"\0".join(os.fsencode(f"{name}={value}") for name, value in shell.items())
@@ -125,7 +153,10 @@ def _secrets(namespace: str) -> str:
 def _defaults() -> dict[str, str]:
     """Options that the user keeps in variables, as sbatch reads them."""
     partition = os.environ.get("SBATCH_PARTITION")
-    return Commands(os.environ).sbatch_defaults() | ({"partition": partition} if partition else {})
+    export = os.environ.get("SBATCH_EXPORT")
+    found = Commands(os.environ).sbatch_defaults()
+    found |= {"partition": partition} if partition else {}
+    return found | ({"export": export} if export else {})
 
 
 def _incoming() -> bytes:
@@ -152,18 +183,28 @@ def _by_number(asked: Asked) -> dict[str, str]:
     return {number: name for number, name in found.items() if number}
 
 
-def _heard(api: KubeApi, path: str, *, needs_number: bool) -> Obj:
-    """What sbatch, or what keeps it from being called, has to say; ConfigError if it said no."""
-    until = time.monotonic() + UNTIL_HEARD
+def heard(api: KubeApi, path: str, *, needs_number: bool, patience: float = UNTIL_HEARD) -> Obj:
+    """What sbatch, or what keeps it from being called, has to say; ConfigError if it said no.
+
+    Who needs a number waits for it, and is told for what.
+    """
+    until, told = time.monotonic() + patience, ""
     while True:
         status: Obj = api.get(path).get("status") or {}
         if status.get("phase") == "Failed" and not status.get("jobId"):
             api.delete(path)  # as with sbatch, nothing is left of it
             raise ConfigError(str(status.get("message") or status.get("reason")))
-        is_heard = bool(status.get("reason")) or time.monotonic() > until
-        if status.get("jobId") or (is_heard and not needs_number):
+        is_late = time.monotonic() > until
+        if status.get("jobId") or ((status.get("reason") or is_late) and not needs_number):
             return status
-        time.sleep(SOON)
+        if is_late and _why(status) != told:
+            told = _why(status)
+            click.echo(f"it has no number yet: {told}", err=True)
+        time.sleep(POLL if is_late else SOON)
+
+
+def _why(status: Obj) -> str:
+    return str(status.get("message") or status.get("reason") or "nobody has looked at it yet")
 
 
 def _until_its_end(api: KubeApi, namespace: str, name: str, *, follow: bool) -> int:
@@ -177,11 +218,13 @@ def _until_its_end(api: KubeApi, namespace: str, name: str, *, follow: bool) -> 
             _say_what_is_not_shown(name, status, output)
         if output is not None:
             output.show(output.containers(), labelled="arrayTasks" in status)
+            if output.is_cut_off:
+                return NOBODY_READS
         if phase in ENDED:
             break
         time.sleep(POLL)
-    if output is not None:
-        output.finish()
+    if output is not None and not output.finish():
+        return NOBODY_READS
     if phase == "Failed":
         click.echo(f"{name}: {status.get('message') or status.get('reason')}", err=True)
     return int(status.get("exitCode") or 0) or (1 if phase == "Failed" else 0)
@@ -222,7 +265,8 @@ def logs(name: str, task: str, follow: bool, namespace: str, kubeconfig: str, co
     shown = [one for one in output.containers() if one["name"] in names]
     if shown:
         output.show(shown, labelled=False)
-        output.finish()
+        if not output.finish():
+            sys.exit(NOBODY_READS)
         return
     for stream, is_error in (("stdout", False), ("stderr", True)):
         if status.get(stream) or not is_error:

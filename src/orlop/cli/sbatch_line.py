@@ -160,23 +160,30 @@ def depends(text: str, numbers: Mapping[str, str]) -> tuple[list[Obj], str]:
         if named and kind not in CONDITIONS:
             expected = f"expected one of {', '.join(CONDITIONS)} before {named[0]}"
             raise ConfigError(f"--dependency={text}: {expected}, found {kind!r}")
+        if any("+" in name for name in named):
+            raise ConfigError(f"--dependency={text}: minutes (+) are for Slurm's numbers only")
         found += [{"name": name, "condition": kind} for name in named]
         rest += [":".join([kind, *left])] if left or not jobs else []
     return found, ",".join(rest)
 
 
-def taken_along(spec: Obj, shell: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a shell that sbatch would hand on to this job: as --export says, or all."""
+def taken_along(spec: Obj, shell: Mapping[str, str]) -> dict[str, str] | None:
+    """The variables of a shell that sbatch would hand on to this job: as --export says, or all.
+
+    None where it is told to look at no shell.
+    """
     wanted = userscript.from_words(spec.get("flags") or [], "sbatch").get("export")
+    wanted = wanted or (spec.get("options") or {}).get("export")
     wanted = wanted or userscript.header(spec["script"]).options.get("export") or "ALL"
     names = wanted.split(",")
-    if names[0] in ("NONE", "NIL"):
-        return {}
+    if names[0].upper() in ("NONE", "NIL"):
+        return None
+    takes_all = "ALL" in (name.upper() for name in names)
     of_slurm = ("SLURM", "SBATCH_")  # of the job, if any, that the shell itself runs in
     return {
         name: value
         for name, value in shell.items()
-        if ("ALL" in names or name in names) and not name.startswith(of_slurm)
+        if (takes_all or name in names) and not name.startswith(of_slurm)
     }
 
 

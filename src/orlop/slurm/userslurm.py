@@ -158,8 +158,11 @@ class UserSlurm:
         argv = [shutil.which(program, path=self.commands.environ.get("PATH")) or program, *words]
         lock = held.lend()
         environment, timeout = self.commands.user_environment(shell), self.commands.timeout
-        where = cwd if os.access(cwd, os.X_OK) else None  # it may be a compute node's alone
-        future = self._threads.submit(held.sbatch, argv, environment, timeout, lock, where)
+
+        def call() -> Answer:  # in a thread: that folder's file system may hang
+            return held.sbatch(argv, environment, timeout, lock, here(cwd))
+
+        future = self._threads.submit(call)
         future.add_done_callback(lambda _: os.close(lock))
         answer: Answer = await asyncio.wrap_future(future)
         if answer.status == 0:
@@ -172,3 +175,8 @@ class UserSlurm:
         if not isinstance(error, EngineUnavailable):
             held.forget()
         raise error
+
+
+def here(folder: Path) -> Path | None:
+    """The folder if one can be in it on this host: it may be a compute node's alone."""
+    return folder if os.path.isdir(folder) and os.access(folder, os.X_OK) else None

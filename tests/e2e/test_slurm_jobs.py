@@ -316,7 +316,11 @@ def test_the_plugin_follows_arrays_and_says_what_sbatch_says(accounted_site: Sit
     ran = sbatch("--name", "no", text="#!/bin/sh\n#SBATCH --nosuch=1\ntrue\n")
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "unrecognized option '--nosuch=1'" in ran.stderr
-    assert not site.kubectl("get", "slurmjob", "no", "--ignore-not-found")
+    left = ("get", "slurmjob", "no", "--ignore-not-found")
+    eventually(lambda: not site.kubectl(*left), "its object goes, with its folder")
+    ran = sbatch("-d", "afterok:typo", "--wrap", "true")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "there is no SlurmJob typo" in ran.stderr
 
 
 def test_every_job_of_the_user_is_shown_and_cancelled_by_delete(accounted_site: Site) -> None:

@@ -244,9 +244,9 @@ import os, socket, sys, time
 server = socket.create_server(("", 80))
 while not os.path.exists(sys.argv[1]):
     time.sleep(0.02)
-one, peer = server.accept()
-print(peer[0], one.recv(100).decode(), flush=True)
-time.sleep(1000)
+while True:
+    one, peer = server.accept()
+    print(peer[0], one.recv(100).decode(), flush=True)
 """
 
 
@@ -257,17 +257,25 @@ def test_who_is_announced_late_is_let_in_where_nobody_else_waits(neighbourhood, 
     server = neighbourhood.add(container("c", *script), runtime="host")
     server.pod.wait_for(lambda: "80" in server.state["tcp"], 40)
     place = server.state["address"], server.state["tcp"]["80"]
-    with socket.create_connection(place, 10) as client:
-        real = Address(AF_INET, number(client.getsockname()[0]), client.getsockname()[1])
-        client.sendall(b"hello")
-    go.touch()
-    time.sleep(0.08)  # longer than anybody is waited for where others wait
     network = {"podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/12", "key": KEY}
     other = Notices(World({**network, "podIP": "10.244.0.9"}, place[0]))
-    notice = other.sign("tcp", real, 5000, (number(server.ip), 80))
-    other.send(notice, (place[0], server.state["notice"]))
+
+    def come_late():
+        """Whether it is let in; this process may itself be held up for too long."""
+        with socket.create_connection(place, 10) as client:
+            real = Address(AF_INET, number(client.getsockname()[0]), client.getsockname()[1])
+            client.sendall(b"hello")
+        go.touch()
+        time.sleep(0.08)  # longer than anybody is waited for where others wait
+        notice = other.sign("tcp", real, 5000, (number(server.ip), 80))
+        other.send(notice, (place[0], server.state["notice"]))
+        until = time.monotonic() + 5
+        while not server.pod.lines() and time.monotonic() < until:
+            time.sleep(0.02)
+        return server.pod.lines()[:1] == ["10.244.0.9 hello"]
+
+    assert any(come_late() for _ in range(8))
     other.socket.close()
-    server.pod.wait_for(lambda: server.pod.lines() == ["10.244.0.9 hello"], 40)
 
 
 def test_what_listened_before_netd_was_killed_is_found_after(neighbourhood, server):

@@ -100,3 +100,4 @@ def serve(door, until):
             poll.register(fd, select.POLLIN)
         for fd, _ in poll.poll(100):
             door.on_ready(fd)
+        door.tick()

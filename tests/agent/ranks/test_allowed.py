@@ -38,6 +38,7 @@ def asked(*words):
                                                     "--cpu-bind=map_cpu:0,2"]),
         ("--ntasks-per-n 2 --lab --exclusi=user", ["--ntasks-per-node=2", "--label",
                                                    "--exclusive=user"]),
+        ("--tasks-per-node=2", ["--ntasks-per-node=2"]),
         ("-o none -e all -i 3", ["--output=none", "--error=all", "--input=3"]),
         ("--gres=gpu:a100:2 --gpus-per-task=1 --mem=4G", ["--gres=gpu:a100:2", "--gpus-per-task=1",
                                                           "--mem=4G"]),

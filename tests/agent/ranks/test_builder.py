@@ -84,6 +84,9 @@ class QuietDoor:
     def lines(self):
         return []
 
+    def tick(self):
+        pass
+
 
 class Looks:
     """In the place of files: how often there was a look at them, and what was open then."""

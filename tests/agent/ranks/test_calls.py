@@ -95,6 +95,24 @@ def test_what_is_refused_runs_nothing(leader, srun):
     assert words.startswith("srun: error: --prolog is not allowed in a container: ")
 
 
+def test_one_that_there_is_no_process_left_for_ends_alone(leader, srun, capfd):
+    start = leader.start
+
+    def full(*_):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    leader.calls._start = full
+    child = srun("prog")
+    leader.turn(lambda: child.poll() is not None)
+    assert child.returncode == 1
+    assert b"the pod's agent did not answer" in child.communicate()[1]
+    assert "a call of srun: [Errno 11]" in capfd.readouterr().err
+    leader.calls._start = start
+    child = srun("prog")
+    leader.turn(lambda: child.poll() is not None)
+    assert child.returncode == 3
+
+
 def test_only_so_many_run_at_once(leader, srun, monkeypatch):
     monkeypatch.setattr(module, "MOST", 2)
     leader.program = [sys.executable, "-c", "import time; time.sleep(600)"]

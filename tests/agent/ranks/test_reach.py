@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import socket
@@ -13,6 +14,8 @@ import time
 import pytest
 
 from orlop.agent.process import children
+from orlop.agent.ranks import reach as module
+from orlop.agent.ranks.reach import Reach
 
 from .conftest import TOLD, serve
 
@@ -116,15 +119,62 @@ def test_whoever_answers_may_be_killed(asking, start, kubelet, server, victim):
     with start(0) as rank:
         assert ask(asking, rank, VIP, 80) == ["hello", VIP]
         attendant = asking._reach._attendant
+        [netd] = children(attendant)
         if victim == "attendant":
             answer(kubelet, server)
+            # Together: a netd alone may still connect the rank, and take the name of that with it.
+            os.kill(attendant, signal.SIGSTOP)
+            os.kill(netd, signal.SIGKILL)
             os.kill(attendant, signal.SIGKILL)
         else:
-            [netd] = children(attendant)
             os.kill(netd, signal.SIGKILL)
         assert ask(asking, rank, VIP, 80) == ["hello", VIP]
         assert ask(asking, rank, "127.0.0.1", server) == ["hello", "127.0.0.1"]
         rank.stdin.close()
+
+
+class Clock:
+    """As much of the module as is used."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+
+def no_processes(*_):
+    raise BlockingIOError(11, "Resource temporarily unavailable")
+
+
+def ends_at_once(body, streams):
+    return os.posix_spawn("/bin/true", ["true"], {})
+
+
+@pytest.mark.parametrize("spawn", [no_processes, ends_at_once])
+def test_an_attendant_that_cannot_start_is_tried_less_and_less_often(tmp_path, monkeypatch, spawn):
+    tries, clock = [], Clock()
+
+    def counted(*words):
+        tries.append(clock.now)
+        return spawn(*words)
+
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "spawn", counted)
+    monkeypatch.setattr(module, "ask_again", lambda *_: [])
+    reach = Reach(str(tmp_path))
+    listener, end = os.pipe()  # a pipe stands for it
+    reach.take(17, listener)
+    while len(tries) < 12:
+        if reach.fileno() >= 0:
+            reach.on_end()
+        clock.now += (reach.timeout() or 0) / 1000
+        reach.tick()
+    pauses = [after - before for before, after in itertools.pairwise(tries)]
+    assert pauses[:4] == pytest.approx([0, 0.2, 0.4, 0.8], abs=0.01)
+    assert [max(pauses), pauses[-1]] == pytest.approx([module.LONGEST_PAUSE] * 2, abs=0.01)
+    reach.close()
+    os.close(end)
 
 
 def test_listeners_of_ranks_that_are_gone_are_let_go_of(asking, start, server):

@@ -127,6 +127,24 @@ def test_a_process_that_is_not_in_the_container_is_not_listened_to(tmp_path, sta
     assert "it is none of the container's that may call" in capfd.readouterr().err
 
 
+def test_one_of_the_container_with_mounts_of_its_own_is_told_that_nothing_was_run(
+    tmp_path, standin, capfd
+):
+    with call(tmp_path, "prog") as child:
+        assert rung(standin, holds=lambda pid: pid == os.getpid()) == []
+        _, complained = child.communicate(timeout=60)
+    assert child.returncode == 1
+    assert complained.startswith(b"srun: error: the pod's agent did not answer")
+    assert "it has mounts of its own" in capfd.readouterr().err
+
+
+def test_a_python_that_cannot_hold_a_process_listens_to_nobody(tmp_path, standin, monkeypatch):
+    monkeypatch.delattr(os, "pidfd_open")
+    with open(tmp_path / "srun" / "ring", "w") as ring:
+        ring.write("1\n")
+    assert rung(standin) == []
+
+
 @pytest.mark.parametrize("said", ["{pid}\n", "0\n", "1{pid}\n", "-1\n", "x\n", "9" * 5000 + "\n"])
 def test_no_other_process_can_be_named(tmp_path, standin, said):
     with subprocess.Popen(["sleep", "600"]) as other:

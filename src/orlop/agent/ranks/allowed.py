@@ -27,8 +27,8 @@ _BARE = ""
 _ALLOWED = {
     # How many, and where in the job
     "nodes": _NUMBERS, "ntasks": _NUMBER, "ntasks-per-node": _NUMBER, "ntasks-per-core": _NUMBER,
-    "ntasks-per-socket": _NUMBER, "ntasks-per-gpu": _NUMBER, "nodelist": _HOSTS, "exclude": _HOSTS,
-    "relative": _NUMBER, "distribution": _WORDS,
+    "ntasks-per-socket": _NUMBER, "ntasks-per-gpu": _NUMBER, "tasks-per-node": _NUMBER,
+    "nodelist": _HOSTS, "exclude": _HOSTS, "relative": _NUMBER, "distribution": _WORDS,
     # With what
     "cpus-per-task": _NUMBER, "cpus-per-gpu": _NUMBER, "mem": _SIZE, "mem-per-cpu": _SIZE,
     "mem-per-gpu": _SIZE, "gres": _AMOUNTS, "gres-flags": _WORDS, "gpus": _AMOUNTS,
@@ -49,6 +49,7 @@ _ALLOWED = {
     # What is done here, and never reaches srun
     "export": _ANY, "chdir": _ANY, "jobid": _NUMBER,
 }  # fmt: skip
+_ALIASES = {"tasks-per-node": "ntasks-per-node"}
 _MAY_HAVE_VALUE = ("exclusive", "oversubscribe", "immediate", "kill-on-bad-exit", "no-kill")
 _ALONE = ("version", "help", "usage")  # they ask srun about itself, and want no command
 
@@ -56,7 +57,8 @@ _FILES = "it would run, read or write files of the node, outside of the containe
 _JOB = "it is for the whole job; annotations of the pod say it (slurm.orlop.dev/...)"
 _OTHERS = "tasks run in this container's image, as its user, in this job"
 _TERMINAL = "there is no terminal for tasks"
-# All that srun of 20.11 to 25.05 knows beside: what may be meant by the beginning of a name.
+# What srun of 20.11 to 25.05 knows beside, as far as it is known here: what may be meant by the
+# beginning of a name.
 _REFUSED = {
     **dict.fromkeys((
         "bcast", "bcast-exclude", "compress", "epilog", "export-file", "get-user-env", "multi-prog",
@@ -64,14 +66,14 @@ _REFUSED = {
     ), _FILES),
     **dict.fromkeys((
         "account", "acctg-freq", "allocation", "batch", "bb", "bbf", "begin", "bell",
-        "burst-buffer", "cluster-constraint", "clusters", "comment", "constraint", "contiguous",
-        "core-spec", "cpu-freq", "deadline", "delay-boot", "dependency", "extra", "gpu-freq",
-        "hold", "kill-on-invalid-dep", "licenses", "mail-type", "mail-user", "mcs-label",
-        "mincores", "mincpus", "minsockets", "minthreads", "msg-timeout", "network", "nice",
-        "no-allocate", "no-bell", "partition", "power", "prefer", "priority", "profile", "qos",
-        "reboot", "reservation", "resv-ports", "segment", "signal", "slurmd-debug", "spread-job",
-        "stepmgr", "switches", "test-only", "thread-spec", "threads", "time-min", "tmp",
-        "treewidth", "use-min-nodes", "wckey", "whole",
+        "burst-buffer", "cluster-constraint", "clusters", "comment", "consolidate-segments",
+        "constraint", "contiguous", "core-spec", "cpu-freq", "deadline", "delay-boot", "dependency",
+        "extra", "gpu-freq", "hold", "kill-on-invalid-dep", "licenses", "mail-type", "mail-user",
+        "mcs-label", "mincores", "mincpus", "minsockets", "minthreads", "msg-timeout", "network",
+        "nice", "no-allocate", "no-bell", "oom-kill-step", "partition", "power", "prefer",
+        "priority", "profile", "qos", "reboot", "reservation", "resv-ports", "segment", "signal",
+        "slurmd-debug", "spread-job", "spread-segments", "stepmgr", "switches", "test-only",
+        "thread-spec", "threads", "time-min", "tmp", "treewidth", "use-min-nodes", "wckey", "whole",
     ), _JOB),
     **dict.fromkeys((
         "container", "container-id", "gid", "het-group", "pack-group", "preserve-env", "uid",
@@ -113,7 +115,7 @@ class Wanted:
             elif name == "export":
                 self._export = value or ""
             elif name != "jobid":  # its own, and that is said anyway
-                self._options.append((name, value))
+                self._options.append((_ALIASES.get(name, name), value))
 
     @property
     def is_question(self) -> bool:

@@ -50,10 +50,12 @@ class Attendant:
         the_plan.network = the_plan.ranks["network"]
         self._door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, DOOR)
         self._keeper = Keeper(the_plan, None, -1)
-        self._keeper.elsewhere = lambda: self._callers
+        self._keeper.elsewhere = lambda: list(self._callers.values())
         node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
         self._line = Line(the_plan, folder, node)
-        self._callers: list[int] = []  # ranks, and commands beside them
+        # Ranks and commands beside them, by listeners: those tell when it is over with them, and
+        # their numbers may become another's.
+        self._callers: dict[int, int] = {}
         self._is_over = False
         self._poll = select.poll()
         self._watches: dict[int, Callable[[], object]] = {}
@@ -80,8 +82,18 @@ class Attendant:
         words, listeners = receive(self._door)
         self._is_over = not words
         for listener in listeners:
-            self._callers.append(int(words))
+            own = os.dup(listener)
+            self._callers[own] = int(words)
+            self._watch(own, self._forgetting(own), 0)
             self._keeper.take(listener)
+
+    def _forgetting(self, listener: int) -> Callable[[], object]:
+        def forget() -> None:
+            self._unwatch(listener)
+            del self._callers[listener]
+            os.close(listener)
+
+        return forget
 
     def _timeout(self) -> int | None:
         due = self._keeper.next_deadline()

@@ -153,6 +153,7 @@ def _wait(door: Door, files: Files) -> None:
         for fd in door.watched():
             if fd in ready:
                 door.on_ready(fd)
+        door.tick()
         for pid in door.pids.values():
             if pid not in watched and pid not in gone:
                 watched[pid] = _watch(pid)

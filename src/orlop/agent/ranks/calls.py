@@ -76,7 +76,11 @@ class Calls:
         if len(self._running) >= 2 * MOST:  # and nobody reads what the others are told
             call.end(1)
             return
-        self._running[self._start(argv, env, call, refusal)] = call
+        try:
+            self._running[self._start(argv, env, call, refusal)] = call
+        except OSError as error:  # the container may have left no room for another process
+            os.write(2, f"orlop agent: a call of srun: {error}\n".encode(errors="replace"))
+            call.end(None)
 
     def on_end(self, pid: int, code: int) -> None:
         call = self._running.pop(pid, None)

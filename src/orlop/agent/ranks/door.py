@@ -75,6 +75,15 @@ class Door:
         elif self._reach is not None:
             self._reach.on_end()
 
+    def timeout(self) -> int | None:
+        """Milliseconds until `tick` is due; None where only descriptors are waited for."""
+        return self._reach.timeout() if self._reach is not None else None
+
+    def tick(self) -> None:
+        """What is done after some time, if that has passed."""
+        if self._reach is not None:
+            self._reach.tick()
+
     def lines(self) -> list[int]:
         """The descriptors of those who are about to become a rank."""
         return list(self._lines)

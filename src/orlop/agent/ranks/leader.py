@@ -15,14 +15,14 @@ from ...wellknown import RANKS_ENV, WARNING_ENV
 from .. import syscalls
 from ..itself import again
 from ..lean import signal
-from ..process import exit_of, reaped
+from ..process import exit_of, reaped, run_quickly
 from ..runtimes import Box, Launch, find
 from .door import YIELD, Door, be, end_holder, leave, tasks_on
 from .starter import RUN, SECRETS, TERMINAL_ENV, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from ..plan import Plan
@@ -35,6 +35,7 @@ BEGUN = b"S"
 LEFT = 2.0  # seconds for what a container has left behind, once its own process has ended
 LOOK = 200  # milliseconds between two looks at that
 GPU_BIND = "SLURM_GPU_BIND"
+BINDS_EACH = (21, 8)  # the first Slurm that knows --gpu-bind=per_task
 
 
 class RankSet:
@@ -102,7 +103,7 @@ class Leader:
         self._srun = self._start(command)
         try:
             while self._code is None:
-                self._turn(wake_read, door, LOOK if self._left_at else None)
+                self._turn(wake_read, door, LOOK if self._left_at else door.timeout())
             while door.lines() and _ready(door.lines(), 0):  # said before srun ended
                 self._turn(wake_read, door, 0)
         finally:
@@ -138,6 +139,7 @@ class Leader:
                 self._on_main_end()
             else:
                 door.on_ready(fd)
+        door.tick()
         if self._status and (door.runs(0) or (door.is_full and not door.lines())):
             self._begin(door)
         self._reap()
@@ -238,7 +240,7 @@ class Leader:
             argv += of_ranks(environ, self._box.folder)
         elif environ.get("SLURM_CPUS_PER_TASK"):  # not inherited since Slurm 22.05
             argv.append(f"--cpus-per-task={environ['SLURM_CPUS_PER_TASK']}")
-        argv += gpu_binding(ranks, environ)
+        argv += gpu_binding(ranks, environ, lambda: run_quickly([srun, "--version"])[1])
         if is_shared(environ):
             del environ[GPU_BIND]
         argv += ranks.get("flags") or []
@@ -262,8 +264,12 @@ class Leader:
 
     def _pass_on(self, number: int) -> None:
         scancel = find(["scancel"])
-        if scancel:
-            self._start([scancel, "--quiet", f"--signal={number}", self._door.step])
+        try:
+            if scancel:
+                self._start([scancel, "--quiet", f"--signal={number}", self._door.step])
+        except OSError as error:  # no room for another process; the ranks need not end for that
+            words = f"orlop agent: signal {number} did not reach the ranks: {error}\n"
+            os.write(2, words.encode(errors="replace"))
 
     def _start(
         self,
@@ -295,16 +301,25 @@ class Leader:
         return 0
 
 
-def gpu_binding(ranks: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
+def gpu_binding(
+    ranks: Mapping[str, Any], environ: Mapping[str, str], version: Callable[[], str]
+) -> list[str]:
     """srun's option that gives each rank GPUs of its own; none where they are shared.
 
-    With a type in --gpus-per-task srun 22.05 binds no task to any, and tells none of any.
+    With a type in --gpus-per-task srun 22.05 binds no task to any, and tells none of any. Before
+    21.08 there is no such option; `version` is what srun says of itself, as `slurm 23.11.4`.
     """
     kind, _, number = environ.get("SLURM_GPUS_PER_TASK", "").rpartition(":")
     gpus = int(number) if kind and number.isdigit() else ranks.get("gpus") or 0
-    if not gpus or GPU_BIND in environ:
+    if not gpus or GPU_BIND in environ or is_older(version(), BINDS_EACH):
         return []
     return [f"--gpu-bind=per_task:{gpus}"]
+
+
+def is_older(said: str, than: tuple[int, int]) -> bool:
+    """One that does not say what it is, is not."""
+    numbers = said.strip().rpartition(" ")[2].split(".")[:2]
+    return all(number.isdigit() for number in numbers) and tuple(map(int, numbers)) < than
 
 
 def is_shared(environ: Mapping[str, str]) -> bool:

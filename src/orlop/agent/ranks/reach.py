@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 else:
     import _socket as socket
 
-PAUSE = 0.2  # before the next attendant, if the last one ended at once
+# Seconds before the next attendant but one, if both ended before they were STEADY; then twice as
+# many each time, since what keeps one from starting may last.
+PAUSE, LONGEST_PAUSE = 0.2, 10.0
+STEADY = 5.0
 
 
 class Reach:
@@ -35,6 +38,8 @@ class Reach:
         self._listeners: list[tuple[int, int]] = []  # process and descriptor
         self._attendant = 0
         self._started = 0.0
+        self._pause = 0.0
+        self._due: float | None = None  # when the next attendant is to be started
         self._line: socket.socket | None = None
 
     def fileno(self) -> int:
@@ -45,10 +50,10 @@ class Reach:
         """A process has been filtered that will become a rank, or runs beside one."""
         self._let_go_of_the_dead()
         self._listeners.append((pid, listener))
-        if self._line is None:
-            self._start()
-        else:
+        if self._line is not None:
             self._hand_over(pid, listener)
+        elif self._due is None:
+            self._start()
 
     def on_end(self) -> None:
         """The attendant was killed: those who ask wait until the next one is there.
@@ -60,11 +65,31 @@ class Reach:
             os.waitpid(self._attendant, 0)
         except ChildProcessError:
             pass  # reaped with others
+        self._put_off()
+        self.tick()
+
+    def timeout(self) -> int | None:
+        """Milliseconds until the next attendant is due; None while none is."""
+        if self._due is None:
+            return None
+        return max(0, int((self._due - time.monotonic()) * 1000) + 1)
+
+    def tick(self) -> None:
+        """Start the next attendant, if it is time for that and anybody is left to ask."""
+        if self._due is None or time.monotonic() < self._due:
+            return
+        self._due = None
         self._let_go_of_the_dead()
-        time.sleep(0 if time.monotonic() > self._started + PAUSE else PAUSE)
         if self._listeners:
             self._start()
             ask_again([], [pid for pid, _ in self._listeners])
+
+    def _put_off(self) -> None:
+        now = time.monotonic()
+        if now > self._started + STEADY:
+            self._pause = 0.0
+        self._due = now + self._pause
+        self._pause = min(max(PAUSE, 2 * self._pause), LONGEST_PAUSE)
 
     def close(self) -> None:
         """The attendant ends with its line."""
@@ -83,9 +108,15 @@ class Reach:
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         argv = again("attendant", self._folder)
         self._started = time.monotonic()
-        self._attendant = spawn(program(argv, os.environ), (theirs.fileno(), null, null))
-        theirs.close()
-        os.close(null)
+        try:
+            self._attendant = spawn(program(argv, os.environ), (theirs.fileno(), null, null))
+        except OSError:  # no room for another process
+            self._close_line()
+            self._put_off()
+            return
+        finally:
+            theirs.close()
+            os.close(null)
         for pid, listener in self._listeners:
             self._hand_over(pid, listener)
 

@@ -15,6 +15,7 @@ import select
 
 from .. import syscalls
 from ..lean import signal
+from ..process import parents
 from ..volumes import Bind
 from .allowed import Wanted, read
 from .starter import CWD, SAID, TERMINAL_ENV
@@ -74,9 +75,13 @@ class Call:
         self.is_left = False  # of its two shells one has ended, and wants nothing any more
         is_script = False
         try:
-            is_script = holds(pid) and _read(pid, "cmdline")[1:2] == [script]
+            is_call = _read(pid, "cmdline")[1:2] == [script]
+            is_within = is_call and holds(pid)
+            is_script = is_within or (is_call and _is_below(pid, holds))
             if not is_script:
                 raise OSError("it is none of the container's that may call")
+            if not is_within:
+                raise OSError("it has mounts of its own, which its tasks would not see")
             self._take(pid)
         except BaseException:
             if is_script:
@@ -173,7 +178,7 @@ class StandIn:
                 continue
             try:
                 found.append(Call(int(line), self._script, holds))
-            except (OSError, OverflowError) as error:
+            except (AttributeError, OSError, OverflowError) as error:  # the first: an old Python
                 words = f"orlop agent: a call of srun by process {int(line)}: {error}\n"
                 os.write(2, words.encode(errors="replace"))
         return found
@@ -192,6 +197,18 @@ def _can_take() -> bool:
     finally:
         os.close(process)
     return True
+
+
+def _is_below(pid: int, holds: Callable[[int], bool]) -> bool:
+    """Whether a process that is not in the container itself comes of one that is."""
+    begun = parents()
+    try:
+        while pid := begun.pop(pid, 0):
+            if holds(pid):
+                return True
+    except OSError:
+        pass  # gone, or not ours to look into
+    return False
 
 
 def _events(fd: int, which: int) -> int:

@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 
 PATIENCE, PATIENCE_HERE = 0.05, 0.003  # seconds for a notice that is late; on this very node
 # A netd that was put off its core between its connection and its notice needs longer on a busy
-# node. Where nobody else is at the door, and the caller would wait in any case, it is given that.
+# node. Where the caller would wait in any case it is given that, and others at the door wait, too:
+# to let them in first would leave a program that asked `select` with one it is never shown again.
 PATIENCE_AT_LEISURE = 1.5
 LOOK_AGAIN: Wait = (0, 0.001)
-LOOK_SELDOM: Wait = (int(select.EPOLLIN), 0.01)  # or when somebody else comes
+LOOK_SELDOM: Wait = (0, 0.01)
 TCP = 6
 _NOBODY, _NOT_YET = object(), object()
 
@@ -156,6 +157,7 @@ class _Taking:
         self._connection = -1
         self._real: Optional[Address] = None
         self._doubt_until = 0.0
+        self._was_in_vain = False
 
     def step(self, target: Target, is_ready: bool) -> Optional[Wait]:
         """Go as far as can be gone now; what to wait for, or None when it is answered."""
@@ -182,6 +184,8 @@ class _Taking:
             if isinstance(found, Address):
                 self._deliver(target, found)
                 return None
+            # Those behind a stranger have been at the door as long, and their notices, too.
+            self._was_in_vain |= time.monotonic() > self._doubt_until
             os.close(self._connection)
             self._connection = -1
 
@@ -223,11 +227,10 @@ class _Taking:
         return found if left >= 0 or self._is_at_leisure(left) else _NOBODY
 
     def _is_at_leisure(self, left: float) -> bool:
-        """Whether nobody loses by waiting a little longer."""
-        if not self._is_blocking or left < PATIENCE - PATIENCE_AT_LEISURE:
+        """Whether the caller would wait in any case, and has not waited for a stranger yet."""
+        if not self._is_blocking or self._was_in_vain or left < PATIENCE - PATIENCE_AT_LEISURE:
             return False
-        is_late = self._give_up_at is not None and time.monotonic() > self._give_up_at
-        return not is_late and not sockets.is_readable(self._fd)
+        return self._give_up_at is None or time.monotonic() <= self._give_up_at
 
     def _deliver(self, target: Target, peer: Address) -> None:
         connection, self._connection = self._connection, -1

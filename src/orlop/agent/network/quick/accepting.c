@@ -11,7 +11,7 @@
 enum { KEPT = 64 };
 enum { NOBODY, SOMEBODY, NOT_YET };
 static const double patience = 0.05, patience_here = 0.003; /* seconds */
-/* As accepting.py: where nobody else is at the door, and the caller would wait in any case. */
+/* As accepting.py: where the caller would wait in any case. */
 static const double patience_at_leisure = 1.5, look_seldom = 0.01;
 /* A notice is sent just after its connection, and most that are late come while one looks: to wait
  * for it here takes less than to be woken again. */
@@ -102,19 +102,16 @@ static int is_known(struct taking *taking, const struct address *real, const str
     return SOMEBODY;
 }
 
-/* Whether nobody loses by waiting a little longer. */
-static int is_at_leisure(int fd, const struct taking *taking, double left)
+/* Whether the caller is one who would wait in any case, and has not waited for a stranger yet. */
+static int is_at_leisure(const struct taking *taking, double left)
 {
-    struct pollfd ready = {fd, POLLIN, 0};
-    if (!taking->is_blocking || left < patience - patience_at_leisure)
+    if (!taking->is_blocking || taking->was_in_vain || left < patience - patience_at_leisure)
         return 0;
-    if (taking->give_up_at && now() > taking->give_up_at)
-        return 0;
-    return poll(&ready, 1, 0) == 0;
+    return !taking->give_up_at || now() <= taking->give_up_at;
 }
 
 /* Who is at the other end; `taking->peer` is its real address before, and its pod's after. */
-static int judge(int fd, struct taking *taking)
+static int judge(struct taking *taking)
 {
     struct address real = taking->peer, own;
     struct notice notice;
@@ -159,14 +156,14 @@ unknown:;
     /* A program of this user's on this node that is in no pod with a network of its own. */
     if (ours == 1 && left < patience - patience_here)
         return SOMEBODY;
-    return left >= 0 || is_at_leisure(fd, taking, left) ? NOT_YET : NOBODY;
+    return left >= 0 || is_at_leisure(taking, left) ? NOT_YET : NOBODY;
 }
 
-static int judge_at_once(int fd, struct taking *taking)
+static int judge_at_once(struct taking *taking)
 {
     double until = now() + at_once, left = at_once;
     int verdict;
-    while ((verdict = judge(fd, taking)) == NOT_YET && left > 0) {
+    while ((verdict = judge(taking)) == NOT_YET && left > 0) {
         await_notice(left);
         left = until - now();
     }
@@ -222,16 +219,18 @@ int resume_accept(const struct call *call, int fd, struct taking *taking, double
             taking->connection = found;
             taking->doubt_until = now() + patience;
         }
-        int verdict = is_new ? judge_at_once(fd, taking) : judge(fd, taking);
+        int verdict = is_new ? judge_at_once(taking) : judge(taking);
         if (verdict == NOT_YET) {
-            *is_for_socket = now() > taking->doubt_until;
-            *seconds = *is_for_socket ? look_seldom : LOOK_AGAIN;
+            *is_for_socket = 0;
+            *seconds = now() > taking->doubt_until ? look_seldom : LOOK_AGAIN;
             return WAIT;
         }
         if (verdict == SOMEBODY) {
             deliver(call, fd, taking);
             return DONE;
         }
+        /* Those behind a stranger have been at the door as long, and their notices, too. */
+        taking->was_in_vain |= now() > taking->doubt_until;
         close(taking->connection);
         taking->connection = -1;
     }
@@ -242,7 +241,7 @@ int leave_accept(const struct call *call, int fd, struct taking *taking)
 {
     if (taking->connection < 0 || (kill((pid_t)call->asked.pid, 0) && errno == ESRCH))
         return DONE;
-    int verdict = judge(fd, taking);
+    int verdict = judge(taking);
     if (verdict == SOMEBODY) {
         keep(fd, taking->connection, &taking->peer);
         taking->connection = -1;

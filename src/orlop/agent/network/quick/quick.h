@@ -81,7 +81,7 @@ struct attempt { /* one connect of one caller */
 
 struct taking { /* one accept of one caller */
     struct address own;
-    int flags, is_blocking, connection;
+    int flags, is_blocking, connection, was_in_vain;
     uint16_t port;
     struct address peer;
     double give_up_at, doubt_until;

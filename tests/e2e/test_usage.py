@@ -30,6 +30,11 @@ def rows(site: Site, job: str) -> list[dict[str, str]]:
     return found if found and all(row["State"] == "FAILED" for row in found) else []
 
 
+def size(text: str) -> int:
+    """`3008K`, `78M`."""
+    return int(text[:-1] or 0) << 10 * "KMG".index(text[-1:] or "K")
+
+
 def used(site: Site) -> dict[str, dict[str, str]]:
     """What the plugin prints, by pod and by the heads of its columns."""
     head, *lines = site.run("kubectl", "slurm", "usage", "-n", site.namespace).stdout.splitlines()
@@ -69,7 +74,7 @@ def test_usage_and_sacct_agree_on_a_pod_a_rank_set_and_a_slurm_job(accounted_sit
         assert {row["ExitCode"] for row in found} == {"42:0"}, found
         told = used(site)[name]
         assert told["JOB"] == job
-        largest = max((row["MaxRSS"] for row in parts), key=lambda text: int(text[:-1] or 0))
+        largest = max((row["MaxRSS"] for row in parts), key=size)
         expected = (whole["State"], whole["Elapsed"], whole["AllocCPUS"], whole["TotalCPU"])
         assert tuple(told[column] for column in SHOWN) == (*expected, largest)
         assert int(largest[:-1]) > 0

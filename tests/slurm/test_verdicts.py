@@ -120,7 +120,9 @@ async def test_limits_are_asked_for_again_after_a_while_and_silence_says_nothing
     before = len(commands.calls)
     await verdicts.limits()
     assert len(commands.calls) == before
-    now = KEPT + 1
+    await verdicts.limits(kept=0.0)
+    assert len(commands.calls) > before
+    before, now = len(commands.calls), now + KEPT + 1
     await verdicts.limits()
     assert len(commands.calls) > before
     commands.is_silent = True

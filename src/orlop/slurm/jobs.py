@@ -219,7 +219,8 @@ class SlurmJobs:
         account = asked.get("account") or self._settings.slurm.account
         qos = asked.get("qos") or self._settings.slurm.qos
         ask = limits.Ask(account, qos, given.partition())
-        return limits.quota(ask, await self._verdicts.limits())
+        # Seldom asked for, and then because somebody has just said something of them.
+        return limits.quota(ask, await self._verdicts.limits(kept=0.0))
 
     # What became of jobs
 

@@ -96,8 +96,9 @@ class Verdicts:
         """The limit that sbatch may have meant; empty where no single job is beyond one."""
         return await self._compared(ask_of_options(spec.options))
 
-    async def limits(self) -> Limits:
-        if self._limits is None or self._clock() - self._limits[0] > KEPT:
+    async def limits(self, kept: float = KEPT) -> Limits:
+        """As they were at most so many seconds ago."""
+        if self._limits is None or self._clock() - self._limits[0] >= kept:
             self._limits = (self._clock(), await detect.limits(self._commands))
             for submitted in self._submitted.values():
                 submitted.limit = None

@@ -125,6 +125,21 @@ async def test_a_refusal_names_the_limit_and_a_quota_may_mirror_it(
         assert await site.engine.quota("default", notes) == {"requests.cpu": "3", "pods": "9"}
 
 
+async def test_the_qos_of_a_partition_is_known(
+    slurm_with: Callable[[Spec], SlurmCluster], site: Site
+):
+    cluster = slurm_with(Spec(nodes=1, accounting=True))
+    assert (await detect.limits(site.commands)).of_partitions == {}
+    try:
+        with as_root():
+            cluster.run("head", ["scontrol", "update", "partitionname=main", "qos=low"])
+        found = await detect.limits(site.commands)
+        assert found.of_partitions == {"main": "low", "": "low"}
+    finally:
+        with as_root():
+            cluster.run("head", ["scontrol", "update", "partitionname=main", "qos="])
+
+
 async def test_a_good_account_and_qos_are_taken(site: Site):
     job = await site.submit("/bin/true", account="research")
     assert (await site.wait_for(job, has_ended)).state is JobState.COMPLETED

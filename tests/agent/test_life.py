@@ -449,6 +449,24 @@ def test_what_ended_because_its_job_was_ended_runs_again_after_the_requeue():
     assert Story("a", policy="Never", past=past).tell(Begin()) == [Start("a", 1)]
 
 
+NEAR = {"type": "condition", "condition": "orlop.dev/TimeLimit", "status": "True"}
+REQUEUED = {**NEAR, "status": "False"}
+
+
+@pytest.mark.parametrize(
+    ("past", "wanted"),
+    [
+        ([NEAR, ended("a", 0, 9)], [Start("a", 1)]),
+        ([NEAR, ended("a", 0, 0)], [Finish(0)]),
+        ([ended("a", 0, 9), NEAR], [Finish(9)]),
+        ([NEAR, ended("a", 0, 9), STARTED, REQUEUED, ended("a", 1, 9)], [Finish(9)]),
+    ],
+    ids=["saved and failed", "done", "failed before", "failed in the run after"],
+)
+def test_what_failed_once_it_was_warned_runs_again_after_the_requeue(past, wanted):
+    assert Story("a", policy="Never", past=[STARTED, *past]).tell(Begin()) == wanted
+
+
 def test_what_ended_before_its_job_was_ended_stays_ended():
     terminating = {"type": "terminating", "why": "signal", "grace": 30}
     past = [STARTED, ended("a", 0, 0), terminating, ended("b", 0, 143)]

@@ -13,6 +13,8 @@ from orlop.agent.main import Job, active_since, end_of
 STARTED = {"type": "started"}
 SUCCEEDED = {"type": "finished", "phase": "Succeeded"}
 FAILED = {"type": "finished", "phase": "Failed"}
+WARNED = {"type": "condition", "condition": "orlop.dev/TimeLimit", "status": "True"}
+NOT_WARNED = {**WARNED, "status": "False"}
 
 
 def terminating(why):
@@ -32,10 +34,15 @@ def terminating(why):
         ([STARTED, terminating("signal"), FAILED, STARTED], None),
         ([STARTED, terminating("signal"), FAILED, STARTED, SUCCEEDED], 0),
         ([STARTED, terminating("signal"), FAILED, STARTED, terminating("deleted"), FAILED], 1),
+        ([STARTED, WARNED, FAILED], None),
+        ([STARTED, WARNED, SUCCEEDED], 0),
+        ([STARTED, WARNED, terminating("deadline"), FAILED], 1),
+        ([STARTED, WARNED, FAILED, STARTED, NOT_WARNED, FAILED], 1),
     ],
     ids=[
         "new", "killed", "succeeded", "failed", "deleted", "deadline", "requeued", "requeued twice",
-        "succeeded after a requeue", "deleted after a requeue",
+        "succeeded after a requeue", "deleted after a requeue", "failed when warned",
+        "succeeded when warned", "deadline when warned", "failed after a requeue",
     ],
 )  # fmt: skip
 def test_only_what_the_engine_ended_may_run_again(records, expected):

@@ -152,13 +152,20 @@ AGAIN = 'echo "run $ORLOP_RESTART_COUNT $SLURM_RESTART_COUNT"; [ "$ORLOP_RESTART
 
 @pytest.mark.timeout(600)
 def test_work_goes_on_over_a_time_limit(site: Site) -> None:
-    """A Job that checkpoints when it is warned, ranks that all are, a pod that is requeued."""
+    """A Job that checkpoints when it is warned, ranks that all are, pods that are requeued."""
     again = pod("again", "busybox", f"{AGAIN} || sleep 600")
     again["metadata"]["annotations"] = {SLURM + "on-timeout": "requeue", SLURM + "time": "5"}
     ranks = pod("ranks", "busybox", "trap 'echo warned; exit 0' USR1; while :; do sleep 0.2; done")
     asked = {"time": "2", "signal": "USR1@110", "nodes": "2", "ntasks": "4"}
     ranks["metadata"]["annotations"] = {SLURM + key: value for key, value in asked.items()}
-    for one in (CLAIM, job(), ranks, again):
+    saves = pod("saves", "busybox", CHECKPOINT)
+    asked = {"time": "2", "signal": "USR1@110", "on-timeout": "requeue"}
+    saves["metadata"]["annotations"] = {SLURM + key: value for key, value in asked.items()}
+    claim = {"persistentVolumeClaim": {"claimName": "data"}}
+    mount = {"name": "data", "mountPath": "/data", "subPath": "saves"}
+    saves["spec"]["volumes"] = [{"name": "data", **claim}]
+    saves["spec"]["containers"][0]["volumeMounts"] = [mount]
+    for one in (CLAIM, job(), ranks, saves, again):
         site.apply(one)
     site.wait_phase("again", "Running")
     site.cluster.expire(annotation(site, "again", SLURM + "job-id"))
@@ -180,3 +187,5 @@ def test_work_goes_on_over_a_time_limit(site: Site) -> None:
     site.wait_phase("again", "Succeeded", timeout=LONG)
     assert site.kubectl("logs", "again").split() == ["run", "1", "1"]
     assert "Requeued" in {reason for reason, _ in site.events("again")}
+    site.wait_phase("saves", "Succeeded", timeout=LONG)
+    assert site.kubectl("logs", "saves").split() == ["run", "1", "half", "done"]

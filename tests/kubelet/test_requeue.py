@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from orlop.engine import JobState
 from orlop.errors import WaitingForGang
 from orlop.kubelet import requeue
@@ -55,6 +57,45 @@ async def test_a_member_whose_gang_still_runs_asks_again(site, monkeypatch):
     await with_timeout(site, "requeue")
     await site.until(lambda pod: condition(pod, "orlop.dev/Allocated").get("reason") == "Requeued")
     assert asked == ["17", "17"]
+
+
+WARNED = {"type": "condition", "condition": "orlop.dev/TimeLimit", "status": "True"}
+
+
+async def with_records(site, *records):
+    """A pod that wants to be requeued, up to its agent's last word."""
+    await site.create(metadata={"annotations": {"slurm.orlop.dev/on-timeout": "requeue"}})
+    agent = await site.agent()
+    await agent.say(started(), running())
+    await site.until_phase("Running")
+    await agent.say(*records)
+    await agent.hang_up()
+
+
+async def test_a_pod_that_saves_and_fails_when_it_is_warned_is_requeued(site):
+    await with_records(site, WARNED, exited(9), finished("Failed"))
+    before = site.engine.calls
+    await eventually(lambda: site.engine.calls > before + 1, "the engine is asked how it ended")
+    assert (await site.pod())["status"]["phase"] == "Running"
+    site.engine.set("17", JobState.TIMEOUT, message="job 17 reached its time limit")
+    await site.until(lambda pod: condition(pod, "orlop.dev/Allocated").get("reason") == "Requeued")
+    assert site.engine.requeued == ["17"]
+
+
+@pytest.mark.parametrize(
+    ("records", "state"),
+    [
+        ([WARNED, exited(9), finished("Failed")], JobState.FAILED),
+        ([exited(9), finished("Failed")], JobState.TIMEOUT),
+        ([WARNED, terminating("deadline"), exited(143), finished("Failed")], JobState.TIMEOUT),
+    ],
+    ids=["long before its limit", "unwarned", "past its own deadline"],
+)
+async def test_a_pod_that_ended_for_another_reason_is_not_requeued(site, records, state):
+    await with_records(site, *records)
+    site.engine.set("17", state)
+    await site.until_phase("Failed")
+    assert site.engine.requeued == []
 
 
 async def test_others_end_at_their_time_limit_and_say_that_it_was_that(site):

@@ -84,16 +84,20 @@ class Life:
     def remember(self, records: list[dict[str, Any]]) -> None:
         """Take over restart counts and ends from earlier runs of this job, which was requeued.
 
-        What ended because the engine ended the job has not ended for good; what was running then
-        is recorded as lost.
+        What ended because the engine ended the job has not ended for good, nor what failed once it
+        was warned of that; what was running then is recorded as lost.
         """
         last: dict[str, dict[str, Any]] = {}
-        is_ending = False
+        is_ending = is_warned = False
         for record in records:
             if record["type"] in ("started", "terminating"):
                 is_ending = record["type"] == "terminating"
+                is_warned = is_warned and is_ending
+            elif record.get("condition") == wellknown.TIME_LIMIT:
+                is_warned = record["status"] == "True"
             elif record["type"] == "container" and record["name"] in self.members:
-                last[record["name"]] = {**record, "interrupted": is_ending}
+                has_met_limit = is_warned and record.get("exitCode") != 0
+                last[record["name"]] = {**record, "interrupted": is_ending or has_met_limit}
         for name, record in last.items():
             self._remember_one(self.members[name], record)
 

@@ -160,15 +160,18 @@ def _network(the_plan: Plan, box: Sandbox, diagnostics: int) -> tuple[Keeper | N
 
 
 def end_of(records: list[dict[str, Any]]) -> int | None:
-    """The exit code of a pod that is over; None for one that is not, or was requeued."""
+    """The exit code of a pod that is over; None for one that is not, or may be requeued."""
     if not records or records[-1]["type"] != "finished":
         return None
+    code = 0 if records[-1]["phase"] == "Succeeded" else 1
     for record in reversed(records):
         if record["type"] == "started":
             break
-        if record["type"] == "terminating" and record["why"] == "signal":
-            return None
-    return 0 if records[-1]["phase"] == "Succeeded" else 1
+        if record["type"] == "terminating":
+            return None if record["why"] == "signal" else code
+        if record.get("condition") == wellknown.TIME_LIMIT and record["status"] == "True":
+            return None if code else 0  # what fails once it is warned has met its limit
+    return code
 
 
 def active_since(records: list[dict[str, Any]]) -> float | None:

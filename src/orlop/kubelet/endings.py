@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..engine import Job, JobState
-from ..wellknown import SLURM_PREFIX
+from ..wellknown import SLURM_PREFIX, TIME_LIMIT
 from .journal import Journal, Record
 
 
@@ -58,6 +58,19 @@ def is_requeued(journal: Journal, job: Job | None) -> bool:
     return (
         job is not None and journal.started is not None and job.restarts > journal.started.restart
     )
+
+
+def failed_when_warned(journal: Journal) -> bool:
+    """Whether it failed by itself, but was told before that its time limit is near."""
+    told, finished = journal.conditions.get(TIME_LIMIT), journal.finished
+    is_warned = told is not None and told.status == "True"
+    has_failed = finished is not None and finished.phase == "Failed"
+    return is_warned and has_failed and journal.terminating is None
+
+
+def may_be_limit(journal: Journal) -> bool:
+    """Whether a pod that is over may be so because of its time limit, as far as its agent knows."""
+    return _awaits_verdict(journal) or failed_when_warned(journal)
 
 
 def was_killed(record: Record) -> bool:

@@ -13,6 +13,7 @@ from .. import errors
 from ..api.objects import Obj, annotations_of
 from ..engine import Engine, JobState
 from ..wellknown import ON_TIMEOUT
+from .endings import failed_when_warned, is_requeued, may_be_limit
 from .events import Events
 from .health import EngineHealth
 from .pods import PodState
@@ -31,9 +32,14 @@ class Requeues:
     async def keeps(self, pod: Obj, state: PodState) -> bool:
         """Whether the pod goes on although its job has ended; the status is then left alone."""
         job = state.job
+        if annotations_of(pod).get(ON_TIMEOUT) != "requeue" or state.requeue_refused:
+            return False
+        if _awaits_engine(state):
+            self.later.ask_engine()
+            return True
         if job is None or job.state is not JobState.TIMEOUT or state.job_id is None:
             return False
-        if annotations_of(pod).get(ON_TIMEOUT) != "requeue" or state.requeue_refused:
+        if _ended_otherwise(state):
             return False
         if state.requeued == job.restarts:  # the engine's answer is from before
             self.later.ask_engine()
@@ -57,3 +63,18 @@ class Requeues:
         self.events.tell(pod, "Normal", "Requeued", words)
         self.later.ask_engine()
         return True
+
+
+def _awaits_engine(state: PodState) -> bool:
+    """Whether its agent's last word may mean the limit, and the engine has not said so yet."""
+    job = state.job
+    if state.job_id is None or state.has_vanished or is_requeued(state.journal, job):
+        return False
+    return failed_when_warned(state.journal) and (job is None or not job.state.has_ended)
+
+
+def _ended_otherwise(state: PodState) -> bool:
+    """Whether it ended for a reason of its own, just when its limit was near."""
+    journal = state.journal
+    is_over = journal.finished is not None and not is_requeued(journal, state.job)
+    return is_over and not may_be_limit(journal)

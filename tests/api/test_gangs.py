@@ -77,6 +77,14 @@ def test_a_pod_without_a_mark_is_in_no_gang(value):
     assert keys_of(pod) == ()
 
 
+def test_a_pod_in_a_group_may_say_that_it_starts_on_its_own():
+    """As one whose ranks are to be started, in a PodGroup that is no gang."""
+    pod = a_pod({"slurm.orlop.dev/gang": "false"}, labels={"scheduling.x-k8s.io/pod-group": "g"})
+    pod["spec"] = {"schedulingGroup": {"podGroupName": "g"}}
+    assert mark_of(pod) is None
+    assert keys_of(pod) == ()
+
+
 def test_a_gang_of_its_owner_needs_an_owner():
     pod = a_pod({"slurm.orlop.dev/gang": "true"})
     mark = mark_of(pod)

@@ -3,7 +3,8 @@
 Asked by the scheduler, which gives all members one node, and by the kubelet, which has them start
 together. Pure. Marks, the first that is there counts: the annotation `slurm.orlop.dev/gang`, the
 label of a PodGroup of scheduling.x-k8s.io, `spec.schedulingGroup` with one of scheduling.k8s.io.
-How many members a gang needs is not known here.
+The annotation also says that there is none, whatever else a pod has. How many members a gang needs
+is not known here.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from .objects import Obj, annotations_of, controller_of, key_of, labels_of
 
 BY_GANG = "gang"  # index of pods, shared by the scheduler and the kubelet
 OWN = "true"  # the annotation's value that means: the gang of my controller
+NONE = "false"  # and: none, as in a PodGroup whose pods need not start together
 
 
 class Mark(NamedTuple):
@@ -43,15 +45,23 @@ def mark_of(pod: Obj) -> Mark | None:
         if owner is None:
             return Mark("owner", namespace, "", "")
         return Mark("owner", namespace, owner["name"], f"{namespace}/owner/{owner['uid']}")
-    if name and name != "false":
+    if name == NONE:
+        return None
+    if name:
         return Mark("gang", namespace, name, f"{namespace}/gang/{name}")
     group = labels_of(pod).get(wellknown.POD_GROUP_LABEL, "")
     if group:
         return Mark("podgroup", namespace, group, f"{namespace}/podgroup/{group}")
-    group = ((pod.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName") or ""
+    group = scheduling_group_of(pod)
     if group:
         return Mark("schedulinggroup", namespace, group, f"{namespace}/schedulinggroup/{group}")
     return None
+
+
+def scheduling_group_of(pod: Obj) -> str:
+    """The name of its built-in PodGroup, a gang or not; empty for a pod without."""
+    group = (pod.get("spec") or {}).get("schedulingGroup") or {}
+    return str(group.get("podGroupName") or "")
 
 
 @dataclass(frozen=True, slots=True)

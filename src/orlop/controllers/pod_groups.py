@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..api import times
-from ..api.gangs import BY_GANG, keys_of, mark_of
+from ..api.gangs import scheduling_group_of
 from ..api.kinds import NODE, POD
 from ..api.objects import Key, Obj, condition_of, controller_of, key_of, labels_of, meta, phase_of
 from ..client.api import Api, WatchEvent
@@ -28,7 +28,7 @@ POD_GROUP = bundled_kind("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgrou
 BUILT_IN_DEFINITION = "podgroups.scheduling.k8s.io"
 BUILT_IN_DEFINITIONS = (BUILT_IN_DEFINITION, "workloads.scheduling.k8s.io")
 BUILT_IN = bundled_kind("scheduling.k8s.io", "v1alpha3", "PodGroup", "podgroups")
-BY_GROUP = "pod group"
+BY_GROUP, BY_BUILT_IN = "pod group", "built-in pod group"
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 
 
@@ -89,16 +89,16 @@ class BuiltInPodGroups(Controller):
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)
         self._pods = informers.informer(POD)
-        self._pods.add_index(BY_GANG, keys_of)
+        self._pods.add_index(BY_BUILT_IN, _built_in_groups)
         self.watch(self._pods, self._pod_changed)
 
     def _pod_changed(self, event: WatchEvent, previous: Obj | None) -> Iterator[Key]:
         pod = event.object
         if previous is not None and _has_started(pod) == _has_started(previous):
             return
-        mark = mark_of(pod)
-        if mark is not None and mark.kind == "schedulinggroup":
-            yield Key(mark.namespace, mark.name)
+        name = scheduling_group_of(pod)
+        if name:
+            yield Key(meta(pod)["namespace"], name)
 
     async def reconcile(self, key: Key) -> Result:
         group = self.objects.get(key)
@@ -107,7 +107,7 @@ class BuiltInPodGroups(Controller):
         former = condition_of(group, INITIALLY_SCHEDULED)
         if former is not None and former["status"] == "True":
             return Result.done()
-        members = self._pods.by_index(BY_GANG, f"{key.namespace}/schedulinggroup/{key.name}")
+        members = self._pods.by_index(BY_BUILT_IN, str(key))
         started = sum(_has_started(pod) for pod in members)
         policy = (group.get("spec") or {}).get("schedulingPolicy") or {}
         least = int((policy.get("gang") or {}).get("minCount") or 1)
@@ -167,5 +167,13 @@ def _group(pod: Obj) -> str:
 
 def _groups(pod: Obj) -> tuple[str, ...]:
     """Index: the key of its group."""
-    name = _group(pod)
+    return _keys(pod, _group(pod))
+
+
+def _built_in_groups(pod: Obj) -> tuple[str, ...]:
+    """Index: the key of its built-in group, also where that is no gang."""
+    return _keys(pod, scheduling_group_of(pod))
+
+
+def _keys(pod: Obj, name: str) -> tuple[str, ...]:
     return (str(Key(meta(pod)["namespace"], name)),) if name else ()

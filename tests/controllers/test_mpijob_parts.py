@@ -67,6 +67,13 @@ def test_a_launcher_that_works_too_is_the_first_host() -> None:
     assert hosts == ["pi-launcher.pi.ns.svc slots=1", "pi-worker-0.pi.ns.svc slots=1"]
 
 
+def test_a_launcher_that_works_too_is_discovered_first() -> None:
+    pods: list[Obj] = [{"metadata": {"name": "pi-worker-0"}, "status": {"phase": "Running"}}]
+    said = parts.config_map(mpi_job(runLauncherAsWorker=True), pods)["data"]["discover_hosts.sh"]
+    first, last = "echo pi-launcher.pi.ns.svc:1", "echo pi-worker-0.pi.ns.svc:1"
+    assert said == f"#!/bin/sh\n{first}\n{last}\n"
+
+
 def test_only_running_workers_are_discovered() -> None:
     pods: list[Obj] = [
         {"metadata": {"name": f"pi-worker-{i}"}, "status": {"phase": phase}}

@@ -121,23 +121,32 @@ def test_an_mpijob_runs_unchanged_without_ssh_once_it_is_resumed(site: Site, ima
     assert ranks(site) == ANSWER, story(site)
     assert job["status"]["replicaStatuses"]["Launcher"]["succeeded"] == 1
     eventually(lambda: len(site.pods()) == 1, "the workers are cleaned up", 60)
+    eventually(lambda: not site.squeue("%i"), "and hold nothing of Slurm's", 60)
 
 
 @pytest.mark.timeout(300)
-def test_an_mpijob_of_mpich_runs_by_hydra(site: Site, image: Image) -> None:
+def test_an_mpijob_of_mpich_runs_by_hydra_in_its_launcher_too(site: Site, image: Image) -> None:
     job = mpi_job(image("MPICH"), "MPICH", "-n", "4", "/home/mpiuser/sum")
     launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]
     launcher["command"] = ["sh", "-c", UNLESS_FINALIZE_HANGS, "mpirun"]
+    job["spec"]["runLauncherAsWorker"] = True
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = 1
     site.apply(job)
     wait_for(site, "Succeeded", timeout=240)
-    assert sorted(set(ranks(site))) == ANSWER, story(site)
+    hosts = ("pi-launcher", "pi-worker-0")
+    answer = [f"rank {rank} of 4 on {hosts[rank // 2]}: sum 10" for rank in range(4)]
+    assert sorted(set(ranks(site))) == answer, story(site)
 
 
 def test_an_mpijob_of_intel_mpi_runs_by_hydra_and_fails_with_a_worker(site: Site) -> None:
-    site.apply(mpi_job("intelmpi", "Intel", "-n", "4", "pi"))
+    """What is to stay when it has succeeded runs until it is deleted."""
+    site.apply(mpi_job("intelmpi", "Intel", "-n", "4", "pi", cleanPodPolicy="None"))
     wait_for(site, "Succeeded")
     assert ranks(site) == [line.partition(":")[0] for line in ANSWER], story(site)
+    workers = site.pods("training.kubeflow.org/job-role=worker")
+    assert [one["status"]["phase"] for one in workers] == ["Running", "Running"]
     site.kubectl("delete", "mpijob", "pi")
+    eventually(lambda: not site.pods() and not site.squeue("%i"), "nothing is left of it", 60)
     site.apply(mpi_job("intelmpi", "Intel", "-n", "4", "pi", "sleep", "600"))
     wait_for(site, "Running")
     eventually(lambda: len(ranks(site)) == 4, "all ranks have begun")

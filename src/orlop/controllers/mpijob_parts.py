@@ -74,7 +74,8 @@ def services(job: Obj) -> list[Obj]:
 
 def config_map(job: Obj, workers: Iterable[Obj]) -> Obj:
     running = sorted(meta(pod)["name"] for pod in workers if phase_of(pod) == "Running")
-    found = [f"echo {_host(job, name)}:{slots(job)}\n" for name in running]
+    hosts = [*_working_launcher(job), *running]
+    found = [f"echo {_host(job, name)}:{slots(job)}\n" for name in hosts]
     return {
         "metadata": {"name": config_name(job), "labels": {"app": meta(job)["name"]}},
         "data": {
@@ -91,11 +92,15 @@ def config_name(job: Obj) -> str:
 
 
 def hostfile(job: Obj) -> str:
-    names = [worker_name(job, index) for index in range(replicas(job, "Worker"))]
-    if job["spec"].get("runLauncherAsWorker"):
-        names.insert(0, launcher_name(job))
+    workers = [worker_name(job, index) for index in range(replicas(job, "Worker"))]
+    names = [*_working_launcher(job), *workers]
     form = "{} slots={}\n" if _implementation(job) == "OpenMPI" else "{}:{}\n"
     return "".join(form.format(_host(job, name), slots(job)) for name in names)
+
+
+def _working_launcher(job: Obj) -> list[str]:
+    """The launcher, where it has ranks of its own; it runs whenever anybody asks."""
+    return [launcher_name(job)] if job["spec"].get("runLauncherAsWorker") else []
 
 
 def _host(job: Obj, name: str) -> str:

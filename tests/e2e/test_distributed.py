@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.e2e.site import NotYet, Obj, Site, eventually
@@ -50,8 +52,19 @@ else:
 """
 
 
+def claim(name: str) -> Obj:
+    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Mi"}}}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
 def replicated(name: str, pods: int, program: str) -> Obj:
-    command = {"name": "main", "image": "python:latest", "command": ["python3", "-c", program]}
+    mount = {"name": "notes", "mountPath": "/notes"}
+    command = {
+        "name": "main",
+        "image": "python:latest",
+        "command": ["python3", "-c", program],
+        "volumeMounts": [mount],
+    }
     pod = {"spec": {"restartPolicy": "Never", "containers": [command]}}
     job = {"parallelism": pods, "completions": pods, "backoffLimit": 0, "template": pod}
     return {"name": name, "template": {"spec": job}}
@@ -60,14 +73,15 @@ def replicated(name: str, pods: int, program: str) -> Obj:
 @pytest.mark.parametrize("framework", list(READS))
 def test_the_ranks_of_a_jobset_find_the_first_by_its_name(site: Site, framework: str) -> None:
     asked = {"slurm.orlop.dev/gang": "true", "slurm.orlop.dev/distributed": framework}
-    program = READS[framework] + PROGRAM
+    program = READS[framework] + PROGRAM + 'open(f"/notes/{rank}", "w").close()\n'
+    kept = {"templates": [claim("notes")], "retentionPolicy": {"whenDeleted": "Retain"}}
     jobs = [replicated("driver", 1, program), replicated("workers", 2, program)]
     site.apply(
         {
             "apiVersion": "jobset.x-k8s.io/v1alpha2",
             "kind": "JobSet",
             "metadata": {"name": "net", "annotations": asked},
-            "spec": {"replicatedJobs": jobs},
+            "spec": {"replicatedJobs": jobs, "volumeClaimPolicies": [kept]},
         }
     )
     try:
@@ -79,6 +93,10 @@ def test_the_ranks_of_a_jobset_find_the_first_by_its_name(site: Site, framework:
     assert site.kubectl("logs", "job/net-driver-0").strip() == "heard [1, 2] of 3"
     found = {pod["metadata"]["annotations"]["slurm.orlop.dev/job-id"] for pod in site.pods()}
     assert len({job.partition("+")[0] for job in found}) == 1, f"one Slurm job, found {found}"
+    site.kubectl("delete", "jobset", "net")
+    volume = site.get("pvc", "notes-net")["spec"]["volumeName"]
+    data = Path(site.get("pv", volume)["spec"]["hostPath"]["path"])
+    assert sorted(file.name for file in data.iterdir()) == ["0", "1", "2"]
 
 
 def test_the_ranks_of_a_pytorchjob_find_its_master(site: Site) -> None:
@@ -104,9 +122,14 @@ def test_the_ranks_of_a_pytorchjob_find_its_master(site: Site) -> None:
 
 
 def test_groups_of_a_leaderworkerset_start_and_restart_whole(site: Site) -> None:
-    say = 'echo "$LWS_WORKER_INDEX of $LWS_GROUP_SIZE"; '
+    say = 'echo "$LWS_WORKER_INDEX of $LWS_GROUP_SIZE" | tee -a /notes/log; '
     say += "until nslookup $LWS_LEADER_ADDRESS; do sleep 1; done"
-    command = {"name": "main", "image": "busybox", "command": ["sh", "-c", f"{say}; sleep 1000"]}
+    command = {
+        "name": "main",
+        "image": "busybox",
+        "command": ["sh", "-c", f"{say}; sleep 1000"],
+        "volumeMounts": [{"name": "notes", "mountPath": "/notes"}],
+    }
     site.apply(
         {
             "apiVersion": "leaderworkerset.x-k8s.io/v1",
@@ -119,6 +142,8 @@ def test_groups_of_a_leaderworkerset_start_and_restart_whole(site: Site) -> None
                     "workerTemplate": {
                         "spec": {"terminationGracePeriodSeconds": 1, "containers": [command]}
                     },
+                    "volumeClaimTemplates": [claim("notes")],
+                    "persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"},
                 },
             },
         }
@@ -127,18 +152,31 @@ def test_groups_of_a_leaderworkerset_start_and_restart_whole(site: Site) -> None
     before = uids(site)
     assert sorted(before) == ["serve-0", "serve-0-1", "serve-1", "serve-1-1"]
     assert site.kubectl("logs", "serve-1-1").splitlines()[0] == "1 of 2"
+    eventually(lambda: notes(site) == ["1 of 2"], "serve-0-1 has written into its claim", 60)
     assert len(site.squeue("%i")) == 2, "a Slurm job for each group"
     site.kubectl("delete", "pod", "serve-0-1", "--grace-period=0", "--force")
     eventually(lambda: not set(before.values()) & set(first(uids(site))), "group 0 is new", 60)
     wait_ready(site, 2)
     after = uids(site)
     assert {name for name in after if after[name] == before[name]} == {"serve-1", "serve-1-1"}
+    eventually(lambda: notes(site)[1:], "serve-0-1 has found what it wrote, and adds to it", 60)
+    site.kubectl("scale", "lws", "serve", "--replicas=1")
+    left = ["notes-serve-0", "notes-serve-0-1"]
+    eventually(lambda: claims(site) == left, "claims have gone with their group", PATIENCE)
 
 
 def first(found: dict[str, str]) -> list[str]:
     """Of the first group; what is not there does not count as new."""
     names = ("serve-0", "serve-0-1")
     return [found[name] for name in names] if set(names) <= set(found) else list(found.values())
+
+
+def notes(site: Site) -> list[str]:
+    return site.kubectl("exec", "serve-0-1", "--", "cat", "/notes/log").splitlines()
+
+
+def claims(site: Site) -> list[str]:
+    return sorted(one["metadata"]["name"] for one in site.get("pvc")["items"])
 
 
 def uids(site: Site) -> dict[str, str]:

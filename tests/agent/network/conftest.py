@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import socket
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from orlop.agent.compiling import compile_helper, helper_file
+from orlop.agent.network.keeper import PACKETS, ROOMS
 
 from ..kubelet_double import KubeletDouble
 from .neighbourhood import Neighbourhood
@@ -46,3 +48,16 @@ def neighbourhood(make_pod, helper):
         found = Neighbourhood(kubelet, make_pod)
         found.helper = helper
         yield found
+
+
+@pytest.fixture(scope="module")
+def rooms():
+    """Of the agent's, for connections on their way to a caller."""
+    found = [socket.socketpair(socket.AF_UNIX, PACKETS) for _ in range(ROOMS)]
+    for room in found:
+        for end in room:
+            end.setblocking(False)
+    yield found
+    for room in found:
+        for end in room:
+            end.close()

@@ -509,6 +509,22 @@ def a_killed_caller_harms_nobody():
     again.accept()
 
 
+def who_finds_no_room_for_a_descriptor_is_taken_later():
+    import resource
+
+    server = listening(("", 116))
+    client = socket.create_connection((ME, 116))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 1, limits[1]))
+    found = error_of(server.accept)
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert found == "EMFILE", found
+    accepted, peer = server.accept()
+    assert peer == client.getsockname(), peer
+    client.close()
+    assert accepted.recv(1) == b""
+
+
 def raised_limits():
     import resource
 

@@ -17,7 +17,8 @@ def keeper():
     found.problems = []
     found.on_problem = found.problems.append
     yield found
-    for end in (found._door, found._way_in, found._porch, found._way_to_porch):
+    ends = (end for room in found._rooms for end in room)
+    for end in (found._door, found._way_in, found._porch, found._way_to_porch, *ends):
         end.close()
 
 

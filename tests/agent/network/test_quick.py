@@ -30,14 +30,14 @@ NETWORK = {
 
 
 @pytest.fixture(scope="module")
-def ours(compiled):
+def ours(compiled, rooms):
     """The library as netd has it; one for the process, as it keeps its tables in itself."""
     quick, world = load(compiled), World(NETWORK, "127.0.0.1")
     assert quick is not None
     memory = mmap.mmap(-1, SIZE)
     found = QuickNotices(world, quick)
     found.memory = memory
-    assert quick.start(world, found.socket.fileno(), -1, [(0, 1)], memory)
+    assert quick.start(world, found.socket.fileno(), -1, [(0, 1)], memory, rooms)
     yield quick, found
     found.socket.close()
 
@@ -151,7 +151,8 @@ def test_a_pod_with_too_many_ranges_of_users_does_without(compiled):
     world = World(NETWORK, "127.0.0.1")
     quick = load(compiled)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, mmap.mmap(-1, SIZE) as memory:
-        assert not quick.start(world, sock.fileno(), -1, [(n, 1) for n in range(17)], memory)
+        ranges = [(number, 1) for number in range(17)]
+        assert not quick.start(world, sock.fileno(), -1, ranges, memory, [])
 
 
 def test_what_is_compiled_while_a_pod_starts_is_used_from_its_first_call(make_pod, stage, compiled):

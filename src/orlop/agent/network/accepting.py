@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import select
 import time
-from errno import EAGAIN
+from errno import EAGAIN, EMFILE, ENFILE
 
 from . import sockaddr, sockets
 from .arrivals import Arrivals
 from .directory import Directory
+from .handover import Handover
 from .identities import Identities
 from .notices import Notice, Notices
 from .notify import CLOSE_ON_EXEC, Call
@@ -29,6 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Optional
 
+    from .handover import Room
     from .pending import Wait
 
 PATIENCE, PATIENCE_HERE = 0.05, 0.003  # seconds for a notice that is late; on this very node
@@ -52,10 +54,11 @@ class Accepting:
         identities: Identities,
         pending: Pending,
         arrivals: Arrivals,
+        handover: Handover,
     ) -> None:
         self._world, self._directory, self._notices = world, directory, notices
         self._owners, self._identities, self._pending = owners, identities, pending
-        self.arrivals = arrivals
+        self.arrivals, self.handover = arrivals, handover
 
     def accept(self, call: Call, target: Target, flags: int) -> Optional[int]:
         """The answer, None to let the kernel go on, or LATER."""
@@ -120,10 +123,10 @@ class Accepting:
             return announced
         return peer if world.allows_outside and neighbour is None else _NOT_YET
 
-    def keep(self, fd: int, connection: int, peer: Address) -> None:
+    def keep(self, listening: int, connection: int, peer: Address, number: int) -> None:
         """For the next who accepts, who may be waiting already."""
-        self.arrivals.keep(fd, connection, peer)
-        self._pending.nudge(sockets.cookie(fd))
+        self.arrivals.keep(listening, connection, peer, number)
+        self._pending.nudge(listening)
 
     def is_neighbour(self, connection: int, peer: Address) -> bool:
         """A program of this user's on this node that is in no pod with a network of its own.
@@ -154,7 +157,8 @@ class _Taking:
         self._is_blocking = sockets.is_blocking(fd)
         timeout = sockets.receive_timeout(fd) if self._is_blocking else 0.0
         self._give_up_at = time.monotonic() + timeout if timeout else None
-        self._connection = -1
+        self._connection = self._number = -1  # the number: what the caller may have it by already
+        self._room: Optional[Room] = None
         self._real: Optional[Address] = None
         self._doubt_until = 0.0
         self._was_in_vain = False
@@ -163,13 +167,15 @@ class _Taking:
         """Go as far as can be gone now; what to wait for, or None when it is answered."""
         kept = self._accepting.arrivals.kept(self._fd) if self._connection < 0 else None
         if kept is not None:
-            self._connection, peer = kept
-            self._deliver(target, peer)
-            return None
+            self._connection, peer, self._number = kept
+            if peer is not None:
+                self._deliver(target, peer)
+                return None
+            self._begin(sockets.peer_address(self._connection))
         while True:
             if self._connection < 0:
                 try:
-                    self._connection, self._real = self._accepting.arrivals.take(
+                    self._connection, real = self._accepting.arrivals.take(
                         self._fd, self._flags, self._is_blocking
                     )
                 except BlockingIOError:
@@ -177,7 +183,7 @@ class _Taking:
                 except OSError as error:
                     self._call.answer(-(error.errno or EAGAIN))
                     return None
-                self._doubt_until = time.monotonic() + PATIENCE
+                self._begin(real)
             found = self._verdict()
             if found is _NOT_YET:
                 return LOOK_AGAIN if time.monotonic() < self._doubt_until else LOOK_SELDOM
@@ -186,17 +192,29 @@ class _Taking:
                 return None
             # Those behind a stranger have been at the door as long, and their notices, too.
             self._was_in_vain |= time.monotonic() > self._doubt_until
-            os.close(self._connection)
-            self._connection = -1
+            os.close(self._let_go())
+
+    def _begin(self, real: Optional[Address]) -> None:
+        """A connection is in our hands: who is it?"""
+        listening = sockets.cookie(self._fd)
+        self._room = self._accepting.handover.deposit(self._call, listening, self._connection)
+        self._real, self._doubt_until = real, time.monotonic() + PATIENCE
+
+    def _let_go(self) -> int:
+        """The connection, which is another's to close from now on."""
+        self._accepting.handover.collect(self._room)
+        self._room = None
+        connection, self._connection, self._number = self._connection, -1, -1
+        return connection
 
     def leave(self) -> Optional[Wait]:
         """The caller hears nothing more: whom it would have got is kept for its next accept."""
         found = self._verdict() if self._connection >= 0 and self._call.has_caller else _NOBODY
         if found is _NOT_YET:
             return LOOK_AGAIN
-        connection, self._connection = self._connection, -1
+        number, connection = self._number, self._let_go()
         if isinstance(found, Address):
-            self._accepting.keep(self._fd, connection, found)
+            self._accepting.keep(sockets.cookie(self._fd), connection, found, number)
         elif connection >= 0:
             os.close(connection)
         return None
@@ -233,15 +251,17 @@ class _Taking:
         return self._give_up_at is None or time.monotonic() <= self._give_up_at
 
     def _deliver(self, target: Target, peer: Address) -> None:
-        connection, self._connection = self._connection, -1
-        args = self._call.args
+        args, number, code = self._call.args, self._number, 0
         try:
             target.write_address(self._call, args[1], args[2], peer.pack())
+            if number < 0 or not target.has(self._call, number, self._connection):
+                number = -1
+                number = self._call.give_any(self._connection, self._flags & CLOSE_ON_EXEC)
         except OSError as error:
-            if self._call.answer(-(error.errno or EAGAIN)):
-                os.close(connection)
-                return
-        if self._call.answer_with(connection, self._flags & CLOSE_ON_EXEC):
+            code = error.errno or EAGAIN
+        connection = self._let_go()  # the caller has it, and is told at once
+        is_heard = self._call.answer(-code or number)
+        if is_heard and code not in (EMFILE, ENFILE):
             os.close(connection)
         else:
-            self._accepting.keep(self._fd, connection, peer)
+            self._accepting.keep(sockets.cookie(self._fd), connection, peer, number)

@@ -23,7 +23,7 @@ class Arrivals:
     def __init__(self) -> None:
         self._lock = threading.Lock()  # what we saw waiting nobody else takes
         # With the cookie of the listening socket, the earliest first.
-        self._kept: list[tuple[int, int, Address]] = []
+        self._kept: list[tuple[int, int, Optional[Address], int]] = []
 
     def take(self, fd: int, flags: int, blocking: bool) -> tuple[int, Optional[Address]]:
         """A connection that is there, and its real peer; raises BlockingIOError."""
@@ -32,20 +32,24 @@ class Arrivals:
         with self._lock:
             return sockets.accept(fd, flags, True)
 
-    def kept(self, fd: int) -> Optional[tuple[int, Address]]:
-        """One that was kept, and who it is."""
+    def kept(self, fd: int) -> Optional[tuple[int, Optional[Address], int]]:
+        """One that was kept, who it is, and by what number a caller may have it already.
+
+        Nobody: it is of a netd that was killed before it had made sure.
+        """
         if not self._kept:
             return None
         cookie = sockets.cookie(fd)
         with self._lock:
-            for number, (listening, connection, peer) in enumerate(self._kept):
+            for place, (listening, connection, peer, number) in enumerate(self._kept):
                 if listening == cookie:
-                    del self._kept[number]
-                    return connection, peer
+                    del self._kept[place]
+                    return connection, peer, number
         return None
 
-    def keep(self, fd: int, connection: int, peer: Address) -> None:
+    def keep(self, listening: int, connection: int, peer: Optional[Address], number: int) -> None:
+        """`listening` is the cookie of the socket it came by."""
         with self._lock:
-            self._kept.append((sockets.cookie(fd), connection, peer))
+            self._kept.append((listening, connection, peer, number))
             if len(self._kept) > MAX_KEPT:
                 os.close(self._kept.pop(0)[1])

@@ -45,6 +45,14 @@ class Identities:
         ip = to.ip if self._world.is_own(to) else self._world.pod
         return Address(to.family, ip, port)
 
+    def who(self, connection: int) -> Optional[Address]:
+        """Whom an accepted connection was found to come from, by us or a netd before us."""
+        real = sockets.peer_address(connection)
+        if real is None:
+            return None
+        found = self._register.find(sockets.cookie(connection), real.family)
+        return found[0] if found is not None else None
+
     def peer(self, cookie: int, real: Address) -> Optional[Address]:
         """Whom a program knows the other end as; None: by its real name."""
         found = self._register.find(cookie, real.family)

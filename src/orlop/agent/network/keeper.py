@@ -40,6 +40,7 @@ PACKETS = socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC
 POLLIN = 1
 MAX_MESSAGE = 4096
 START_TIME = 20.0  # for a new netd to say that it is ready, on the slowest of nodes
+ROOMS = 8  # of `handover`, which the agent itself does not load
 PAUSE = 0.2  # before the next netd, if the last one ended at once
 FAILED = b"!"
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
@@ -58,6 +59,7 @@ class Heirloom:
     uids: list[tuple[int, int]]
     bindings: list[tuple[dict[str, Any], int]]
     quick: Optional[Quick]
+    rooms: list[tuple[socket.socket, socket.socket]]  # for connections on their way to a caller
 
 
 class Keeper:
@@ -77,6 +79,10 @@ class Keeper:
         self._porch, self._way_to_porch = socket.socketpair(socket.AF_UNIX, PACKETS)
         for end in (self._door, self._porch):
             end.setblocking(False)
+        self._rooms = [socket.socketpair(socket.AF_UNIX, PACKETS) for _ in range(ROOMS)]
+        for room in self._rooms:
+            for end in room:
+                end.setblocking(False)
         self._control: Optional[socket.socket] = None
         # Shared with every netd.
         self._names = mmap.mmap(-1, register.SIZE + heard.SIZE + register.LENT_SIZE)
@@ -249,7 +255,8 @@ class Keeper:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        self._let_go(control.fileno(), line.fileno(), self._porch.fileno())
+        rooms = [end.fileno() for room in self._rooms for end in room]
+        self._let_go(control.fileno(), line.fileno(), self._porch.fileno(), *rooms)
         is_first = self._forks == 1
         listeners = self._first_call(control) if is_first else dict(self._listeners)
         if is_first and self._quick is None:
@@ -268,6 +275,7 @@ class Keeper:
             uids(),
             list(self._bindings.values()),
             self._quick,
+            self._rooms,
         )
         Netd(self._network, self._plan.pod.node, heirloom).run(listeners)
 

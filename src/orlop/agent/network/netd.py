@@ -26,6 +26,7 @@ from .bindings import Bindings
 from .connecting import Connecting
 from .datagrams import Datagrams
 from .directory import Directory
+from .handover import Handover
 from .identities import Identities
 from .keeper import receive, send
 from .lent import Lent
@@ -88,8 +89,18 @@ class Netd:
         self._connecting = Connecting(
             world, routes, self._notices, identities, self._pending, self._datagrams, lent
         )
+        handover = Handover(heirloom.rooms)
+        for listening, connection, number in handover.left():
+            arrivals.keep(listening, connection, identities.who(connection), number)
         self._accepting = Accepting(
-            world, self._directory, self._notices, owners, identities, self._pending, arrivals
+            world,
+            self._directory,
+            self._notices,
+            owners,
+            identities,
+            self._pending,
+            arrivals,
+            handover,
         )
         self._connecting.step_aside = self._step_aside
         self._bindings.before_conflict = self._sweep
@@ -286,7 +297,8 @@ def _parts(world: World, heirloom: Heirloom) -> tuple[Optional[Quick], Notices, 
     known = heard.Heard(heirloom.names, register.SIZE)
     if quick is not None and not world.is_node:
         notices = QuickNotices(world, quick, known)
-        if quick.start(world, notices.socket.fileno(), diagnostics, uids, heirloom.names):
+        fd, rooms = notices.socket.fileno(), heirloom.rooms
+        if quick.start(world, fd, diagnostics, uids, heirloom.names, rooms):
             return quick, notices, QuickOwners(quick), QuickArrivals(quick)
         notices.socket.close()
     return None, Notices(world, known), Owners(diagnostics, uids), Arrivals()

@@ -27,7 +27,7 @@ _RECV, _SEND, _ID_VALID = 0xC0502100, 0xC0182101, 0x40082102
 _ADDFD, _SET_FLAGS = 0x40182103, 0x40082104
 _SYNC_WAKE_UP = 1
 _CONTINUE = 1
-_ADDFD_AT, _ADDFD_SEND = 1, 2
+_ADDFD_AT = 1
 
 CLOSE_ON_EXEC = os.O_CLOEXEC
 _NOTICE = struct.Struct("<QIIiIQ6Q")
@@ -108,14 +108,14 @@ class Call:
         except OSError:
             return False
 
-    def answer_with(self, fd: int, flags: int) -> bool:
-        """Return a new descriptor of the caller's for our `fd`; whether it has it (Linux 5.14)."""
-        try:
-            packed = _DESCRIPTOR.pack(self.id, _ADDFD_SEND, fd, 0, flags)
-            fcntl.ioctl(self.listener.fd, _ADDFD, packed)
-            return True
-        except OSError:
-            return False
+    def give_any(self, fd: int, flags: int) -> int:
+        """Put our `fd` among the caller's: its number there; raises OSError, e.g. EMFILE.
+
+        The kernel could answer with it in one step, but whoever asks for that and is killed before
+        the caller has run leaves it with the answer 0: its standard input.
+        """
+        packed = bytearray(_DESCRIPTOR.pack(self.id, 0, fd, 0, flags))  # else no result is told
+        return int(fcntl.ioctl(self.listener.fd, _ADDFD, packed, True))
 
     def give(self, fd: int, at: int, flags: int) -> None:
         """Put our `fd` at a number of the caller's; raises OSError, e.g. beyond its limit."""

@@ -14,6 +14,7 @@ from errno import EAGAIN
 
 from . import heard, register
 from .arrivals import Arrivals
+from .keeper import ROOMS
 from .notices import PROTOCOLS, Notice, Notices
 from .owners import Owner, Owners
 from .sockaddr import AF_INET, Address
@@ -24,17 +25,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Optional
 
+    from .handover import Room
     from .heard import Heard
     from .sockaddr import Range
     from .world import World
 
-ABI = 5  # as quick.h has it
+ABI = 6  # as quick.h has it
 CALL_SIZE = 80
 MAX_UIDS = 16
 _ADDRESS = struct.Struct("<HHI16s")
 _PLACE = struct.Struct("<4s4sHHI")
 _NOTICE = struct.Struct(f"<{_ADDRESS.size}s{_ADDRESS.size}sHxx")
-_WORLD = struct.Struct(f"<4s4s4sIIIIiiii{2 * MAX_UIDS}I64sIQQQ")
+_WORLD = struct.Struct(f"<4s4s4sIIIIiiii{2 * MAX_UIDS}I64sIQQQ{2 * ROOMS}i")
 _NOTHING = bytes(_ADDRESS.size)
 _int, _long, _bytes, _pointer = ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_void_p
 _SHORT: dict[str, tuple[Any, list[Any]]] = {  # they never wait, and keep the interpreter's lock
@@ -60,8 +62,8 @@ _LONG: dict[str, tuple[Any, list[Any]]] = {
     "sweep": (None, []),
     "is_ours": (_int, [_int, _bytes, _bytes, _pointer]),
     "take": (_int, [_int, _int, _int, _pointer]),
-    "keep": (None, [_int, _int, _bytes]),
-    "take_kept": (_int, [_int, _pointer]),
+    "keep": (None, [_long, _int, _bytes, _int]),
+    "take_kept": (_int, [_int, _pointer, _pointer]),
 }
 
 
@@ -101,6 +103,7 @@ class Quick:
         diagnostics: int,
         uids: list[tuple[int, int]],
         names: mmap.mmap,
+        rooms: list[Room],
     ) -> bool:
         """Whether it can be used for this pod."""
         numbers = [number for pair in uids for number in pair]
@@ -116,6 +119,7 @@ class Quick:
             *numbers,
             *(world.key, len(world.key)),
             *(memory, memory + register.SIZE, memory + register.SIZE + heard.SIZE),
+            *(end.fileno() for room in rooms for end in room),
         )
         return bool(self._call("start")(packed) == 0)
 
@@ -193,13 +197,15 @@ class QuickArrivals(Arrivals):
             raise BlockingIOError() if found == -EAGAIN else OSError(-found, os.strerror(-found))
         return found, _unpacked(peer.raw) if peer.raw != _NOTHING else None
 
-    def kept(self, fd: int) -> Optional[tuple[int, Address]]:
-        peer = ctypes.create_string_buffer(_ADDRESS.size)
-        found = self._functions["take_kept"](fd, peer)
-        return (found, _unpacked(peer.raw)) if found >= 0 else None
+    def kept(self, fd: int) -> Optional[tuple[int, Optional[Address], int]]:
+        peer, number = ctypes.create_string_buffer(_ADDRESS.size), _int(-1)
+        found = self._functions["take_kept"](fd, peer, ctypes.byref(number))
+        who = _unpacked(peer.raw) if peer.raw != _NOTHING else None
+        return (found, who, number.value) if found >= 0 else None
 
-    def keep(self, fd: int, connection: int, peer: Address) -> None:
-        self._functions["keep"](fd, connection, _packed(peer))
+    def keep(self, listening: int, connection: int, peer: Optional[Address], number: int) -> None:
+        packed = _packed(peer) if peer is not None else _NOTHING
+        self._functions["keep"](listening, connection, packed, number)
 
 
 def _packed(address: Address) -> bytes:

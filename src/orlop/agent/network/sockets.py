@@ -105,6 +105,14 @@ def own_address(fd: int) -> Optional[Address]:
     return parse(own_name(fd))
 
 
+def peer_address(fd: int) -> Optional[Address]:
+    """None where it has none any more."""
+    try:
+        return parse(peer_name(fd))
+    except OSError:
+        return None
+
+
 def bind(fd: int, packed: bytes) -> None:
     if libc.bind(fd, packed, len(packed)):
         raise _fail()

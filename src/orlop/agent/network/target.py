@@ -45,6 +45,7 @@ class Target:
     def __init__(self) -> None:
         descriptors = Descriptors()
         self.grab, self.peek, self.close = descriptors.grab, descriptors.peek, descriptors.close
+        self.has = descriptors.has
         self._buffer = ctypes.create_string_buffer(LONGEST)
         self._bytes = memoryview(self._buffer).cast("B")
         self._ours, self._theirs = _Iov(ctypes.addressof(self._buffer), 0), _Iov()
@@ -131,6 +132,18 @@ class Descriptors:
     def copy(self, pid: int, number: int) -> int:
         """As `peek`, for whoever has no call; raises OSError where there is no such thread."""
         return int(libc.syscall(self._get, self._pidfd(pid), number, 0))
+
+    def has(self, call: Call, number: int, fd: int) -> bool:
+        """Whether the caller has our socket by that number."""
+        try:
+            copy = self.grab(call, number)
+        except OSError:
+            return False
+        try:
+            ours, theirs = os.fstat(fd), os.fstat(copy)
+            return (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino)
+        finally:
+            os.close(copy)
 
     def _pidfd(self, pid: int) -> int:
         fd = self._pidfds.get(pid)

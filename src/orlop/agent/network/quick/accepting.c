@@ -17,10 +17,10 @@ static const double patience_at_leisure = 1.5, look_seldom = 0.01;
  * for it here takes less than to be woken again. */
 static const double at_once = 0.0003;
 
-struct kept { /* a connection whose caller was interrupted before it had it */
+struct kept { /* a connection whose caller was interrupted before it knew of it */
     uint64_t listening; /* the cookie of the socket it came by */
-    int connection;
-    struct address peer;
+    int connection, number; /* number: what a caller may have it by already, or less than 0 */
+    struct address peer; /* empty: nobody has made sure of it yet */
 };
 
 static struct kept kept[KEPT];
@@ -28,19 +28,19 @@ static unsigned kept_next, kept_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t take_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void keep(int fd, int connection, const struct address *peer)
+static void keep(uint64_t listening, int connection, const struct address *peer, int number)
 {
     pthread_mutex_lock(&lock);
     struct kept *place = &kept[kept_next++ % KEPT];
     if (place->listening)
         close(place->connection);
-    *place = (struct kept){cookie_of(fd), connection, *peer};
+    *place = (struct kept){listening, connection, number, *peer};
     kept_count++;
     pthread_mutex_unlock(&lock);
     look_for_kept();
 }
 
-static int take_kept(int fd, struct address *peer)
+static int take_kept(int fd, struct address *peer, int *number)
 {
     int connection = -1;
     if (!__atomic_load_n(&kept_count, __ATOMIC_RELAXED))
@@ -51,6 +51,7 @@ static int take_kept(int fd, struct address *peer)
         if (kept[i].listening == cookie) {
             connection = kept[i].connection;
             *peer = kept[i].peer;
+            *number = kept[i].number;
             kept[i].listening = 0;
         }
     pthread_mutex_unlock(&lock);
@@ -172,17 +173,33 @@ static int judge_at_once(struct taking *taking)
 
 static void deliver(const struct call *call, int fd, struct taking *taking)
 {
-    int connection = taking->connection;
-    taking->connection = -1;
+    int connection = taking->connection, number = taking->number;
+    int room = taking->room;
+    uint64_t listening = cookie_of(fd);
+    taking->connection = taking->number = taking->room = -1;
     int code = write_name(call, call->asked.args[1], call->asked.args[2], &taking->peer);
+    if (!code && (number < 0 || !has(call, number, connection)))
+        number = give(call, connection, taking->flags & O_CLOEXEC);
+    collect(room); /* the caller has it, and is told at once */
     if (code && answer(call, code)) {
         close(connection);
         return;
     }
-    if (!code && answer_with(call, connection, taking->flags & O_CLOEXEC))
+    if (!code && number >= 0 && answer(call, number)) {
         close(connection);
-    else
-        keep(fd, connection, &taking->peer);
+        return;
+    }
+    if (number == -EMFILE || number == -ENFILE)
+        answer(call, number);
+    keep(listening, connection, &taking->peer, number);
+}
+
+void turn_away(struct taking *taking)
+{
+    if (taking->connection >= 0)
+        close(taking->connection);
+    collect(taking->room);
+    taking->connection = taking->number = taking->room = -1;
 }
 
 /* Go as far as can be gone now: DONE, TO_PYTHON, or WAIT for so many seconds (0: for ever). */
@@ -190,10 +207,21 @@ int resume_accept(const struct call *call, int fd, struct taking *taking, double
                   int *is_for_socket)
 {
     if (taking->connection < 0) {
-        taking->connection = take_kept(fd, &taking->peer);
-        if (taking->connection >= 0) {
+        taking->connection = take_kept(fd, &taking->peer, &taking->number);
+        if (taking->connection >= 0 && taking->peer.length) {
             deliver(call, fd, taking);
             return DONE;
+        }
+        if (taking->connection >= 0) { /* of a netd that was killed before it knew who it was */
+            if (!ingress_free) {
+                keep(cookie_of(fd), taking->connection, &taking->peer, taking->number);
+                taking->connection = -1;
+                return TO_PYTHON;
+            }
+            taking->room = deposit(call, cookie_of(fd), taking->connection);
+            if (peer_name(taking->connection, &taking->peer) <= 0)
+                memset(&taking->peer, 0, sizeof taking->peer);
+            taking->doubt_until = now() + patience;
         }
     }
     for (;;) {
@@ -217,6 +245,7 @@ int resume_accept(const struct call *call, int fd, struct taking *taking, double
                 return DONE;
             }
             taking->connection = found;
+            taking->room = deposit(call, cookie_of(fd), found);
             taking->doubt_until = now() + patience;
         }
         int verdict = is_new ? judge_at_once(taking) : judge(taking);
@@ -231,8 +260,7 @@ int resume_accept(const struct call *call, int fd, struct taking *taking, double
         }
         /* Those behind a stranger have been at the door as long, and their notices, too. */
         taking->was_in_vain |= now() > taking->doubt_until;
-        close(taking->connection);
-        taking->connection = -1;
+        turn_away(taking);
     }
 }
 
@@ -243,7 +271,7 @@ int leave_accept(const struct call *call, int fd, struct taking *taking)
         return DONE;
     int verdict = judge(taking);
     if (verdict == SOMEBODY) {
-        keep(fd, taking->connection, &taking->peer);
+        keep(cookie_of(fd), taking->connection, &taking->peer, taking->number);
         taking->connection = -1;
     }
     return verdict == NOT_YET ? WAIT : DONE;
@@ -259,7 +287,7 @@ static double receive_timeout(int fd)
 
 int do_accept(struct desk *desk, const struct call *call, int flags)
 {
-    struct taking taking = {.flags = flags, .connection = -1};
+    struct taking taking = {.flags = flags, .connection = -1, .room = -1, .number = -1};
     struct address name;
     double seconds = 0;
     int is_for_socket = 1;
@@ -298,12 +326,12 @@ API int quick_take(int fd, int flags, int is_blocking, struct address *peer)
     return take(fd, flags, is_blocking, peer);
 }
 
-API void quick_keep(int fd, int connection, const struct address *peer)
+API void quick_keep(uint64_t listening, int connection, const struct address *peer, int number)
 {
-    keep(fd, connection, peer);
+    keep(listening, connection, peer, number);
 }
 
-API int quick_take_kept(int fd, struct address *peer)
+API int quick_take_kept(int fd, struct address *peer, int *number)
 {
-    return take_kept(fd, peer);
+    return take_kept(fd, peer, number);
 }

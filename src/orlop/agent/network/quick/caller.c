@@ -12,7 +12,7 @@ enum { PIDFD_OPEN = 434, PIDFD_GETFD = 438 }; /* the same on every architecture 
 #define SEND 0xC0182101
 #define ID_VALID 0x40082102
 #define ADDFD 0x40182103
-enum { CONTINUE = 1, ADDFD_SEND = 2 };
+enum { CONTINUE = 1 };
 
 struct reply {
     uint64_t id;
@@ -41,14 +41,20 @@ static uint32_t process_of(uint32_t thread)
     return found;
 }
 
+static int open_pidfd(uint32_t pid)
+{
+    int fd = syscall(PIDFD_OPEN, pid, O_EXCL); /* PIDFD_THREAD, Linux 6.9: any thread */
+    if (fd < 0 && errno == EINVAL)
+        fd = syscall(PIDFD_OPEN, process_of(pid), 0);
+    return fd;
+}
+
 static int pidfd_of(struct desk *desk, uint32_t pid, int is_new)
 {
     int at = pid % PIDFDS;
     if (!is_new && desk->known[at].pid == pid)
         return desk->known[at].fd;
-    int fd = syscall(PIDFD_OPEN, pid, O_EXCL); /* PIDFD_THREAD, Linux 6.9: any thread */
-    if (fd < 0 && errno == EINVAL)
-        fd = syscall(PIDFD_OPEN, process_of(pid), 0);
+    int fd = open_pidfd(pid);
     if (fd < 0)
         return -errno;
     if (desk->known[at].pid)
@@ -125,8 +131,27 @@ int go_on(const struct call *call)
     return send_reply(call, 0, 0, CONTINUE);
 }
 
-int answer_with(const struct call *call, int fd, int flags)
+/* Put our descriptor among the caller's: its number there, or minus an errno.
+ *
+ * The kernel could answer with it in one step, but whoever asks for that and is killed before the
+ * caller has run leaves it with the answer 0: its standard input. */
+int give(const struct call *call, int fd, int flags)
 {
-    struct descriptor given = {call->asked.id, ADDFD_SEND, (uint32_t)fd, 0, (uint32_t)flags};
-    return ioctl(call->listener, ADDFD, &given) >= 0;
+    struct descriptor given = {call->asked.id, 0, (uint32_t)fd, 0, (uint32_t)flags};
+    int number = ioctl(call->listener, ADDFD, &given);
+    return number < 0 ? -errno : number;
+}
+
+/* Whether the caller has our socket by that number. */
+int has(const struct call *call, int number, int fd)
+{
+    int is_it = 0, pidfd = open_pidfd(call->asked.pid);
+    int theirs = pidfd < 0 ? -1 : (int)syscall(PIDFD_GETFD, pidfd, number, 0);
+    if (theirs >= 0) {
+        is_it = cookie_of(theirs) == cookie_of(fd);
+        close(theirs);
+    }
+    if (pidfd >= 0)
+        close(pidfd);
+    return is_it;
 }

@@ -106,8 +106,8 @@ static void drop(struct waiting *gone)
         gone->next->link = gone->link;
     epoll_ctl(epoll, EPOLL_CTL_DEL, gone->fd, NULL);
     close(gone->fd);
-    if (gone->is_accept && gone->of.taking.connection >= 0)
-        close(gone->of.taking.connection);
+    if (gone->is_accept)
+        turn_away(&gone->of.taking);
     free(gone);
 }
 

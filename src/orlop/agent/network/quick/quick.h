@@ -17,10 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ABI 5 /* as quick.py has it */
+#define ABI 6 /* as quick.py has it */
 #define API __attribute__((visibility("default")))
 #define TRIES 5 /* endpoints tried for one connection, as in directory.py */
 #define NAME_MAX_LENGTH 128
+#define ROOMS 8 /* as keeper.py */
 
 enum { DONE, TO_PYTHON }; /* what became of a call */
 enum { TCP = 6, UDP = 17 };
@@ -49,6 +50,7 @@ struct world { /* as world.py */
     void *names; /* the register */
     void *heard; /* as heard.py: who speaks UDP, for the next netd */
     void *lent;  /* as lent.py */
+    int32_t rooms[2 * ROOMS]; /* as handover.py: both ends of each */
 };
 
 struct notification { /* struct seccomp_notif: headers of older systems lack parts of it */
@@ -82,6 +84,8 @@ struct attempt { /* one connect of one caller */
 struct taking { /* one accept of one caller */
     struct address own;
     int flags, is_blocking, connection, was_in_vain;
+    int room;   /* where the connection is, too, or -1 */
+    int number; /* of a connection that was kept: what the caller may have it by already */
     uint16_t port;
     struct address peer;
     double give_up_at, doubt_until;
@@ -119,7 +123,8 @@ int write_name(const struct call *call, uint64_t at, uint64_t length_at, const s
 int is_waiting(const struct call *call);
 int answer(const struct call *call, int64_t value);
 int go_on(const struct call *call);
-int answer_with(const struct call *call, int fd, int flags);
+int give(const struct call *call, int fd, int flags);
+int has(const struct call *call, int number, int fd);
 
 /* signature.c */
 void set_key(const uint8_t *key, unsigned length);
@@ -154,6 +159,10 @@ int is_ours(int protocol, const struct address *peer, const struct address *own,
 /* lent.c */
 int connect_lent(const struct call *call, int fd, const void *raw, unsigned length, uint64_t cookie);
 
+/* handover.c */
+int deposit(const struct call *call, uint64_t listening, int connection);
+void collect(int room);
+
 /* connecting.c, accepting.c */
 enum { WAIT = 2 }; /* beside DONE and TO_PYTHON: for the socket, as long as `seconds` says */
 #define LOOK_AGAIN 0.001 /* seconds, for a notice that is late */
@@ -162,6 +171,7 @@ int resume_connect(const struct call *call, int fd, struct attempt *attempt, int
 int do_accept(struct desk *desk, const struct call *call, int flags);
 int resume_accept(const struct call *call, int fd, struct taking *taking, double *seconds,
                   int *is_for_socket);
+void turn_away(struct taking *taking);
 int leave_accept(const struct call *call, int fd, struct taking *taking);
 
 /* pending.c */

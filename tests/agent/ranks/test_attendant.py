@@ -42,8 +42,9 @@ def test_callers_are_forgotten_with_their_listeners(tmp_path, monkeypatch):
     assert attendant._keeper.elsewhere() == [18]
     os.close(ends[18])
     keeper = attendant._keeper
+    rooms = (end for room in keeper._rooms for end in room)
     ends_of_keeper = (keeper._door, keeper._way_in, keeper._porch, keeper._way_to_porch)
-    for end in (attendant._door, *ends_of_keeper):
+    for end in (attendant._door, *ends_of_keeper, *rooms):
         end.close()
     for fd in (*attendant._callers, attendant._line._wake_read, attendant._line._wake_write):
         os.close(fd)

@@ -87,3 +87,8 @@ def test_either_kind_of_day_suffices_where_both_are_given(
 def test_what_is_no_schedule(text: str, message: str) -> None:
     with pytest.raises(CronError, match=message):
         cron.parse(text)
+
+
+def test_a_number_of_thousands_of_digits_is_out_of_range():
+    with pytest.raises(CronError, match="value out of range"):
+        cron.parse("0 0 1 1/" + "3" * 5000 + " *")

@@ -297,7 +297,7 @@ def test_a_definition_can_come_as_protobuf() -> None:
 def test_a_schema_or_something_else_is_what_it_holds(
     message: str, raw: bytes, expected: Any
 ) -> None:
-    found = protobuf._value(f"@apiextensions_v1.{message}", memoryview(raw))
+    found = protobuf._Reader()._value(f"@apiextensions_v1.{message}", memoryview(raw))
     assert found == expected
 
 

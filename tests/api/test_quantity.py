@@ -164,3 +164,9 @@ def test_canonicalising_twice_changes_nothing_more(text: str) -> None:
     once = canonical(text)
     assert canonical(once) == once
     assert parse(once).nanos == parse(text).nanos
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "1e" + "1" * 5000, "0." + "0" * 5000 + "1"])
+def test_an_amount_of_thousands_of_digits_is_none(text):
+    with pytest.raises(quantity.QuantityError, match="must match the regular expression"):
+        quantity.parse(text)

@@ -85,3 +85,11 @@ def test_a_schedule_that_slept_for_years_is_still_quickly_read():
     began = time.process_time()
     missed(parse("* * * * *"), UTC, at("2000-01-01 00:00"), at("2026-01-01 00:00"))
     assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize("schedule", ["0 , * * *", ", * * * *", ", , * * ?"])
+def test_a_schedule_without_any_hour_or_minute_is_never_due_and_known_at_once(schedule):
+    began = time.process_time()
+    assert next_time(parse(schedule), UTC, 1.7e9) is None
+    assert missed(parse(schedule), UTC, 1.6e9, 1.7e9) == (None, False)
+    assert time.process_time() - began < 0.1

@@ -72,3 +72,8 @@ REFUSED = [
 def test_an_option_that_srun_could_not_keep_is_named(line: str, words: str) -> None:
     with pytest.raises(NotStripped, match=words):
         strip(line.split())
+
+
+def test_a_shell_line_with_a_quote_that_is_not_closed_is_not_understood() -> None:
+    with pytest.raises(NotStripped, match="wants the command mpirun"):
+        strip(["sh", "-c", "mpirun -n 2 ./prog 'x"])

@@ -165,3 +165,9 @@ def test_between_partitions_terms_hold_as_between_nodes():
     by_partition = away(term(key="slurm.orlop.dev/partition"))
     there = placed("db", "main", labels=DB)
     assert chosen(waiting(affinity=by_partition), PARTITIONS, there) == "big"
+
+
+@pytest.mark.parametrize("hosts", ["n[1-", "n" + "[0-99]" * 20, "[x]"])
+def test_a_host_list_that_somebody_wrote_into_a_pod_keeps_nobody_from_being_placed(hosts):
+    pods = [placed("db", "big", labels=DB, hosts=hosts), placed("db2", "main", labels=DB)]
+    assert chosen(waiting(affinity=away(term())), PARTITIONS, *pods) in ("main", "big")

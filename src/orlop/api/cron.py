@@ -22,6 +22,9 @@ _DESCRIPTORS = {
 }
 
 
+_MOST_DIGITS = 18  # of what fits into 64 bits
+
+
 class CronError(ValueError):
     """A text that is no schedule; the message is what upstream says."""
 
@@ -127,5 +130,10 @@ def _number(text: str, bounds: _Bounds) -> int:
     if not text.isascii() or not text.isdigit():
         raise CronError(
             f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax'
+        )
+    if len(text) > _MOST_DIGITS:
+        raise CronError(
+            f"failed to parse int from {text[:40]}: strconv.Atoi: parsing "
+            f'"{text[:40]}": value out of range'
         )
     return int(text)

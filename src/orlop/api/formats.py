@@ -16,12 +16,13 @@ from urllib.parse import urlsplit
 
 from . import names, times
 
+_MOST_DIGITS = 19  # of what fits into 64 bits
 Check = Callable[[str], bool]
 _DURATION_UNITS = {
     "ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }  # fmt: skip
-_DURATION = re.compile(r"([0-9]*\.?[0-9]*)(ns|us|µs|μs|ms|s|m|h)")
+_DURATION = re.compile(r"([0-9]*+\.?[0-9]*+)(ns|us|µs|μs|ms|s|m|h)")
 _LONG_DURATION = re.compile(r"\s*(\d+)\s*(nanoseconds?|nanos?|ns|microseconds?|micros?|us|µs|"
                             r"milliseconds?|millis?|ms|seconds?|secs?|s|minutes?|mins?|m|"
                             r"hours?|hrs?|h|days?|d|weeks?|wks?|w)", re.IGNORECASE)  # fmt: skip
@@ -38,10 +39,14 @@ def go_duration(text: str) -> int | None:
         if match is None or match[1] in ("", "."):
             return None
         whole, _, fraction = match[1].partition(".")
+        if len(whole.lstrip("0")) > _MOST_DIGITS:
+            return None
         unit = _DURATION_UNITS[match[2]]
-        total += int(whole or 0) * unit + (int(float(f"0.{fraction}") * unit) if fraction else 0)
+        total += int(whole.lstrip("0") or 0) * unit + (
+            int(float(f"0.{fraction}") * unit) if fraction else 0
+        )
         at = match.end()
-    return sign * int(total) if rest else None
+    return sign * int(total) if rest and total < 1 << 63 else None
 
 
 def _is_duration(text: str) -> bool:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from .. import wellknown
 from ..errors import ConfigError
 from .objects import Obj, annotations_of, controller_of, key_of, labels_of
+from .reading import decode_json
 
 BY_GANG = "gang"  # index of pods, shared by the scheduler and the kubelet
 OWN = "true"  # the annotation's value that means: the gang of my controller
@@ -77,7 +78,7 @@ def later_of(text: str) -> list[Later]:
     if not text:
         return []
     try:
-        return [_later(one) for one in _listed(json.loads(text))]
+        return [_later(one) for one in _listed(decode_json(text))]
     except (ValueError, TypeError, KeyError, AttributeError):
         form = '[{"count": 1, "spec": {"containers": [{"resources": {"requests": {"cpu": "2"}}}]}}]'
         message = f"{wellknown.GANG_ROOM}: expected pods that come later, as {form}"

@@ -212,6 +212,11 @@ def path_segment(value: str) -> list[str]:
     return [f"may not contain '{character}'" for character in "/%" if character in value]
 
 
+def is_port(text: str) -> bool:
+    """Whether this is the number of a port, as a path or a parameter has it."""
+    return text.isascii() and text.isdecimal() and len(text) < 6 and 0 < int(text) < 65536
+
+
 def in_range(value: int, low: int, high: int) -> list[str]:
     if low <= value <= high:
         return []

@@ -28,7 +28,10 @@ SYNTAX_ERROR = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
 SUFFIX_ERROR = "unable to parse quantity's suffix"
-_WELL_FORMED = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)[eEinumkKMGTP]*[-+]?[0-9]*")
+_WELL_FORMED = re.compile(r"[+-]?([0-9]++(\.[0-9]*+)?|\.[0-9]++)[eEinumkKMGTP]*+[-+]?[0-9]*+")
+
+
+_LONGEST = 1000  # characters; no amount that means anything has a tenth of it
 
 
 class QuantityError(ValueError):
@@ -81,6 +84,8 @@ ZERO = Quantity(0)
 
 @lru_cache(maxsize=4096)
 def _parse_text(text: str) -> Quantity:
+    if len(text) > _LONGEST:
+        raise QuantityError(SYNTAX_ERROR)
     match = _SYNTAX.fullmatch(text)
     if match is None:
         raise QuantityError(SUFFIX_ERROR if _WELL_FORMED.fullmatch(text) else SYNTAX_ERROR)

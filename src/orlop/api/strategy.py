@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from typing import Any
 
 from . import times
+from .asked import asked
 from .kinds import Kind
 from .objects import Obj, meta
+from .podsecurity import PREFIX as LEVEL_PREFIX
 from .qos import qos_class
 
 # Kept from the stored object whatever an update says.
@@ -25,6 +28,7 @@ _SYSTEM_FIELDS = (
     "deletionGracePeriodSeconds",
     "selfLink",
 )
+DECISIONS = ("Approved", "Denied")  # conditions of a CertificateSigningRequest
 _NOT_SPEC = ("apiVersion", "kind", "metadata", "status")
 
 # An update of these must name the resourceVersion it is based on.
@@ -44,6 +48,21 @@ _CONDITIONAL = frozenset(
         ("storage.k8s.io", "csistoragecapacities"),
         ("storage.k8s.io", "volumeattachments"),
         ("node.k8s.io", "runtimeclasses"),
+    }
+)
+# A write of the status of these changes no label, annotation or finalizer either.
+# As metav1.ResetObjectMetaForStatus in their strategies.
+_STATUS_ALONE = frozenset(
+    {
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+        ("apiregistration.k8s.io", "apiservices"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+        ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+        ("networking.k8s.io", "servicecidrs"),
+        ("resource.k8s.io", "resourceclaims"),
+        ("resource.k8s.io", "devicetaintrules"),
+        ("storagemigration.k8s.io", "storageversionmigrations"),
     }
 )
 # A PUT of one of these that does not exist creates it.
@@ -104,7 +123,7 @@ def prepare_for_status_update(kind: Kind, new: Obj, old: Obj) -> None:
     _keep_system_fields(new, old)
     for key in {*new, *old} - set(_NOT_SPEC):
         _take(new, old, key)
-    if kind.custom is not None:
+    if kind.custom is not None or (kind.group, kind.plural) in _STATUS_ALONE:
         fields = new["metadata"].get("managedFields")
         new["metadata"] = {**meta(old), **({"managedFields": fields} if fields else {})}
         return
@@ -113,8 +132,46 @@ def prepare_for_status_update(kind: Kind, new: Obj, old: Obj) -> None:
         status = new.setdefault("status", {})
         if "qosClass" in (old.get("status") or {}):
             status.setdefault("qosClass", old["status"]["qosClass"])
+        _keep_asked(new["metadata"], meta(old))
     elif kind.kind == "Deployment":
         _take(new["metadata"], meta(old), "labels")
+    elif kind.kind == "CertificateSigningRequest":
+        _keep_decisions(new, old)
+    elif kind.kind == "Namespace":
+        _keep_asked(new["metadata"], meta(old))
+        _keep_levels(new["metadata"], meta(old))
+
+
+def _keep_asked(metadata: Obj, former: Obj) -> None:
+    """What a pod asks of Orlop is as good as its spec, and no more to be had by its status."""
+    given, before = metadata.get("annotations") or {}, former.get("annotations") or {}
+    if asked(given) != asked(before):
+        others = {name: text for name, text in given.items() if name not in asked(given)}
+        metadata["annotations"] = others | asked(before)
+
+
+def _keep_levels(metadata: Obj, former: Obj) -> None:
+    """How pods are confined in a namespace is no part of its status."""
+    given, before = metadata.get("labels") or {}, former.get("labels") or {}
+    mine = {name: text for name, text in before.items() if name.startswith(LEVEL_PREFIX)}
+    others = {name: text for name, text in given.items() if not name.startswith(LEVEL_PREFIX)}
+    if others | mine != given:
+        metadata["labels"] = others | mine
+
+
+def _keep_decisions(new: Obj, old: Obj) -> None:
+    """Whether a certificate is signed is said by `approval` alone, whoever may write the rest."""
+    status, former = new.get("status") or {}, old.get("status") or {}
+    decided = [one for one in former.get("conditions") or () if one.get("type") in DECISIONS]
+    others = [one for one in status.get("conditions") or () if not _is_decision(one)]
+    if decided or others or "conditions" in former:
+        new["status"] = {**status, "conditions": [*decided, *others]}
+    else:
+        status.pop("conditions", None)
+
+
+def _is_decision(condition: Any) -> bool:
+    return isinstance(condition, dict) and condition.get("type") in DECISIONS
 
 
 def _keep_system_fields(new: Obj, old: Obj) -> None:

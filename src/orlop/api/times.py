@@ -50,12 +50,18 @@ def parse(text: str) -> float:
 
 
 def canonical(text: str) -> str:
-    """A metav1.Time as upstream stores it: UTC, whole seconds."""
-    return rfc3339(parse(text))
+    """A metav1.Time as upstream stores it: UTC, whole seconds; ValueError where it is none."""
+    try:
+        return rfc3339(parse(text))
+    except OverflowError:
+        raise ValueError(f"{text!r} is outside of the years 1 to 9999") from None
 
 
 def canonical_micro(text: str) -> str:
-    return rfc3339_micro(parse(text))
+    try:
+        return rfc3339_micro(parse(text))
+    except OverflowError:
+        raise ValueError(f"{text!r} is outside of the years 1 to 9999") from None
 
 
 def human_duration(seconds: float) -> str:

@@ -26,6 +26,8 @@ class Missed(NamedTuple):
 
 def fire_times(schedule: Schedule, zone: tzinfo, after: float) -> Iterator[float]:
     """All moments later than `after`, in order."""
+    if not schedule.hours or not schedule.minutes:  # as of `, * * * *`: no moment of any day
+        return
     day = datetime.fromtimestamp(after, zone).date()
     idle = 0
     while idle < 366 * _YEARS:

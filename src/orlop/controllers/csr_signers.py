@@ -14,6 +14,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from ..api.objects import Obj
+from ..pki import names_in, read_request
 
 CLIENT = "kubernetes.io/kube-apiserver-client"
 KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
@@ -34,7 +35,7 @@ def refusal(spec: Obj) -> str:
 
 def parsed(spec: Obj) -> x509.CertificateSigningRequest | None:
     try:
-        return x509.load_pem_x509_csr(base64.b64decode(spec.get("request", "")))
+        return read_request(base64.b64decode(spec.get("request", "")))
     except (ValueError, binascii.Error):
         return None
 
@@ -60,8 +61,10 @@ def _of_kubelet(signer: str, request: x509.CertificateSigningRequest | None) -> 
     if not common_name(request).startswith(_NODE):
         return "subject common name does not begin with system:node:"
     try:
-        names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
+        names = names_in(request)
+    except ValueError:
+        return "the request cannot be read"
+    if names is None:
         return "DNS or IP subjectAltName is required" if signer == KUBELET_SERVING else ""
     if signer == KUBELET_CLIENT:
         return "subjectAltNames are not allowed"

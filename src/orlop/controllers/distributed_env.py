@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..api.objects import Obj, annotations_of, meta
+from ..api.reading import decode_json
 from ..wellknown import DISTRIBUTED, DISTRIBUTED_PLACE, DISTRIBUTED_PORT
 
 PORTS = {"torch": 29500, "jax": 1234, "tensorflow": 2222}
@@ -46,7 +47,7 @@ def place_in(template: Obj, index: int, hosts: Sequence[str]) -> Place:
     note = annotations_of(template).get(DISTRIBUTED_PLACE)
     if not note:
         return Place(index, hosts)
-    found = json.loads(note)
+    found = decode_json(note)
     return Place(int(found["rank"]), found["hosts"]).moved(index)
 
 

@@ -140,7 +140,7 @@ def duration(text: str) -> float:
     seconds, number = 0.0, ""
     units = {"h": 3600.0, "m": 60.0, "s": 1.0}
     for character in text.replace("ms", "§"):
-        if character.isdigit() or character == ".":
+        if character.isdecimal() or character == ".":
             number += character
             continue
         seconds += float(number or 0) * (0.001 if character == "§" else units.get(character, 0.0))

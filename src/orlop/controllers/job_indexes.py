@@ -44,21 +44,21 @@ def _run(first: int, last: int) -> str:
 def index_of(pod: Obj) -> int | None:
     """The completion index of a pod; None where it has none that can be read."""
     text = annotations_of(pod).get(INDEX, "")
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdecimal() else None
 
 
 def failures_of(pod: Obj) -> int:
     """How often its index had failed before this pod was made."""
     text = annotations_of(pod).get(FAILURES, "")
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 def ignored_of(pod: Obj) -> int:
     text = annotations_of(pod).get(IGNORED, "")
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 def restarts_of(pod: Obj) -> int:
     """How many pods before it met their time limit, and were followed by another."""
     text = annotations_of(pod).get(RESTART_COUNT, "")
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0

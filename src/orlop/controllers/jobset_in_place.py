@@ -55,7 +55,7 @@ def expected(jobset: Obj) -> int:
 def _attempt(pod: Obj) -> str | None:
     """What its agent has written; one that has failed may have a successor already."""
     text = annotations_of(pod).get(ATTEMPT)
-    return text if text is not None and text.isdigit() and phase_of(pod) != "Failed" else None
+    return text if text is not None and text.isdecimal() and phase_of(pod) != "Failed" else None
 
 
 def _restarts(pod: Obj) -> int:

@@ -7,11 +7,11 @@ long as it may be.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..api.objects import Obj, condition_of, labels_of, meta
+from ..api.patterns import PatternError, TooMuchWork, compiled
 from .jobset_parts import JOB_INDEX, REPLICATED_JOB, pods_of, replicas, replicated, restarts
 from .status import is_true
 
@@ -115,11 +115,19 @@ def _rule_for(policy: Obj, job: Obj) -> Obj | None:
         reasons = rule.get("onJobFailureReasons") or [reason]
         patterns = rule.get("onJobFailureMessagePatterns") or [""]
         targets = rule.get("targetReplicatedJobs") or [_of(job)]
-        fits = any(re.search(pattern, message) for pattern in patterns)
+        fits = any(_matches(pattern, message) for pattern in patterns)
         if reason in reasons and fits and _of(job) in targets:
             found: Obj = rule
             return found
     return None
+
+
+def _matches(pattern: str, message: str) -> bool:
+    """What is no expression, or too large a one, matches nothing."""
+    try:
+        return compiled(pattern).matches(message)
+    except (PatternError, TooMuchWork):
+        return False
 
 
 def after(jobset: Obj, again: Again) -> Obj:

@@ -63,7 +63,7 @@ class LeaderWorkerSets(Controller):
             return ()
         if uid_of(pod) in self._going:
             self._going.discard(uid_of(pod))
-        elif labels_of(pod).get(GROUP, "").isdigit():
+        elif labels_of(pod).get(GROUP, "").isdecimal():
             self._broken.setdefault(owner["uid"], set()).add(int(labels_of(pod)[GROUP]))
         return ()
 

@@ -179,7 +179,7 @@ def claim_owners(lws: Obj, former: list[Obj]) -> list[Obj]:
 def is_condemned(lws: Obj, claim: Obj, groups: int) -> bool:
     """Whether a claim is of a group that the set does not have any more."""
     text = labels_of(claim).get(GROUP, "")
-    return retention(lws, "whenScaled") == "Delete" and text.isdigit() and int(text) >= groups
+    return retention(lws, "whenScaled") == "Delete" and text.isdecimal() and int(text) >= groups
 
 
 def not_honoured(lws: Obj) -> list[str]:

@@ -39,7 +39,7 @@ class Groups:
         self.by_group: dict[int, dict[int, Obj]] = {}
         for pod in pods:
             labels = labels_of(pod)
-            if labels.get(GROUP, "").isdigit() and labels.get(WORKER, "").isdigit():
+            if labels.get(GROUP, "").isdecimal() and labels.get(WORKER, "").isdecimal():
                 group = self.by_group.setdefault(int(labels[GROUP]), {})
                 group[int(labels[WORKER])] = pod
 

@@ -37,6 +37,9 @@ RSH, HOLD = f"{CONFIG_PATH}/rsh", f"{CONFIG_PATH}/hold"
 _SSHD = re.compile(r"(^|[\s;&|/])sshd(\s|;|&|$)")
 # What our own batch system would make an mpirun in the launcher do: start ranks by srun, there.
 _NOT_SLURM = {"OMPI_MCA_plm": "rsh", "OMPI_MCA_ras": "^slurm", "PRTE_MCA_ras": "^slurm"}
+# OpenMPI 5 and its PRRTE ask the kernel for the way to another pod, but its routes are the node's,
+# and it knows none from a pod's address: they shall compare the addresses themselves.
+_BY_ADDRESS = {"OMPI_MCA_reachable": "weighted", "PRTE_MCA_prtereachable": "weighted"}
 
 
 def replicas(job: Obj, role: str) -> int:
@@ -246,7 +249,7 @@ def _rsh_env(job: Obj) -> dict[str, str]:
     """How an mpirun, or a daemon of its that starts others, starts what is on another host."""
     if _implementation(job) == "OpenMPI":
         # Both of OpenMPI 4 and of PRRTE, which OpenMPI 5 starts its ranks by.
-        return {"OMPI_MCA_plm_rsh_agent": RSH, "PRTE_MCA_plm_ssh_agent": RSH}
+        return {"OMPI_MCA_plm_rsh_agent": RSH, "PRTE_MCA_plm_ssh_agent": RSH, **_BY_ADDRESS}
     if _implementation(job) == "Intel":
         return {"I_MPI_HYDRA_BOOTSTRAP": "rsh", "I_MPI_HYDRA_BOOTSTRAP_EXEC": RSH}
     return {"HYDRA_LAUNCHER": "rsh", "HYDRA_LAUNCHER_EXEC": RSH}

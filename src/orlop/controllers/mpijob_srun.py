@@ -69,7 +69,7 @@ def _as_oneself(spec: Obj, container: Obj) -> None:
 
 
 def _ranks_of_node(text: str) -> int:
-    if not text.isdigit() or not int(text):
+    if not text.isdecimal() or not int(text):
         raise NotStripped(f"{SLURM_PREFIX}ntasks-per-node: expected a number, found {text!r}")
     return int(text)
 

@@ -73,7 +73,10 @@ def _plain(words: Sequence[str]) -> list[str]:
     line = words[2].strip()
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
-    found = list(lexer)
+    try:
+        found = list(lexer)
+    except ValueError:  # a quote that is not closed
+        return []
     # What the shell would make more of, in quotes or not: rather refused than misunderstood.
     is_simple = not set(line) & set("\n$`*?[~{") and not any(set(w) & set(";&|<>()") for w in found)
     return found if is_simple else []
@@ -101,7 +104,7 @@ def _one_per_node(found: Stripped, option: str, values: Sequence[str]) -> None:
 
 
 def _number(option: str, text: str) -> int:
-    if not text.isdigit() or not int(text):
+    if not text.isdecimal() or not int(text):
         raise NotStripped(f"expected a number after {option}, found {text!r}")
     return int(text)
 

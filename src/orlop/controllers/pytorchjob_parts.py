@@ -161,7 +161,7 @@ def variables(job: Obj, role: str, index: int) -> dict[str, str]:
     each = nproc_per_node(job)
     found = {"PYTHONUNBUFFERED": "1", "PET_NPROC_PER_NODE": each}
     if MASTER in specs(job) or policy is None:
-        found |= _static(job, role, index, int(each) if each.isdigit() else 1)
+        found |= _static(job, role, index, int(each) if each.isdecimal() else 1)
     return found | (_rendezvous(job, policy) if policy is not None else {})
 
 

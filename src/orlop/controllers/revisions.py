@@ -72,7 +72,7 @@ def age_order(obj: Obj) -> tuple[str, str]:
 
 def revision_number(obj: Obj) -> int:
     text = annotations_of(obj).get(REVISION, "")
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 def next_revision(old: Sequence[Obj]) -> int:

@@ -179,7 +179,7 @@ def _share(deployment: Obj, replica_set: Obj, to_add: int, added: int) -> int:
         fraction = -size
     else:
         text = annotations_of(replica_set).get(MAX, "")
-        before = int(text) if text.isdigit() else 0
+        before = int(text) if text.isdecimal() else 0
         before = before or (deployment.get("status") or {}).get("replicas", 0) or size
         # Half up, as Go's rounding of a positive float.
         fraction = math.floor(size * max_replicas(deployment) / before + 0.5) - size

@@ -15,6 +15,7 @@ from ..api.objects import Key, Obj, is_deleting, is_ready, is_terminal, key_of, 
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock
 from ..client.informer import Informers
+from ..destinations import special
 from ._shape import Controller
 
 BY_LABEL = "label"
@@ -100,12 +101,16 @@ def publishes_not_ready(service: Obj) -> bool:
 
 
 def addresses_of(pod: Obj, family: str) -> list[str]:
-    """The pod's addresses of one family, `IPv4` or `IPv6`."""
+    """The pod's addresses of one family, `IPv4` or `IPv6`, that mean the pod to others, too.
+
+    A pod on the network of a node that has none but loopback has no such address.
+    """
     status = pod.get("status") or {}
     ips = [one["ip"] for one in status.get("podIPs") or []]
     if not ips and status.get("podIP"):
         ips = [status["podIP"]]
-    return [ip for ip in ips if f"IPv{ipaddress.ip_address(ip).version}" == family]
+    found = map(ipaddress.ip_address, ips)
+    return [str(ip) for ip in found if f"IPv{ip.version}" == family and not special(ip)]
 
 
 def hostname_of(pod: Obj, service: Obj) -> str:

@@ -138,7 +138,7 @@ class WallTimes(Loop[Key]):
     def _lead(self, pod: Obj, owner: Obj) -> float:
         """Long enough for another pod to wait as long as those before it did, and to start."""
         asked = annotations_of(pod).get(REPLACE, "")
-        if asked.isdigit():
+        if asked.isdecimal():
             return min(float(asked), self._most(pod, MOST_ASKED))
         waits = [_wait(one) for one in self._pods.by_index(BY_CONTROLLER, owner["uid"])]
         longest = max(waits, default=0.0) * self._settings.waits

@@ -126,6 +126,9 @@ def _add(pairs: Pairs, term: Term, node: Obj, by: int = 1) -> None:
 def _add_hosts(found: Affinity, other: Obj, node: Obj) -> None:
     if not is_partition(node) or not any(t.topology_key == HOSTNAME for t in found.wanted):
         return
-    hosts = set(hostlist.expand(annotations_of(other).get(NODE_LIST, "")))
+    try:
+        hosts = set(hostlist.expand(annotations_of(other).get(NODE_LIST, "")))
+    except ValueError:  # whoever may change the pod may write there what they like
+        return
     known = found.hosts.setdefault(meta(node)["name"], [set()])
     known[0] |= hosts

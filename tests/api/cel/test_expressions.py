@@ -335,3 +335,11 @@ WORDS = st.sampled_from(
 @given(st.lists(WORDS, max_size=14))
 def test_no_sequence_of_words_does_worse_either(words: list[str]) -> None:
     test_no_text_does_worse_than_be_refused.hypothesis.inner_test(" ".join(words))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "text", ["cel.bind(x)", "cel.bind(x, 1)", "cel.bind(x, 1, x, x)", "cel.bind()"]
+)
+def test_a_binding_without_all_its_parts_is_no_expression(text: str) -> None:
+    with pytest.raises(CelSyntaxError):
+        compile_expression(text)

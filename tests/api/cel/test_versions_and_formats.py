@@ -8,6 +8,7 @@ import pytest
 
 from orlop.api.cel import CelError, CelSyntaxError, compile_expression
 from orlop.api.cel.library.authorizer import Authorizer, Wanted
+from orlop.api.formats import go_duration
 
 
 @pytest.mark.parametrize(
@@ -79,3 +80,10 @@ def test_the_authorizer_is_asked_what_the_calls_before_say() -> None:
         compile_expression("authorizer.group('a').check('get')", ["authorizer"])(
             {"authorizer": make()}
         )
+
+
+@pytest.mark.parametrize("text", ["9" * 400 + "h", "9" * 5000 + "s", "9223372037s", "2562048h"])
+def test_a_duration_beyond_64_bits_is_none(text: str) -> None:
+    """As Go has it."""
+    assert go_duration(text) is None
+    assert go_duration("2562047h") == 2562047 * 3600 * 10**9

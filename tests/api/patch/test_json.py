@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from orlop.api.patch import json
-from orlop.errors import BadRequest, Invalid
+from orlop.errors import ApiError, BadRequest, Invalid
 
 
 @pytest.mark.parametrize(
@@ -84,3 +84,9 @@ def test_a_patch_has_a_limit() -> None:
     operations = [{"op": "test", "path": "/a", "value": 1}] * (json.MAX_OPERATIONS + 1)
     with pytest.raises(BadRequest, match="maximum operations"):
         json.apply({"a": 1}, operations)
+
+
+@pytest.mark.parametrize("source", [{}, {"from": None}, {"from": 1}, {"from": ["a"]}])
+def test_a_copy_from_nowhere_is_refused(source):
+    with pytest.raises(ApiError):
+        json.apply({"a": 1}, [{"op": "copy", "path": "/b", **source}])

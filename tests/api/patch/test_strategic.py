@@ -279,3 +279,23 @@ def test_without_types_every_list_is_replaced() -> None:
 def test_an_empty_patch_changes_nothing(schema: Schema) -> None:
     target = pod({"name": "a", "image": "x"})
     assert strategic.apply(copy.deepcopy(target), {}, schema.type_of(kinds.POD)) == target
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"metadata": {"finalizers": [["a"]]}},
+        {"spec": {"containers": [{"name": {"a": "b"}}]}},
+        {"spec": {"containers": [{"name": ["a"], "image": "b"}]}},
+    ],
+)
+def test_what_cannot_be_a_merge_key_is_refused(schema: Schema, patch: Obj) -> None:
+    target = {**pod(*names("a")), "metadata": {"finalizers": ["x/y"]}}
+    with pytest.raises(Invalid):
+        strategic.apply(target, patch, schema.type_of(kinds.POD))
+
+
+def test_an_order_that_names_objects_puts_nothing_before_anything(schema: Schema) -> None:
+    patch = {"spec": {"$setElementOrder/containers": [{"name": {"a": "b"}}, {"name": "b"}]}}
+    done = strategic.apply(pod(*names("a", "b")), patch, schema.type_of(kinds.POD))
+    assert done["spec"]["containers"] == names("a", "b")

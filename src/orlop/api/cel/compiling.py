@@ -11,7 +11,7 @@ from typing import Any
 
 from . import macros, operators
 from .errors import CelError, CelSyntaxError
-from .frames import PER_CALL, Eval, Frame
+from .frames import PER_CALL, Eval, Frame, run
 from .lexing import error
 from .library import COSTS, FUNCTIONS, METHODS, NAMESPACES
 from .parsing import (
@@ -54,7 +54,7 @@ class Program:
 
     def run(self, frame: Frame) -> Any:
         try:
-            return self._run(frame)
+            return run(frame, self._run)
         except (RecursionError, OverflowError) as error:
             raise CelError(str(error)) from error
 
@@ -251,9 +251,14 @@ def _strict(function: Any, args: list[Eval], cost: int = 1) -> Eval:
         values = [arg(frame) for arg in args]
         frame.spend(cost + sum(len(one) for one in values if type(one) in (str, bytes, list)) // 10)
         try:
-            return function(*values)
+            made = function(*values)
         except (TypeError, AttributeError, KeyError) as error:
             raise CelError("no such overload") from error
+        except ValueError as error:  # of a number of thousands of digits, of a text of half a URL
+            raise CelError(str(error)) from error
+        if type(made) in (str, bytes, list):
+            frame.spend(len(made) // 10)
+        return made
 
     return call
 

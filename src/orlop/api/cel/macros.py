@@ -161,6 +161,8 @@ def _transform(compiler: Compiler, expr: Call) -> Eval:
 
 
 def _bind(compiler: Compiler, expr: Call) -> Eval:
+    if len(expr.args) != 3:
+        raise compiler.fail(expr, "cel.bind() takes a name, its value and an expression")
     name = _name(compiler, expr.args[0])
     value, body = compiler.compile(expr.args[1]), compiler.within([name], expr.args[2])
     return lambda frame: _with(frame, name, value(frame), body)

@@ -34,6 +34,7 @@ _RESERVED = frozenset(
     ]
 )
 _RELATIONS = ("==", "!=", "<", "<=", ">", ">=", "in")
+LONGEST = 100_000  # code points, as cel-go's
 _DEEPEST = 250  # as cel-go's limit on recursion
 
 
@@ -127,6 +128,10 @@ def qualified(expr: Expr) -> str:
 
 def parse(text: str) -> Expr:
     """The tree; CelSyntaxError where the text is no expression."""
+    if len(text) > LONGEST:
+        raise CelSyntaxError(
+            f"expression code point size exceeds limit: size: {len(text)}, limit {LONGEST}"
+        )
     parser = _Parser(text)
     expr = parser.expression()
     parser.end()

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from .errors import CelError
+from .frames import charge
 
 NANO = 1_000_000_000
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
@@ -125,6 +126,8 @@ def is_number(value: Any) -> bool:
 def equal(left: Any, right: Any) -> bool:
     if is_number(left) and is_number(right):
         return bool(left == right)
+    if isinstance(left, list | dict):
+        charge(1 + len(left) // 2)
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(equal, left, right))
     if isinstance(left, dict) and isinstance(right, dict):
@@ -145,6 +148,7 @@ def lookup(mapping: dict[Any, Any], key: Any) -> Any:
     found = mapping.get(key, _MISSING)
     if found is _MISSING or type(key) is str:
         return found
+    charge(1 + len(mapping) // 4)
     if any(type(one) is bool for one in mapping) or type(key) is bool:
         same = [item for one, item in mapping.items() if equal(one, key)]
         return same[0] if same else _MISSING

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ..reading import decode_json
 from .shapes import KeyedList, SetList
 
 _encode = msgspec.json.encode
@@ -60,8 +61,8 @@ def is_element(text: str) -> bool:
     if kind == "f:":
         return True
     try:
-        found = msgspec.json.decode(rest.encode()) if kind in ("k:", "v:", "i:") else None
-    except msgspec.DecodeError:
+        found = decode_json(rest) if kind in ("k:", "v:", "i:") else None
+    except ValueError:
         return False
     if kind == "k:":
         return isinstance(found, dict) and bool(found)
@@ -78,7 +79,7 @@ def _text(element: str) -> str:
     if kind == "f:":
         return f".{rest}"
     if kind == "k:":
-        keys = msgspec.json.decode(rest.encode())
+        keys = decode_json(rest)
         named = (f"{name}={_encode(value).decode()}" for name, value in sorted(keys.items()))
         return f"[{','.join(named)}]"
     return f"[={rest}]" if kind == "v:" else f"[{rest}]"

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ..objects import Obj, annotations_of, meta
+from ..reading import decode_json
 from . import configuration
 from .compare import compare
 from .conflicts import Conflicts
@@ -51,11 +52,11 @@ def _not_allowed(conflicts: Conflicts, allowed: FieldSet) -> list[Any]:
 def _matching(write: Write, live: Obj) -> FieldSet:
     """The fields that client-side apply wrote and that still are what it wrote."""
     try:
-        last = msgspec.json.decode(annotations_of(live).get(ANNOTATION, ""))
+        last = decode_json(annotations_of(live).get(ANNOTATION, ""))
         if not isinstance(last, dict) or last.get("apiVersion") != write.api_version:
             return {}
         fields = configuration.fields_of(last, write.shape)
-    except (msgspec.DecodeError, configuration.NotTyped):
+    except (ValueError, configuration.NotTyped):
         return {}
     changes = compare(last, live, write.shape)
     return difference(difference(fields, changes.changed), changes.removed)

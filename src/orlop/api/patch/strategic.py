@@ -8,6 +8,7 @@ upstream's: the patch's own, with what only the server has woven in by its forme
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, Protocol
 
 from ...errors import BadRequest, Invalid
@@ -92,10 +93,11 @@ def _retain_keys(target: Obj, patch: Obj) -> None:
         return
     if not isinstance(retained, list):
         raise BadRequest(_RETAIN_ERROR)
+    kept = {_identity(key, "") for key in retained}
     for key, value in patch.items():
-        if value is not None and not key.startswith((_DELETE, _ORDER)) and key not in retained:
+        if value is not None and not key.startswith((_DELETE, _ORDER)) and key not in kept:
             raise BadRequest(_RETAIN_ERROR)
-    for key in [key for key in target if key not in retained]:
+    for key in [key for key in target if key not in kept]:
         del target[key]
 
 
@@ -103,7 +105,8 @@ def _delete_primitives(target: Obj, key: str, values: Any) -> None:
     if not isinstance(values, list):
         raise BadRequest("invalid patch format of primitive list")
     if isinstance(target.get(key), list):
-        target[key] = [value for value in target[key] if value not in values]
+        gone = {_identity(value, "") for value in values}
+        target[key] = [value for value in target[key] if _identity(value, "") not in gone]
 
 
 def _merge_ordered(target: Obj, patch: Obj, struct: StructFacts | None) -> None:
@@ -134,6 +137,8 @@ def _is_list_or_absent(*values: Any) -> bool:
 def _merge_list(
     former: list[Any], patch: list[Any], merge_key: str, struct: StructFacts | None
 ) -> list[Any]:
+    if any(isinstance(item, list) for item in patch):
+        raise Invalid("cannot merge lists of lists")
     if not any(isinstance(item, dict) for item in (*former, *patch)):
         merged = list(dict.fromkeys([*former, *patch]))
         return _ordered(merged, patch, former, "")
@@ -167,13 +172,16 @@ def _special_elements(
     if any(item[_PATCH] == "replace" for item in directives):
         return [_without_directives(item) for item in plain], []
     if deleted:
-        former = [item for item in former if item.get(merge_key) not in deleted]
+        gone = {_identity(key, "") for key in deleted}
+        former = [item for item in former if _identity(item.get(merge_key), "") not in gone]
     return former, plain
 
 
 def _key_of(item: Any, merge_key: str) -> Any:
     if not isinstance(item, dict) or merge_key not in item:
         raise Invalid(f"map: {item} does not contain declared merge key: {merge_key}")
+    if isinstance(item[merge_key], dict | list):
+        raise Invalid(f"map: {item}: its merge key {merge_key} is no plain value")
     return item[merge_key]
 
 
@@ -186,14 +194,15 @@ def _ordered(merged: list[Any], order: list[Any], before: list[Any], merge_key: 
     named.sort(key=lambda item: wanted[_identity(item, merge_key)])
     others.sort(key=lambda item: former.get(_identity(item, merge_key), len(before)))
     result: list[Any] = []
+    left = deque(others)
     for item in named:
         place = former.get(_identity(item, merge_key))
-        while place is not None and others:
-            if former.get(_identity(others[0], merge_key), len(before)) >= place:
+        while place is not None and left:
+            if former.get(_identity(left[0], merge_key), len(before)) >= place:
                 break
-            result.append(others.pop(0))
+            result.append(left.popleft())
         result.append(item)
-    return result + others
+    return [*result, *left]
 
 
 def _places(items: list[Any], merge_key: str) -> dict[Any, int]:
@@ -205,7 +214,7 @@ def _places(items: list[Any], merge_key: str) -> dict[Any, int]:
 
 def _identity(item: Any, merge_key: str) -> Any:
     if merge_key and isinstance(item, dict):
-        return item.get(merge_key)
+        item = item.get(merge_key)
     return repr(item) if isinstance(item, dict | list) else item
 
 

@@ -14,11 +14,10 @@ from typing import Any, Protocol
 from ...errors import BadRequest
 from .. import quantity, times
 from ..objects import Obj
+from .paths import MAX_FINDINGS, Path, parts, text
 
 Decoder = Callable[[str, str, Obj], list[str]]
 
-# A path is a linked list of (parent, key): cheap to grow on the way down, read only on errors.
-Path = tuple[Any, Any] | None
 # Takes a value, where it is, and the list of unknown fields; gives the value to keep.
 Walk = Callable[[Any, Path, list[str]], Any]
 
@@ -134,7 +133,8 @@ def _struct_walk(name: str, entries: dict[str, tuple[type | None, Walk | None, b
         for key, item in value.items():
             entry = get(key)
             if entry is None:
-                unknown.append(_text((path, key)))
+                if len(unknown) < MAX_FINDINGS:
+                    unknown.append(text((path, key)))
                 gone.append(key)
                 continue
             leaf, inner, zero_vanishes = entry
@@ -284,7 +284,7 @@ def _wrong(value: Any, path: Path, owner: str, go_type: str) -> _WrongType:
     found = _json_type(value)
     if isinstance(value, float | int) and go_type in ("int32", "int64"):
         found = f"number {value}"
-    field = ".".join(part for part in _parts(path) if isinstance(part, str))
+    field = ".".join(part for part in parts(path) if isinstance(part, str))
     if not field:
         return _WrongType(f"json: cannot unmarshal {found} into Go value of type {go_type}")
     return _WrongType(
@@ -316,22 +316,3 @@ def _go_type(spec: str) -> str:
         return f"{module.rpartition('_')[2]}.{name}"
     special = {"q": "resource.Quantity", "x": "intstr.IntOrString", "t": "v1.Time"}
     return _GO_NAMES.get(spec) or special.get(spec, "interface {}")
-
-
-def _parts(path: Path) -> list[Any]:
-    parts: list[Any] = []
-    while path is not None:
-        path, key = path
-        parts.append(key)
-    return parts[::-1]
-
-
-def _text(path: Path) -> str:
-    """`spec.containers[0].image`, as messages name a field."""
-    text = ""
-    for part in _parts(path):
-        if isinstance(part, int):
-            text += f"[{part}]"
-        else:
-            text += f".{part}" if text else part
-    return text

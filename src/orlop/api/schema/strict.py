@@ -8,13 +8,16 @@ Parsers keep the last of two equal keys, so duplicates are looked for in the bod
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from ...errors import BadRequest
 from ..kinds import Kind
+from .paths import MAX_FINDINGS, Path, text
 
 
 def duplicate_fields(body: bytes | str) -> list[str]:
@@ -27,13 +30,13 @@ def duplicate_fields(body: bytes | str) -> list[str]:
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(items)
         if len(found) != len(items):
-            keys = [key for key, _ in items]
-            repeated[id(found)] = sorted({key for key in keys if keys.count(key) > 1})
+            times = Counter(key for key, _ in items)
+            repeated[id(found)] = sorted(key for key, count in times.items() if count > 1)
             kept.append(found)
         return found
 
-    document = json.loads(body, object_pairs_hook=pairs)
-    return list(_paths(document, "", repeated)) if repeated else []
+    document = json.loads(body, object_pairs_hook=pairs, parse_int=str, parse_float=str)
+    return list(islice(_paths(document, None, repeated), MAX_FINDINGS)) if repeated else []
 
 
 def is_plain(body: bytes | str) -> bool:
@@ -41,22 +44,24 @@ def is_plain(body: bytes | str) -> bool:
 
     Then nothing in it was said twice, and a sixth of the work has shown it.
     """
-    text = body.encode() if isinstance(body, str) else body
+    data = body.encode() if isinstance(body, str) else body
     try:
-        return msgspec.json.encode(msgspec.json.decode(text)) == text.rstrip()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.encode(msgspec.json.decode(data)) == data.rstrip()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError):
         return False
 
 
-def _paths(value: Any, path: str, repeated: dict[int, list[str]]) -> Iterator[str]:
+def _paths(value: Any, path: Path, repeated: dict[int, list[str]]) -> Iterator[str]:
     if isinstance(value, dict):
         for key in repeated.get(id(value), ()):
-            yield f"{path}.{key}" if path else key
+            yield text((path, key))
         for key, item in value.items():
-            yield from _paths(item, f"{path}.{key}" if path else key, repeated)
+            if isinstance(item, dict | list):
+                yield from _paths(item, (path, key), repeated)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _paths(item, f"{path}[{index}]", repeated)
+            if isinstance(item, dict | list):
+                yield from _paths(item, (path, index), repeated)
 
 
 def warnings(unknown: Sequence[str], duplicate: Sequence[str] = ()) -> list[str]:
@@ -68,8 +73,8 @@ def warnings(unknown: Sequence[str], duplicate: Sequence[str] = ()) -> list[str]
 
 def strict_error(kind: Kind, unknown: Sequence[str], duplicate: Sequence[str] = ()) -> BadRequest:
     """All of them in one refusal, in upstream's words."""
-    text = ", ".join(warnings(unknown, duplicate))
+    findings = ", ".join(warnings(unknown, duplicate))
     return BadRequest(
         f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
-        f"strict decoding error: {text}"
+        f"strict decoding error: {findings}"
     )

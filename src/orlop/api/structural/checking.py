@@ -8,12 +8,24 @@ is not judged anew: a schema that got stricter must not stop a finalizer from go
 from __future__ import annotations
 
 import json
+from time import thread_time
 from typing import Any
 
-from ..validation.errors import Errors, FieldError, bad_value, required, too_long, too_many
-from .node import ABSENT, Node
+from ..patterns import PatternError, TooMuchWork, compiled
+from ..validation.errors import Errors, FieldError, bad_value, clipped, required, too_long, too_many
+from .node import ABSENT, Node, enum_key
 
 _NOWHERE = "<nil>"  # as Go shows an error that has no field
+_SECONDS = 1.0  # of CPU, for one object
+_LOOK = 500  # values between looks at the clock
+_WORK_A_STEP = 10_000  # of what matching a pattern costs
+_LONGEST_PATH = 10_000
+_MOST_ERRORS = 1000  # that are looked for
+_MOST_SHOWN = 100  # values of an enum, in each of them
+_TOO_MUCH = (
+    "checking the object against its schema takes too long: make its lists, or the texts that "
+    "have a pattern, smaller"
+)
 _INTEGERS = {"int32": 2**31, "int64": 2**63}
 BLOCKING = (
     "FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany",
@@ -24,18 +36,30 @@ BLOCKING = (
 def check(node: Node, value: Any, old: Any = ABSENT) -> Errors:
     """What is wrong with a whole object; `old` is what is stored, where there is something."""
     errors: Errors = []
-    _Checker(errors).value(node, value, "", old)
+    try:
+        _Checker(errors, _Effort()).value(node, value, "", old)
+    except _TooMuch:
+        errors.append(bad_value(_NOWHERE, "", _TOO_MUCH))
     return errors
 
 
-def is_valid(node: Node, value: Any, path: str) -> bool:
-    return not _found(node, value, path)
+class _TooMuch(Exception):
+    """The object takes more steps than there are for one."""
 
 
-def _found(node: Node, value: Any, path: str) -> Errors:
-    errors: Errors = []
-    _Checker(errors).value(node, value, path, ABSENT)
-    return errors
+class _Effort:
+    """What is left of the time for one object: a schema may ask a lot of things of each value."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+        self._until = thread_time() + _SECONDS
+
+    def spend(self, steps: int = 1) -> None:
+        self._steps += steps
+        if self._steps > _LOOK:
+            self._steps = 0
+            if thread_time() > self._until:
+                raise _TooMuch
 
 
 def _best(failures: list[Errors]) -> Errors:
@@ -44,10 +68,22 @@ def _best(failures: list[Errors]) -> Errors:
 
 
 class _Checker:
-    def __init__(self, errors: Errors) -> None:
+    def __init__(self, errors: Errors, effort: _Effort) -> None:
         self._errors = errors
+        self._effort = effort
+
+    def _found(self, node: Node, value: Any, path: str) -> Errors:
+        errors: Errors = []
+        _Checker(errors, self._effort).value(node, value, path, ABSENT)
+        return errors
 
     def value(self, node: Node, value: Any, path: str, old: Any) -> None:
+        self._effort.spend()
+        if len(self._errors) >= _MOST_ERRORS:
+            return
+        if len(path) > _LONGEST_PATH:  # which would be written once more for all that is below
+            self._errors.append(bad_value(f"{path[:100]}...", "", "its name is too long"))
+            return
         if old is not ABSENT and value == old and type(value) is type(old):
             return
         if value is None:
@@ -62,7 +98,7 @@ class _Checker:
             self._number(node, value, path)
         elif type(value) is list:
             self._list(node, value, path, old)
-        if node.enum is not None and not any(same(value, one) for one in node.enum):
+        if node.enum is not None and enum_key(value) not in node.enum_keys:
             self._errors.append(_unsupported(path, value, node.enum))
         if type(value) is dict:
             self._object(node, value, path, old)
@@ -86,23 +122,23 @@ class _Checker:
 
     def _combinations(self, node: Node, value: Any, path: str) -> None:
         if node.any_of:
-            failures = [_found(one, value, path) for one in node.any_of]
+            failures = [self._found(one, value, path) for one in node.any_of]
             if all(failures):
                 self._nowhere(f'"{path}" must validate at least one schema (anyOf)')
                 self._errors += _best(failures)
         if node.one_of:
-            failures = [_found(one, value, path) for one in node.one_of]
+            failures = [self._found(one, value, path) for one in node.one_of]
             valid = sum(not one for one in failures)
             if valid != 1:
                 many = f"Found {valid} valid alternatives" if valid else "Found none valid"
                 self._nowhere(f'"{path}" must validate one and only one schema (oneOf). {many}')
                 self._errors += _best(failures)
         if node.all_of:
-            failures = [_found(one, value, path) for one in node.all_of]
+            failures = [self._found(one, value, path) for one in node.all_of]
             if any(failures):
                 self._errors += [error for one in failures for error in one]
                 self._nowhere(f'"{path}" must validate all the schemas (allOf)')
-        if node.not_ is not None and is_valid(node.not_, value, path):
+        if node.not_ is not None and not self._found(node.not_, value, path):
             self._nowhere(f'"{path}" must not validate the schema (not)')
 
     def _nowhere(self, text: str) -> None:
@@ -113,11 +149,22 @@ class _Checker:
             self._errors.append(too_long(path, node.max_length))
         if node.min_length is not None and len(value) < node.min_length:
             self._add(path, value, f"should be at least {node.min_length} chars long")
-        if node.pattern is not None and node.pattern.search(value) is None:
-            self._add(path, value, f"should match '{node.pattern_text}'")
+        if node.pattern and not self._matches(node.pattern, value):
+            self._add(path, value, f"should match '{node.pattern}'")
         if node.format_check is not None and not node.format_check(value):
             wrong = f"must be of type {node.format}"
             self._errors.append(type_error(path, value, wrong, value))
+
+    def _matches(self, pattern: str, value: str) -> bool:
+        """What was kept before expressions were Go's may not be one: then nothing matches it."""
+        try:
+            regex = compiled(pattern)
+            self._effort.spend(1 + regex.work(value) // _WORK_A_STEP)
+            return regex.matches(value)
+        except PatternError:
+            return False
+        except TooMuchWork:
+            raise _TooMuch from None
 
     def _number(self, node: Node, value: float, path: str) -> None:
         limit = _INTEGERS.get(node.format)
@@ -165,15 +212,15 @@ class _Checker:
 
 
 def type_error(path: str, value: Any, text: str, found: str) -> FieldError:
-    shown = json.dumps(value, ensure_ascii=False)
-    message = f"Invalid value: {shown}: {path} in body {text}: {json.dumps(found)}"
+    shown, found = clipped(json.dumps(value, ensure_ascii=False)), clipped(json.dumps(found))
+    message = f"Invalid value: {shown}: {path} in body {text}: {found}"
     return FieldError("FieldValueTypeInvalid", path or _NOWHERE, message)
 
 
 def _unsupported(path: str, value: Any, values: list[Any]) -> FieldError:
-    texts = [one if isinstance(one, str) else json.dumps(one) for one in values]
+    texts = [one if isinstance(one, str) else json.dumps(one) for one in values[:_MOST_SHOWN]]
     supported = ", ".join(json.dumps(one, ensure_ascii=False) for one in texts)
-    shown = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    shown = clipped(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
     message = f"Unsupported value: {shown}: supported values: {supported}"
     return FieldError("FieldValueNotSupported", path or _NOWHERE, message)
 
@@ -193,13 +240,6 @@ def json_type(value: Any) -> str:
         case list():
             return "array"
     return "object"
-
-
-def same(left: Any, right: Any) -> bool:
-    """Equality in JSON: true is not 1, but 1.0 is."""
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    return bool(left == right)
 
 
 def _number(value: float) -> str:

@@ -7,16 +7,18 @@ such as range are not part of it.
 
 from __future__ import annotations
 
-import json
 import operator
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..reading import decode_json
+
 Step = Callable[[Any], Iterator[Any]]
 _NAME = re.compile(r"(?:[^.\[\]\\'\"\s()]|\\.)+")
 _SLICE = re.compile(r"(-?\d*)(?::(-?\d*))?(?::(-?\d*))?")
-_FILTER = re.compile(r"\?\(\s*(@[^=!<>]*?)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?)\s*)?\)")
+_SIGN = re.compile(r"==|!=|<=|>=|<|>|=|!")
+_LONGEST = 1024  # characters of a path
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -47,6 +49,8 @@ class JsonPath:
 
 
 def _steps(text: str) -> list[Step]:
+    if len(text) > _LONGEST:
+        raise ValueError(f"a JSONPath may have at most {_LONGEST} characters, not {len(text)}")
     rest = text.strip().removeprefix("{").removesuffix("}").removeprefix("$")
     if rest and rest[0] not in ".[":
         raise ValueError(f"{text!r} is no JSONPath: it must begin with a dot")
@@ -131,11 +135,20 @@ def _index(inside: str, match: re.Match[str]) -> Step:
     return some
 
 
-def _filter(inside: str) -> Step:
-    match = _FILTER.fullmatch(inside)
-    if match is None:
+def _comparison(inside: str) -> tuple[str, str, str]:
+    """The parts of `?(@.type == "Ready")`; sign and right are empty in `?(@.type)`."""
+    words = inside.removeprefix("?(").removesuffix(")").strip()
+    match = _SIGN.search(words)
+    left, sign = (words[: match.start()], match[0]) if match else (words, "")
+    right = words[match.end() :].strip() if match else ""
+    is_whole = inside.startswith("?(") and inside.endswith(")") and left.startswith("@")
+    if not is_whole or (sign and (sign not in _COMPARE or not right)):
         raise ValueError(f"[{inside}] is no filter such as [?(@.type=='Ready')]")
-    left, sign, right = match.groups()
+    return left.rstrip(), sign, right
+
+
+def _filter(inside: str) -> Step:
+    left, sign, right = _comparison(inside)
     path = _steps(left[1:])
     wanted = _literal(right) if sign else None
     compare = _COMPARE.get(sign)
@@ -162,6 +175,6 @@ def _literal(text: str) -> Any:
     if text[:1] == "'" and text[-1:] == "'":
         return text[1:-1]
     try:
-        return json.loads(text)
+        return decode_json(text)
     except ValueError:
         raise ValueError(f"{text} is no value to compare with") from None

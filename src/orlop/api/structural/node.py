@@ -10,13 +10,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from .. import formats
 from ..objects import Obj
-from ..patterns import compiled
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT", "__bool__": lambda _: False})()
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _SPECIAL_FORMATS = ("date-time", "datetime", "date", "duration", "byte")
+
+
+def enum_key(value: Any) -> Any:
+    """Equal where values are equal in JSON: true is not 1, but 1.0 is."""
+    if isinstance(value, bool):
+        return (value,)
+    if isinstance(value, dict | list):
+        return msgspec.json.encode(_with_whole_numbers(value), order="sorted")
+    return value
+
+
+def _with_whole_numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_whole_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_whole_numbers(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _cost(value: Any) -> int:
+    return 1 + len(msgspec.json.encode(value)) // 32
 
 
 class Node:
@@ -51,6 +73,8 @@ class Node:
         items = schema.get("items")
         self.items: Node | None = Node(items) if isinstance(items, dict) else None
         self.default = schema.get("default", ABSENT)
+        # In values, or as many bytes as the usual value has.
+        self.default_cost = 0 if self.default is ABSENT else _cost(self.default)
         self.list_type: str = schema.get("x-kubernetes-list-type") or "atomic"
         self.map_keys: tuple[str, ...] = tuple(schema.get("x-kubernetes-list-map-keys") or ())
         self.rules: list[Obj] = list(schema.get("x-kubernetes-validations") or ())
@@ -59,10 +83,10 @@ class Node:
         get = schema.get
         self.required: tuple[str, ...] = tuple(get("required") or ())
         self.enum: list[Any] | None = get("enum")
+        self.enum_keys = frozenset(map(enum_key, self.enum or ()))
         self.format: str = get("format") or ""
         self.format_check: Callable[[str], bool] | None = formats.CHECKS.get(self.format)
-        self.pattern_text: str = get("pattern") or ""
-        self.pattern = compiled(self.pattern_text) if self.pattern_text else None
+        self.pattern: str = get("pattern") or ""
         self.minimum, self.maximum = get("minimum"), get("maximum")
         self.exclusive_min = bool(get("exclusiveMinimum"))
         self.exclusive_max = bool(get("exclusiveMaximum"))

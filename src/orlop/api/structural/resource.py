@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from ...errors import BadRequest
 from ..objects import Obj
 from ..schema.model import Schema
 from ..tables.cells import Printer
@@ -92,7 +93,10 @@ class CustomResource:
     def read(self, obj: Obj) -> Obj:
         """An object out of the store, which an earlier schema may have let in; changed in place."""
         pruning.prune(self.node, obj)
-        defaulting.apply(self.node, obj)
+        try:
+            defaulting.apply(self.node, obj)
+        except BadRequest:  # it was kept before its schema had so many defaults
+            pass
         return obj
 
     def validate(self, obj: Obj, old: Any = ABSENT) -> Errors:

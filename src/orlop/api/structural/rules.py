@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..cel import CelError, CelSyntaxError, CostExceeded, Program, compile_expression
-from ..cel.frames import PER_CALL, PER_OBJECT, Frame
+from ..cel.frames import Budget
 from ..cel.library.times import parse_timestamp
 from ..cel.values import NONE, Duration, some
 from ..formats import go_duration
@@ -26,6 +26,8 @@ from .node import ABSENT, Node
 
 VARIABLES = ("self", "oldSelf")
 _NOWHERE = "<nil>"
+_LONGEST_MESSAGE = 5 << 10  # as upstream's MaxEvaluatedMessageExpressionSizeBytes
+_LONGEST_PATH = 10_000  # characters, which are written for every value below
 _OUT_OF_BUDGET = (
     "validation failed due to running out of cost budget, no further validation rules will be run"
 )
@@ -96,12 +98,14 @@ class Rules:
 class _Run:
     def __init__(self, rules: dict[int, list[Rule]]) -> None:
         self._rules = rules
-        self._spent = 0
+        self._left = Budget()
         self.errors: Errors = []
 
     def value(self, node: Node, value: Any, old: Any, path: str) -> None:
         if value is None or not node.has_rules:
             return
+        if self._left.is_spent or len(path) > _LONGEST_PATH:
+            raise _OutOfBudget
         if node.rules:
             self._apply(node, value, old, path)
         if type(value) is dict:
@@ -125,9 +129,10 @@ class _Run:
 
     def _apply(self, node: Node, value: Any, old: Any, path: str) -> None:
         has_old = old is not ABSENT and old is not None
-        is_unchanged = has_old and value == old
-        variables: dict[str, Any] = {"self": seen_by_cel(node, value)}
-        former = seen_by_cel(node, old) if has_old else None
+        with self._left.timed():  # each node with rules looks at all that is below it once more
+            is_unchanged = has_old and value == old
+            variables: dict[str, Any] = {"self": seen_by_cel(node, value)}
+            former = seen_by_cel(node, old) if has_old else None
         for rule in self._rules[id(node)]:
             if rule.optional_old:
                 variables["oldSelf"] = some(former) if has_old else NONE
@@ -159,13 +164,13 @@ class _Run:
         self.errors.append(rule.error(path, shown, text))
 
     def _run(self, program: Program, variables: dict[str, Any]) -> Any:
-        if self._spent >= PER_OBJECT:
+        if self._left.is_spent:
             raise _OutOfBudget
-        frame = Frame(variables, PER_CALL)
+        frame = self._left.frame(variables)
         try:
             return program.run(frame)
         finally:
-            self._spent += frame.steps
+            self._left.take(frame)
 
     def _message(self, rule: Rule, variables: dict[str, Any]) -> str:
         """What its expression says, if that is one line of text; else its message."""
@@ -174,9 +179,14 @@ class _Run:
                 text = self._run(rule.message_program, variables)
             except (CelError, CostExceeded):
                 text = None
-            if type(text) is str and text.strip() and "\n" not in text.strip():
+            if type(text) is str and is_message(text):
                 return text.strip()
         return rule.message or f"failed rule: {rule.program.text}"
+
+
+def is_message(text: str) -> bool:
+    """Whether what a message's expression says can be shown: one line that is not too long."""
+    return 0 < len(text.strip()) <= _LONGEST_MESSAGE and "\n" not in text.strip()
 
 
 def seen_by_cel(node: Node, value: Any) -> Any:

@@ -6,10 +6,10 @@ Called by the dispatch. As pkg/apis/core/validation.
 from __future__ import annotations
 
 import base64
-import json
 
 from .. import names, quantity
 from ..objects import Obj, meta
+from ..reading import decode_json
 from . import resources, scheduling
 from .errors import (
     Errors,
@@ -109,7 +109,7 @@ def _json_secret(key: str, data: Obj) -> Errors:
     if key not in data:
         return [required(f"data[{key}]")]
     try:
-        json.loads(base64.b64decode(data[key]))
+        decode_json(base64.b64decode(data[key]))
     except ValueError as error:
         return [bad_value(f"data[{key}]", "<secret contents redacted>", str(error))]
     return []

@@ -24,12 +24,14 @@ from .errors import (
     not_supported,
     required,
 )
-from .schemas import default_problems, structural_problems
+from .schemas import default_problems, rules_length, structural_problems
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 _PROTECTED = ("k8s.io", "kubernetes.io")
 _APPROVAL = "api-approved.kubernetes.io"
+_MOST_COLUMNS = 100  # each is looked up in every object of a list
+_LONGEST_RULES = 200_000  # characters of CEL, which take a second or two to compile
 _SIMPLE_PATH = re.compile(r"(\.[A-Za-z_$][\w$-]*|\['[^']+'\])+")
 _MOST_SELECTABLE = 8
 
@@ -133,9 +135,18 @@ def _versions(spec: Obj) -> Errors:
     for name, count in Counter(one.get("name") for one in versions).items():
         if count > 1:
             errors.append(bad_value("spec.versions", [name], "must contain unique version names"))
+    length = sum(rules_length(schema) for one in versions if (schema := _schema_of(one)))
+    if length > _LONGEST_RULES:
+        detail = f"may have at most {_LONGEST_RULES} characters of rules in all, but has {length}"
+        return [*errors, forbidden("spec.versions", detail)]
     for index, version in enumerate(versions):
         errors += _version(f"spec.versions[{index}]", version)
     return errors
+
+
+def _schema_of(version: Obj) -> Obj | None:
+    schema: Obj | None = (version.get("schema") or {}).get("openAPIV3Schema")
+    return schema
 
 
 def _version(field: str, version: Obj) -> Errors:
@@ -145,7 +156,7 @@ def _version(field: str, version: Obj) -> Errors:
         text = version["deprecationWarning"]
         detail = "can only be set for deprecated versions"
         errors.append(bad_value(f"{field}.deprecationWarning", text, detail))
-    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    schema = _schema_of(version)
     if schema is None:
         errors.append(required(f"{field}.schema.openAPIV3Schema", "schemas are required"))
     else:
@@ -159,7 +170,11 @@ def _version(field: str, version: Obj) -> Errors:
 
 def _columns(field: str, version: Obj) -> Errors:
     errors: Errors = []
-    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
+    columns = version.get("additionalPrinterColumns") or ()
+    if len(columns) > _MOST_COLUMNS:
+        detail = f"must have at most {_MOST_COLUMNS} items"
+        return [forbidden(f"{field}.additionalPrinterColumns", detail)]
+    for index, column in enumerate(columns):
         place = f"{field}.additionalPrinterColumns[{index}]"
         for name in ("name", "type", "jsonPath"):
             if not column.get(name):

@@ -17,6 +17,8 @@ from ..kinds import Kind
 from ..objects import Obj
 
 IMMUTABLE = "field is immutable"
+_MOST_TOLD = 100  # errors of one object: an answer must not be a hundred times the request
+_LONGEST = 10_000  # characters of a value that is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,13 @@ def shown(value: Any) -> str:
         return "null"
     if isinstance(value, dict) and value and all(isinstance(one, str) for one in value.values()):
         pairs = ", ".join(f"{json.dumps(key)}:{json.dumps(value[key])}" for key in sorted(value))
-        return f"map[string]string{{{pairs}}}"
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return clipped(f"map[string]string{{{pairs}}}")
+    return clipped(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def clipped(text: str) -> str:
+    """As much of a value as one message may show."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def non_negative(field: str, value: Any) -> Errors:
@@ -114,7 +121,11 @@ def immutable(field: str, new: Any, old: Any) -> Errors:
 
 
 def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> Invalid:
-    """The answer to an object with these errors."""
+    """The answer to an object with these errors, or the first of them."""
+    if len(errors) > _MOST_TOLD:
+        left = len(errors) - _MOST_TOLD
+        more = FieldError("FieldValueInvalid", "", f"and {left} more errors")
+        errors = [*errors[:_MOST_TOLD], more]
     title = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     texts = list(dict.fromkeys(str(error) for error in errors))
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

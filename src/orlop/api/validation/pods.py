@@ -9,8 +9,9 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
+from ...wellknown import MIRROR
 from .. import names
-from ..objects import Obj, meta
+from ..objects import Obj, annotations_of, meta
 from . import containers, resources, scheduling
 from .errors import (
     Errors,
@@ -201,9 +202,9 @@ def is_address(text: Any) -> bool:
 def validate_update(new: Obj, old: Obj) -> Errors:
     """What may change of a pod that exists: images, deadlines, more tolerations, fewer gates."""
     spec, former = new.get("spec") or {}, old.get("spec") or {}
+    errors = _mirror_update(new, old)
     if spec == former:
-        return []
-    errors: Errors = []
+        return errors
     for group in ("containers", "initContainers"):
         if len(spec.get(group) or ()) != len(former.get(group) or ()):
             detail = "pod updates may not add or remove containers"
@@ -222,6 +223,14 @@ def validate_update(new: Obj, old: Obj) -> Errors:
     if _without_mutable(spec, former) != _without_mutable(former, former):
         errors.append(forbidden("spec", _FIXED))
     return errors
+
+
+def _mirror_update(new: Obj, old: Obj) -> Errors:
+    """Whether anything is started for a pod is said once."""
+    said, before = (annotations_of(one).get(MIRROR) for one in (new, old))
+    field = f"metadata.annotations[{MIRROR}]"
+    words = "may not add, remove or update mirror pod annotation"
+    return [] if said == before else [forbidden(field, words)]
 
 
 def validate_ephemeral_update(new: Obj, old: Obj) -> Errors:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from time import thread_time
 from typing import Any
 
 from ..objects import Obj
-from ..patterns import compiled
+from ..patterns import PatternError, compiled
 from ..structural.checking import check
 from ..structural.node import Node
 from ..structural.pruning import prune
@@ -21,6 +22,7 @@ from .errors import Errors, FieldError, bad_value, forbidden, not_supported, req
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _FORBIDDEN = ("$ref", "additionalItems", "definitions", "dependencies", "id", "patternProperties")
+_SECONDS = 1.0  # of CPU, for the patterns of one version
 _JUNCTORS = ("allOf", "anyOf", "oneOf")
 # What value rules below allOf and its like may not carry.
 _STRUCTURE = (
@@ -49,16 +51,79 @@ def structural_problems(field: str, schema: Obj) -> Errors:
         detail = "must not specify anything other than name and generateName, but metadata is "
         place = f"{field}.properties[metadata]"
         errors.append(forbidden(place, f"{detail}implicitly specified"))
-    return errors + _schema(field, schema, is_root=True)
+    return errors + _Sound(field, schema).errors
 
 
-def _schema(field: str, schema: Obj, *, is_root: bool = False) -> Errors:
-    errors = list(_own(field, schema))
-    for place, below in _below(field, schema):
-        errors += _schema(place, below)
-    errors += _junctors(field, schema)
-    # Rules are read against a schema that is sound itself.
-    return errors or _rules(field, schema, is_root=is_root)
+class _Sound:
+    """What is wrong with a schema and all below it.
+
+    1. Each place by itself, and what is below allOf and its like.
+    2. Rules, against a schema that is sound itself, which is read into nodes but once.
+    """
+
+    def __init__(self, field: str, schema: Obj) -> None:
+        self.errors: Errors = []
+        self._until = thread_time() + _SECONDS
+        self._ruled: list[tuple[str, Obj, tuple[str, ...]]] = []
+        try:
+            self._schema(field, schema, ())
+        except _TooMuch as error:
+            why = "the patterns before it took too long to compile: make them smaller"
+            self.errors.append(forbidden(str(error), why))
+        if not self.errors and self._ruled:
+            root = Node(schema)
+            for place, below, steps in self._ruled:
+                self.errors += _rules(place, below, _node_at(root, steps), is_root=not steps)
+
+    def _schema(self, field: str, schema: Obj, steps: tuple[str, ...]) -> None:
+        self.errors += _own(field, schema)
+        for place, one in _judging(field, schema):
+            if one.get("pattern"):
+                self._pattern(f"{place}.pattern", one["pattern"])
+        for place, below in _below(field, schema):
+            self._schema(place, below, (*steps, place.removeprefix(field)))
+        self.errors += _junctors(field, schema)
+        if schema.get("x-kubernetes-validations"):
+            self._ruled.append((field, schema, steps))
+
+    def _pattern(self, field: str, pattern: str) -> None:
+        """Patterns that must be compiled for a minute are as bad as those that cannot be."""
+        if thread_time() > self._until:
+            raise _TooMuch(field)
+        try:
+            compiled(pattern)
+        except PatternError as error:
+            why = f"must be a valid regular expression, but isn't: {error}"
+            self.errors.append(bad_value(field, pattern, why))
+
+
+class _TooMuch(Exception):
+    """What was read until now has taken all the time that one version may take."""
+
+
+def _node_at(root: Node, steps: tuple[str, ...]) -> Node:
+    """The node of a place that `_below` has named step by step."""
+    node = root
+    for step in steps:
+        name = step.removeprefix(".properties[").removesuffix("]")
+        is_property = step.startswith(".properties[")
+        found = node.properties[name] if is_property else getattr(node, _PARTS[step])
+        assert found is not None
+        node = found
+    return node
+
+
+_PARTS = {".items": "items", ".additionalProperties": "additional"}
+
+
+def rules_length(schema: Obj) -> int:
+    """How many characters its rules have, all of which must be compiled."""
+    own = [
+        str(rule.get(name) or "")
+        for rule in schema.get("x-kubernetes-validations") or ()
+        for name in ("rule", "messageExpression")
+    ]
+    return sum(map(len, own)) + sum(rules_length(below) for _, below in _below("", schema))
 
 
 def _below(field: str, schema: Obj) -> Iterator[tuple[str, Obj]]:
@@ -68,6 +133,22 @@ def _below(field: str, schema: Obj) -> Iterator[tuple[str, Obj]]:
         one = schema.get(name)
         if isinstance(one, dict):
             yield f"{field}.{name}", one
+
+
+def _judging(field: str, schema: Obj) -> Iterator[tuple[str, Obj]]:
+    """A schema, and all that is in its allOf and its like."""
+    yield field, schema
+    inner = [
+        (f"{field}.{name}[{index}]", one)
+        for name in _JUNCTORS
+        for index, one in enumerate(schema.get(name) or ())
+    ]
+    if isinstance(schema.get("not"), dict):
+        inner.append((f"{field}.not", schema["not"]))
+    for place, one in inner:
+        yield from _judging(place, one)
+        for below, other in _below(place, one):
+            yield from _judging(below, other)
 
 
 def _own(field: str, schema: Obj) -> Iterator[FieldError]:
@@ -102,12 +183,6 @@ def _own(field: str, schema: Obj) -> Iterator[FieldError]:
 
 
 def _values(field: str, schema: Obj) -> Iterator[FieldError]:
-    pattern = schema.get("pattern")
-    if pattern:
-        try:
-            compiled(pattern)
-        except (re.error, OverflowError, RecursionError) as error:
-            yield bad_value(f"{field}.pattern", pattern, f"must be a valid regular expression, but isn't: {error}")  # noqa: E501  # fmt: skip
     if schema.get("multipleOf") == 0:
         yield bad_value(f"{field}.multipleOf", 0, "must not be zero")
 
@@ -219,18 +294,15 @@ def _place(inner: str, field: str) -> str:
     return parent + inner.removeprefix(field)
 
 
-def _rules(field: str, schema: Obj, *, is_root: bool) -> Errors:
-    rules = schema.get("x-kubernetes-validations") or ()
+def _rules(field: str, schema: Obj, node: Node, *, is_root: bool) -> Errors:
     place = f"{field}.x-kubernetes-validations"
     errors: Errors = []
-    node = Node(schema) if rules else None
-    for index, rule in enumerate(rules):
+    for index, rule in enumerate(schema["x-kubernetes-validations"]):
         errors += _rule(f"{place}[{index}]", rule)
-        if node is not None:
-            errors += [
-                bad_value(f"{place}[{index}].{name}", rule[name], why)
-                for name, why in rule_problems(rule, node, is_root=is_root)
-            ]
+        errors += [
+            bad_value(f"{place}[{index}].{name}", rule[name], why)
+            for name, why in rule_problems(rule, node, is_root=is_root)
+        ]
     return errors
 
 
@@ -256,9 +328,14 @@ def _rule(field: str, rule: Obj) -> Iterator[FieldError]:
 
 def default_problems(field: str, schema: Obj) -> Errors:
     """Defaults must be what their own schema allows, and nothing that would be pruned."""
+    node = Node(schema)
+    return _defaults(field, schema, node) if node.has_defaults else []
+
+
+def _defaults(field: str, schema: Obj, node: Node) -> Errors:
     errors: Errors = []
     if "default" in schema:
-        node, default = Node(schema), schema["default"]
+        default = schema["default"]
         if isinstance(default, dict) and prune(node, default, is_resource=node.embedded):
             errors.append(bad_value(f"{field}.default", default, "must not have unknown fields"))
         errors += [
@@ -266,7 +343,9 @@ def default_problems(field: str, schema: Obj) -> Errors:
             for one in check(node, default)
         ]
     for place, below in _below(field, schema):
-        errors += default_problems(place, below)
+        inner = _node_at(node, (place.removeprefix(field),))
+        if inner.has_defaults:
+            errors += _defaults(place, below, inner)
     return errors
 
 

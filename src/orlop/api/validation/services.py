@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 
+from ...destinations import special
 from .. import names
 from ..objects import Obj
 from .containers import PROTOCOLS, port_number, port_or_name
@@ -121,11 +122,18 @@ def _affinity(spec: Obj) -> Errors:
 
 
 def _external_addresses(spec: Obj) -> Errors:
-    return [
-        bad_value(f"spec.externalIPs[{index}]", address, _NO_ADDRESS)
-        for index, address in enumerate(spec.get("externalIPs") or ())
-        if not is_address(address)
-    ]
+    errors: Errors = []
+    for index, address in enumerate(spec.get("externalIPs") or ()):
+        errors += _reachable(f"spec.externalIPs[{index}]", address)
+    return errors
+
+
+def _reachable(field: str, text: str) -> Errors:
+    """An address that means the same to all. As ValidateNonSpecialIP, and what hides one."""
+    if not is_address(text):
+        return [bad_value(field, text, _NO_ADDRESS)]
+    why = special(ipaddress.ip_address(text))
+    return [bad_value(field, text, f"may not be {why}")] if why else []
 
 
 def service_update(new: Obj, old: Obj) -> Errors:
@@ -145,9 +153,7 @@ def endpoints(obj: Obj) -> Errors:
         at = f"subsets[{index}]"
         for group in ("addresses", "notReadyAddresses"):
             for place, address in enumerate(subset.get(group) or ()):
-                if not is_address(address.get("ip", "")):
-                    field = f"{at}.{group}[{place}].ip"
-                    errors.append(bad_value(field, address.get("ip", ""), _NO_ADDRESS))
+                errors += _reachable(f"{at}.{group}[{place}].ip", address.get("ip", ""))
         ports = subset.get("ports") or []
         for place, port in enumerate(ports):
             field = f"{at}.ports[{place}]"
@@ -187,7 +193,7 @@ def _slice_address(field: str, address: str, kind: str) -> Errors:
     version = ipaddress.ip_address(address).version
     if kind in _FAMILIES and kind != f"IPv{version}":
         return [bad_value(field, address, f"must be an {kind} address")]
-    return []
+    return _reachable(field, address)
 
 
 def _slice_ports(ports: list[Obj]) -> Errors:

@@ -26,7 +26,7 @@ from ..values import (
 )
 
 _INT = re.compile(r"[+-]?\d+")
-_DOUBLE = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|Inf|Infinity|NaN)", re.I)
+_DOUBLE = re.compile(r"[+-]?((\d++(\.\d*+)?|\.\d++)([eE][+-]?\d++)?|Inf|Infinity|NaN)", re.I)
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE = ("0", "f", "F", "false", "FALSE", "False")
 

@@ -5,11 +5,12 @@ Part of the library. Durations can be summed as numbers can; the sum of nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
 from ..errors import CelError
+from ..frames import charge
 from ..operators import STRICT
 from ..values import at_most, equal, less
 
@@ -26,7 +27,9 @@ def _is_sorted(items: Any) -> bool:
 
 
 def _sum(items: Any) -> Any:
-    return reduce(STRICT["_+_"], _list(items)) if _list(items) else 0
+    if any(type(item) in (str, bytes, list) for item in _list(items)):
+        raise CelError("no such overload")
+    return reduce(STRICT["_+_"], items) if items else 0
 
 
 def _least(items: Any) -> Any:
@@ -50,7 +53,8 @@ def last_index_of(items: Any, wanted: Any) -> int:
     return found[-1] if found else -1
 
 
-def _has(items: Iterable[Any], wanted: Any) -> bool:
+def _has(items: list[Any], wanted: Any) -> bool:
+    charge(1 + len(items) // 4)
     return any(equal(item, wanted) for item in items)
 
 
@@ -74,7 +78,8 @@ def _distinct(items: Any) -> list[Any]:
 
 def _flatten(items: Any, depth: int = 1) -> list[Any]:
     out: list[Any] = []
-    for item in _list(items):
+    charge(1 + len(_list(items)))
+    for item in items:
         if type(item) is list and depth > 0:
             out += _flatten(item, depth - 1)
         else:

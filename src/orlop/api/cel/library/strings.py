@@ -1,23 +1,25 @@
 """Functions of strings: CEL's own, cel-go's extensions, and Kubernetes' find and findAll.
 
-Part of the library. Positions count code points. Regular expressions are RE2's in CEL and Python's
-here, which is the same for what schemas use.
+Part of the library. Positions count code points. What makes more of what it is given than there was
+pays for it before it begins.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
-from ...patterns import compiled
+from ...patterns import Pattern, PatternError, compiled
 from ..errors import CelError
+from ..frames import charge
 from ..values import Duration, Timestamp, is_number, number_text
 from .conversions import to_string
 
 _VERB = re.compile(r"%(?:\.(\d+))?([a-zA-Z%])")
 _LONGEST = 10_000_000  # characters an expression may make
+_WORK_A_STEP = 1000  # of what a search costs, see `patterns`
+_MOST_PLACES = 1000  # of a number that is formatted
 
 
 def _text(value: Any) -> str:
@@ -26,26 +28,26 @@ def _text(value: Any) -> str:
     return value
 
 
-@lru_cache(maxsize=1024)
-def regex(pattern: str) -> re.Pattern[str]:
+def _regex(pattern: Any, text: str) -> Pattern:
+    """A compiled expression, once a search of the text with it has been paid for."""
     try:
-        return compiled(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise CelError(f"error parsing regexp: {error}") from error
+        regex = compiled(_text(pattern))
+    except PatternError as error:
+        raise CelError(str(error)) from error
+    charge(1 + regex.work(text) // _WORK_A_STEP)
+    return regex
 
 
 def matches(text: Any, pattern: Any) -> bool:
-    return regex(_text(pattern)).search(_text(text)) is not None
+    return _regex(pattern, _text(text)).matches(text)
 
 
 def find(text: Any, pattern: Any) -> str:
-    found = regex(_text(pattern)).search(_text(text))
-    return found[0] if found else ""
+    return _regex(pattern, _text(text)).find(text) or ""
 
 
 def find_all(text: Any, pattern: Any, limit: int = -1) -> list[str]:
-    found = [match[0] for match in regex(_text(pattern)).finditer(_text(text))]
-    return found if limit < 0 else found[:limit]
+    return _regex(pattern, _text(text)).find_all(text, limit if limit >= 0 else None)
 
 
 def _position(text: str, at: Any) -> int:
@@ -99,7 +101,9 @@ def _split(text: Any, separator: Any, limit: int = -1) -> list[str]:
 def _join(items: Any, separator: Any = "") -> str:
     if type(items) is not list:
         raise CelError("no such overload")
-    return _text(separator).join(_text(item) for item in items)
+    total = sum(len(_text(item)) for item in items) + len(_text(separator)) * len(items)
+    charge(total // 10)
+    return str(separator.join(items))
 
 
 def _ascii(change: Callable[[str], str]) -> Callable[[Any], str]:
@@ -116,12 +120,14 @@ def _format(text: Any, values: Any) -> str:
             return "%"
         if not left:
             raise CelError("index 0 out of range")
-        return _filled(verb, left.pop(0), int(precision) if precision else 6)
+        return _filled(verb, left.pop(0), int(precision[-9:]) if precision else 6)
 
     return _VERB.sub(fill, _text(text))
 
 
 def _filled(verb: str, value: Any, precision: int) -> str:
+    if precision > _MOST_PLACES:
+        raise CelError(f"could not format a value with more than {_MOST_PLACES} decimal places")
     if verb == "s":
         return _shown(value)
     if verb in ("d", "b", "o", "x", "X") and is_number(value) and type(value) is not float:
@@ -135,6 +141,7 @@ def _filled(verb: str, value: Any, precision: int) -> str:
 
 
 def _shown(value: Any) -> str:
+    charge(1 + len(value) // 10 if type(value) in (str, bytes) else 1)
     match value:
         case None:
             return "null"

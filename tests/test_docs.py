@@ -27,6 +27,20 @@ def test_every_link_leads_somewhere(page):
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+def test_every_promise_of_security_names_a_test_that_is_there():
+    page = (ROOT / "SECURITY.md").read_text()
+    promised = page.split("## What is promised")[1].split("## What is not promised")[0]
+    rows = [row.split("|")[1:-1] for row in promised.splitlines() if row.startswith("| ")]
+    promises = [row for row in rows if row[0].strip() != "promise"]
+    assert len(promises) > 30
+    for promise, tests in promises:
+        named = re.findall(r"`(\w+)`", tests)
+        files = re.findall(r"\]\((tests/[^)]+\.py)\)", tests)
+        text = "\n".join((ROOT / path).read_text() for path in files)
+        assert files, f"{promise} names no test"
+        assert [name for name in named if f"def {name}(" not in text] == [], promise
+
+
 def settings_of(struct: type[msgspec.Struct], prefix: str = "") -> list[str]:
     names = []
     for field in msgspec.structs.fields(struct):

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from orlop.files import write_private
+from orlop.files import open_regular, read_regular, write_private
 
 
 @pytest.mark.parametrize("data", [b"\0bytes", "text ✓"], ids=["bytes", "text"])
@@ -47,3 +47,15 @@ def test_what_a_killed_writer_left_is_no_obstacle(tmp_path):
     write_private(tmp_path / "file", "whole")
     assert (tmp_path / "file").read_text() == "whole"
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_only_regular_files_are_opened_and_read(tmp_path):
+    (tmp_path / "file").write_bytes(b"words")
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    assert read_regular(tmp_path / "link", 5) == b"words"
+    with pytest.raises(OSError, match="at most 4 bytes"):
+        read_regular(tmp_path / "file", 4)
+    for path in (tmp_path / "pipe", tmp_path, "/dev/zero"):
+        with pytest.raises(OSError, match=r"expected a regular file|Is a directory"):
+            open_regular(path)

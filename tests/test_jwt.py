@@ -1,4 +1,4 @@
-"""Tokens that only the key's owner can make, checked by an implementation that is not ours."""
+"""Tokens that only the key's owner can make, checked by openssl, too."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from hypothesis import given
 from hypothesis import strategies as st
+from jwt import PyJWS
+from jwt.algorithms import ECAlgorithm
 
-from orlop.jwt import BadToken, SigningKey
+from orlop.jwt import BadToken, SigningKey, verify_with
 
 
 def new_key() -> rsa.RSAPrivateKey:
@@ -99,6 +101,49 @@ def test_nothing_else_passes(token):
 def test_claims_must_be_an_object():
     with pytest.raises(BadToken, match="must be an object"):
         KEY.verify(KEY.sign(["a"]))  # type: ignore[arg-type]
+
+
+CURVE = ec.generate_private_key(ec.SECP256R1())
+PUBLISHED = {
+    KEY.key_id: KEY.jwk(),
+    "curve": {**ECAlgorithm.to_jwk(CURVE.public_key(), as_dict=True), "kid": "curve"},
+    "shared": {"kty": "oct", "k": part("secret"), "kid": "shared"},
+    "broken": {"kty": "RSA", "n": "!", "e": "!", "kid": "broken"},
+}
+
+
+def signed(algorithm: str, key: object, kid: object) -> str:
+    return PyJWS().encode(b'{"sub":"me"}', key, algorithm, {"kid": kid})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "token",
+    [signed("RS256", PRIVATE, KEY.key_id), signed("ES256", CURVE, "curve")],
+    ids=["RS256", "ES256"],
+)
+def test_a_key_that_an_issuer_publishes_opens_its_tokens(token):
+    assert verify_with(PUBLISHED, token) == {"sub": "me"}
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        signed("RS256", PRIVATE, "curve"),
+        signed("RS256", PRIVATE, "unknown"),
+        signed("ES256", CURVE, KEY.key_id),
+        signed("RS512", PRIVATE, KEY.key_id),
+        signed("HS256", "secret" * 8, "shared"),
+        signed("HS256", KEY.jwk()["n"], KEY.key_id),
+        signed("RS256", new_key(), KEY.key_id),
+        signed("RS256", PRIVATE, "broken"),
+        f"{part({'alg': 'RS256', 'kid': ['a']})}.{CLAIMS}.{SIGNATURE}",
+    ],
+    ids=["kind", "unknown", "kind too", "hash", "shared", "public as secret", "other", "broken",
+         "no name"],
+)  # fmt: skip
+def test_the_type_of_the_key_decides_and_not_the_token(token):
+    with pytest.raises(BadToken):
+        verify_with(PUBLISHED, token)
 
 
 @given(st.text(max_size=60))

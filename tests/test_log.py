@@ -75,3 +75,18 @@ def test_the_level_decides_what_is_said(written, level, lines):
     logger.debug("quiet")
     logger.info("loud")
     assert len(written.getvalue().splitlines()) == lines
+
+
+@pytest.mark.parametrize("evil", ["a\r\nb", "\x1b[2J", "a\x00b", "\u2028x", "\x9b31m", "\u202etxt"])
+def test_what_others_say_is_one_line_and_no_order_to_a_terminal(written, evil):
+    log.configure(stream=written)
+    log.logger("orlop.x").warning("refused", who=evil)
+    logging.getLogger("aiohttp.server").error("Error handling request from %s", evil)
+    try:
+        raise ValueError(f"{evil}\n2026-01-01T00:00:00.000Z INFO forged")
+    except ValueError:
+        log.logger("orlop.x").error("failed", exc_info=True)
+    lines = written.getvalue().splitlines()
+    assert written.getvalue().replace("\n", "").isprintable()
+    assert [line[:4].isdigit() for line in lines[:3]] == [True] * 3
+    assert not any(line[:4].isdigit() for line in lines[3:])

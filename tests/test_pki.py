@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import socket
 import ssl
@@ -15,6 +16,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from orlop import pki, wellknown
+from tools.devroot import PROJECT
 
 NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 HOST = ("login1", "login1.site.example", "10.1.2.3")
@@ -224,3 +226,13 @@ def test_a_user_and_groups_can_be_issued_a_certificate(tmp_path):
 def test_issuing_without_an_authority_says_what_to_do(tmp_path):
     with pytest.raises(FileNotFoundError, match="orlop up"):
         pki.Pki(tmp_path).issue("alice")
+
+
+@pytest.mark.parametrize("path", sorted((PROJECT / "tests/fuzzing/found/csr").glob("*")))
+@pytest.mark.parametrize("is_server", [False, True])
+def test_what_is_almost_a_request_is_not_signed(tmp_path, path, is_server):
+    authority = pki.ensure(tmp_path, ["localhost"])
+    body = base64.encodebytes(path.read_bytes())
+    lines = b"-----BEGIN CERTIFICATE REQUEST-----\n%s-----END CERTIFICATE REQUEST-----\n" % body
+    with pytest.raises(ValueError, match="request"):
+        authority.sign_request(lines, 600, is_server=is_server)

@@ -147,12 +147,19 @@ _BY_REASON: dict[str, type[ApiError]] = {
 
 
 def from_status(status: dict[str, Any]) -> ApiError:
-    """The error that a metav1.Status describes, as a client reads it off the wire."""
+    """The error that a metav1.Status describes, as a client reads it off the wire.
+
+    Who wrote it may be anybody: what is not what a Status has there is left out.
+    """
     reason = str(status.get("reason", ""))
     cls = _BY_REASON.get(reason, ApiError)
-    code = int(status.get("code", cls.code))
-    details = status.get("details")
-    return cls(str(status.get("message", reason)), details=details, reason=reason, code=code)
+    code, details = status.get("code"), status.get("details")
+    return cls(
+        str(status.get("message", reason)),
+        details=details if isinstance(details, dict) else None,
+        reason=reason,
+        code=code if type(code) is int and 400 <= code < 600 else cls.code,
+    )
 
 
 class LeadershipLost(Error):

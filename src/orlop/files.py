@@ -1,11 +1,14 @@
-"""Writing a file all or nothing and for its owner alone; removing folders without leaving them.
+"""Files written all or nothing and for their owner alone, read warily, and removed to the ground.
 
-Used wherever a secret is written, or a file that another process may read at any moment. It
-never leaves a half-written file under the name that others read.
+Used wherever a secret is written, or a file that another process may read at any moment, and
+wherever somebody else says which file is read. It never leaves a half-written file under the name
+that others read, and never waits for what a pipe or a device may have to say.
 """
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import stat
 from pathlib import Path
@@ -27,6 +30,29 @@ def write_private(path: Path, data: bytes | str, *, mode: int = 0o600) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def open_regular(path: Path | str) -> io.BufferedReader:
+    """A regular file to read; OSError for a pipe or a device, which are not even opened."""
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(place).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "expected a regular file", str(path))
+        return open(f"/proc/self/fd/{place}", "rb")
+    finally:
+        os.close(place)
+
+
+def read_regular(path: Path | str, most: int) -> bytes:
+    """All of a regular file; OSError for one that is larger than that."""
+    with open_regular(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"expected at most {most} bytes", str(path))
+    return data
 
 
 def remove_below(name: str, parent: int) -> None:

@@ -1,31 +1,33 @@
-"""JSON Web Tokens: those of service accounts, signed by this cluster, and those of other issuers.
+"""Signs the tokens of service accounts, and checks these and the tokens of other issuers.
 
 Called by the API server, which issues and checks tokens, and by the controller that fills token
-Secrets. It knows the signature and the wire form, never what the claims mean. Forty lines over
-`cryptography`, which is here anyway, in place of a dependency of which one algorithm would be used.
+Secrets. PyJWT makes and checks the signatures; this module fixes which algorithm a key may be used
+with, and leaves the meaning of the claims to its callers.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
-from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
-from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     PublicFormat,
     load_pem_private_key,
 )
+from jwt import PyJWK, PyJWS
+from jwt.algorithms import RSAAlgorithm
+from jwt.exceptions import PyJWTError
 
 ALGORITHM = "RS256"
+# What a key of an issuer may be used with, by its type: not what the token says.
+_ALGORITHMS = {("RSA", None): ALGORITHM, ("EC", "P-256"): "ES256"}
 _MAX_TOKEN = 16 << 10  # what a header may weigh at most; ours have about one KiB
+_JWS = PyJWS(algorithms=sorted(_ALGORITHMS.values()))
 Claims = dict[str, Any]
 
 
@@ -41,8 +43,8 @@ class SigningKey:
         self._public = key.public_key()
         # As upstream: pkg/serviceaccount/jwt.go, keyIDFromPublicKey.
         der = self._public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        self.key_id = _encoded(hashlib.sha256(der).digest())
-        self._header = _encoded(msgspec.json.encode({"alg": ALGORITHM, "kid": self.key_id}))
+        digest = hashlib.sha256(der).digest()
+        self.key_id = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
     @classmethod
     def from_pem(cls, pem: bytes) -> SigningKey:
@@ -52,105 +54,70 @@ class SigningKey:
         return cls(key)
 
     def sign(self, claims: Claims) -> str:
-        """The compact form of a token with these claims."""
-        content = f"{self._header}.{_encoded(msgspec.json.encode(claims))}"
-        signature = self._key.sign(content.encode(), padding.PKCS1v15(), SHA256())
-        return f"{content}.{_encoded(signature)}"
+        """Make the compact form of a token with these claims."""
+        header = {"kid": self.key_id, "typ": None}  # upstream's tokens have no type either
+        return _JWS.encode(msgspec.json.encode(claims), self._key, ALGORITHM, header)
 
     def verify(self, token: str) -> Claims:
-        """The claims of a token that this key has signed; whether they hold is not looked at."""
-        if len(token) > _MAX_TOKEN or token.count(".") != 2:
-            raise BadToken("not a JSON Web Token")
-        content, _, signature = token.rpartition(".")
-        header, _, payload = content.partition(".")
-        try:
-            if msgspec.json.decode(_decoded(header)).get("alg") != ALGORITHM:
-                raise BadToken(f"only {ALGORITHM} is taken")
-            signed = _decoded(signature)
-            self._public.verify(signed, content.encode(), padding.PKCS1v15(), SHA256())
-            claims = msgspec.json.decode(_decoded(payload))
-        except (InvalidSignature, ValueError, AttributeError) as error:
-            raise BadToken("the signature does not fit") from error
-        if not isinstance(claims, dict):
-            raise BadToken("claims must be an object")
-        return claims
+        """Read the claims of a token that this key has signed; its times are not looked at."""
+        return _verified(token, self._public, ALGORITHM)
 
     def jwk(self) -> dict[str, str]:
-        """The public key as a JSON Web Key (RFC 7517)."""
-        numbers = self._public.public_numbers()
-        return {
-            "use": "sig",
-            "kty": "RSA",
-            "kid": self.key_id,
-            "alg": ALGORITHM,
-            "n": _integer(numbers.n),
-            "e": _integer(numbers.e),
-        }
+        """Show the public key as a JSON Web Key (RFC 7517)."""
+        numbers = RSAAlgorithm.to_jwk(self._public, as_dict=True)
+        named = {"use": "sig", "kty": "RSA", "kid": self.key_id, "alg": ALGORITHM}
+        return {**named, "n": numbers["n"], "e": numbers["e"]}
 
 
 def claims_of(token: str) -> Claims:
-    """What a token claims, whoever signed it: to find out whom to ask, and for nothing else."""
-    parts = token.split(".")
-    if len(token) > _MAX_TOKEN or len(parts) != 3:
-        raise BadToken("not a JSON Web Token")
+    """Read what a token claims, whoever signed it: to find out whom to ask, no more."""
+    return _object(_unverified(token)["payload"])
+
+
+def verify_with(keys: Mapping[str, Mapping[str, Any]], token: str) -> Claims:
+    """Read the claims of a token that one of these JSON Web Keys, by their ids, has signed."""
+    kid = _unverified(token)["header"].get("kid", "")
+    key = keys.get(kid) if isinstance(kid, str) else None
+    if key is None:
+        raise BadToken("it is signed by a key that the issuer has not published")
+    algorithm = _ALGORITHMS.get((key.get("kty", ""), key.get("crv")))
+    if algorithm is None:
+        raise BadToken(f"a key of type {key.get('kty')} is not taken")
     try:
-        claims = msgspec.json.decode(_decoded(parts[1]))
-    except ValueError as error:
+        public = PyJWK(dict(key), algorithm).key
+    except (PyJWTError, ValueError, TypeError) as error:
+        raise BadToken(f"the issuer's key cannot be read: {error}") from error
+    return _verified(token, public, algorithm)
+
+
+def _unverified(token: str) -> dict[str, Any]:
+    _check_size(token)
+    try:
+        return _JWS.decode_complete(token, options={"verify_signature": False})
+    except (PyJWTError, ValueError, RecursionError) as error:
+        raise BadToken(f"not a JSON Web Token: {error}") from error
+
+
+def _verified(token: str, key: Any, algorithm: str) -> Claims:
+    _check_size(token)
+    try:
+        return _object(_JWS.decode(token, key, algorithms=[algorithm]))
+    except BadToken:
+        raise
+    except (PyJWTError, ValueError, RecursionError) as error:
+        raise BadToken(f"the signature does not fit: {error}") from error
+
+
+def _check_size(token: str) -> None:
+    if len(token) > _MAX_TOKEN:
+        raise BadToken("not a JSON Web Token: too long")
+
+
+def _object(payload: bytes) -> Claims:
+    try:
+        claims = msgspec.json.decode(payload)
+    except (ValueError, RecursionError) as error:
         raise BadToken("its claims are no JSON") from error
     if not isinstance(claims, dict):
         raise BadToken("claims must be an object")
     return claims
-
-
-def verify_with(keys: Mapping[str, Mapping[str, Any]], token: str) -> Claims:
-    """The claims of a token that one of these JSON Web Keys, by their ids, has signed."""
-    claims = claims_of(token)
-    content, _, signature = token.rpartition(".")
-    try:
-        header = msgspec.json.decode(_decoded(content.partition(".")[0]))
-        key, algorithm = keys.get(header.get("kid", "")), header.get("alg")
-        if key is None:
-            raise BadToken("it is signed by a key that the issuer has not published")
-        _check(key, algorithm, content.encode(), _decoded(signature))
-    except (InvalidSignature, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadToken(f"the signature does not fit: {error}") from error
-    return claims
-
-
-def _check(key: Mapping[str, Any], algorithm: str, content: bytes, signature: bytes) -> None:
-    """RS256 or ES256, as the key's own type has it: never what only the token says."""
-    if key.get("kty") == "RSA" and algorithm == ALGORITHM:
-        exponent, modulus = _number(key["e"]), _number(key["n"])
-        public = rsa.RSAPublicNumbers(exponent, modulus).public_key()
-        public.verify(signature, content, padding.PKCS1v15(), SHA256())
-    elif key.get("kty") == "EC" and key.get("crv") == "P-256" and algorithm == "ES256":
-        numbers = ec.EllipticCurvePublicNumbers(
-            _number(key["x"]), _number(key["y"]), ec.SECP256R1()
-        )
-        half = len(signature) // 2
-        pair = encode_dss_signature(
-            int.from_bytes(signature[:half], "big"), int.from_bytes(signature[half:], "big")
-        )
-        numbers.public_key().verify(pair, content, ec.ECDSA(SHA256()))
-    else:
-        raise BadToken(f"{algorithm} with a key of type {key.get('kty')} is not taken")
-
-
-def _number(text: str) -> int:
-    return int.from_bytes(_decoded(text), "big")
-
-
-def _encoded(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _decoded(text: str) -> bytes:
-    try:
-        padded = text.encode("ascii") + b"=" * (-len(text) % 4)
-        return base64.b64decode(padded, altchars=b"-_", validate=True)
-    except binascii.Error as error:
-        raise BadToken("not base64url") from error
-
-
-def _integer(number: int) -> str:
-    return _encoded(number.to_bytes((number.bit_length() + 7) // 8, "big"))

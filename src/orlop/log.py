@@ -11,7 +11,9 @@ import logging
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import Any, Protocol
+
+from .printable import indented, one_line
 
 
 class Logger:
@@ -53,7 +55,8 @@ def logger(name: str) -> Logger:
 
 def _quoted(value: object) -> str:
     text = str(value)
-    return json.dumps(text) if not text or any(c in text for c in ' "=\n\t') else text
+    is_plain = text.isprintable() and not any(c in text for c in ' "=')
+    return text if text and is_plain else json.dumps(text)
 
 
 class TextFormatter(logging.Formatter):
@@ -66,11 +69,13 @@ class TextFormatter(logging.Formatter):
             f"{seconds}.{int(record.msecs):03d}Z",
             record.levelname,
             record.name.removeprefix("orlop."),
-            record.getMessage(),
+            one_line(record.getMessage()),  # of libraries, too, which quote what they were sent
             *(f"{key}={_quoted(value)}" for key, value in values.items()),
         ]
         line = " ".join(parts)
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        if not record.exc_info:
+            return line
+        return f"{line}\n{indented(self.formatException(record.exc_info))}"
 
 
 class JsonFormatter(logging.Formatter):
@@ -90,10 +95,25 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(entry, default=str)
 
 
-def configure(level: str = "info", style: str = "text", stream: TextIO | None = None) -> None:
+class Stream(Protocol):
+    """Where logs are written."""
+
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> object: ...
+
+
+def configure(
+    level: str = "info",
+    style: str = "text",
+    stream: Stream | None = None,
+    moderation: logging.Filter | None = None,
+) -> None:
     """Send all logs to `stream` (standard error by default); called once, at start."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler: logging.StreamHandler[Any] = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
+    if moderation is not None:
+        handler.addFilter(moderation)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

@@ -163,13 +163,8 @@ class Pki:
         authority = _read_authority(self.pair("ca"))
         if authority is None:
             raise FileNotFoundError(f"no certificate authority in {self.folder}; run `orlop up`")
-        try:
-            request = x509.load_pem_x509_csr(pem)
-            if not request.is_signature_valid:
-                raise ValueError("the request is not signed by the key it names")
-            names = _requested_names(request) if is_server else []
-        except _UNREADABLE as error:
-            raise ValueError(f"the request cannot be read: {error}") from error
+        request = read_request(pem)
+        names = _requested_names(request) if is_server else []
         if is_server and not names:
             raise ValueError("a server's certificate needs at least one DNS name or IP address")
         life, moment = dt.timedelta(seconds=seconds), now or dt.datetime.now(dt.UTC)
@@ -177,13 +172,41 @@ class Pki:
 
 
 # What cryptography makes of requests that are no better than nonsense, beside ValueError.
-_UNREADABLE = (UnsupportedAlgorithm, x509.DuplicateExtension, x509.UnsupportedGeneralNameType)
+_UNREADABLE = (
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+
+
+def read_request(pem: bytes) -> x509.CertificateSigningRequest:
+    """A signed request (PEM); ValueError where it is none, whatever else it may be."""
+    try:
+        request = x509.load_pem_x509_csr(pem)
+        is_signed = request.is_signature_valid
+        request.public_key()
+        list(request.subject)  # else it is not read before somebody wants to see it
+    except (ValueError, *_UNREADABLE) as error:
+        raise ValueError(f"the request cannot be read: {error}") from error
+    if not is_signed:
+        raise ValueError("the request is not signed by the key it names")
+    return request
+
+
+def names_in(request: x509.CertificateSigningRequest) -> x509.SubjectAlternativeName | None:
+    """The names that a request has beside its subject; ValueError where they cannot be read."""
+    try:
+        return request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return None
+    except (ValueError, *_UNREADABLE) as error:
+        raise ValueError(f"the request cannot be read: {error}") from error
 
 
 def _requested_names(request: x509.CertificateSigningRequest) -> list[str]:
-    try:
-        found = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
+    found = names_in(request)
+    if found is None:
         return []
     addresses = [str(one) for one in found.get_values_for_type(x509.IPAddress)]
     return [*found.get_values_for_type(x509.DNSName), *addresses]

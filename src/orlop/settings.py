@@ -7,6 +7,7 @@ calls it once and hands the result down. It never creates or changes a file.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from ipaddress import IPv4Network, ip_address
 from pathlib import Path
@@ -16,7 +17,10 @@ import msgspec
 import yaml
 
 from . import wellknown
+from .destinations import Destinations
 from .errors import ConfigError
+
+_SIZE = re.compile(r"[1-9][0-9]*(Ki|Mi|Gi|Ti|k|M|G|T)?")
 
 
 class NamespaceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,6 +56,22 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runtime: str = ""  # crun, apptainer, singularity, or a path; empty: what the site has
     path: str = ""  # PATH of the job; empty: the PATH of `orlop up`
     scratch: str = ""  # node-local folder for overlays; empty: $TMPDIR or /tmp
+    pod_pids_limit: int = 0  # processes and threads of a pod; 0: nearly all that a user may have
+    log_max_size: str = "10Mi"  # of a file of a container's log; empty: however long
+    log_max_files: int = 5  # kept of each run of a container, the one that is written among them
+
+    def __post_init__(self) -> None:
+        if self.log_max_size:
+            _check_size("log_max_size", self.log_max_size)
+        if self.pod_pids_limit < 0:
+            raise ValueError(f"expected a pod_pids_limit from 0, found {self.pod_pids_limit}")
+        if self.log_max_files < 2:
+            raise ValueError(f"expected a log_max_files from 2, found {self.log_max_files}")
+
+
+def _check_size(name: str, text: str) -> None:
+    if not _SIZE.fullmatch(text):
+        raise ValueError(f"expected a {name} such as 10Mi, found {text!r}")
 
 
 class ImageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,7 +82,14 @@ class ImageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mirrors: dict[str, list[str]] = {}  # registry -> mirrors, tried in order
     parallel_pulls: int = 3
     squashfs: bool = False  # keep each image as one file, too, for nodes with squashfuse
+    max_size: str = "64Gi"  # of one image unpacked, as its files say that they are long
+    max_files: int = 1_000_000  # and how many they, its folders and its links may be
     limit: str = "50Gi"  # what unpacked images may take; beyond it unused ones go, oldest first
+
+    def __post_init__(self) -> None:
+        _check_size("max_size", self.max_size)
+        if self.max_files < 1:
+            raise ValueError(f"expected a max_files from 1, found {self.max_files}")
 
 
 class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,6 +105,8 @@ class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node_ports: bool = False  # whether NodePort and LoadBalancer services are open at this host
     ingress_port: int = 0  # where Ingresses are served at this host by HTTP; 0: nowhere
     ingress_tls_port: int = 0  # and by HTTPS
+    # Ranges of this host's loopback or link to which services may lead all the same
+    allow_destinations: list[str] = []
 
     def __post_init__(self) -> None:
         pods, services = _network(self.pod_range), _network(self.service_range)
@@ -85,6 +114,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"pod_range {pods} and service_range {services} overlap")
         for server in [*self.upstream, *(s for many in self.stub_domains.values() for s in many)]:
             ip_address(server.partition("#")[0])
+        Destinations.of(self.allow_destinations)
 
 
 def _network(text: str) -> IPv4Network:

@@ -41,6 +41,10 @@ LABEL = SLURM_PREFIX + "label"  # "true": lines of the log begin with their rank
 SRUN_FLAGS = SLURM_PREFIX + "srun-flags"  # further options of the srun that starts the ranks
 RUNTIME_ANNOTATION = "orlop.dev/runtime"  # crun, apptainer or host, for this pod
 
+# What Orlop's own parts say of a pod, and go by when they start anew; nobody else may write it.
+WRITTEN_BACK = (JOB_ID, NODE_LIST, END_TIME, USED_ELAPSED, USED_CPU, USED_MEMORY, USED_ENERGY,
+                USED_SOURCE)  # fmt: skip
+
 MIRROR = "kubernetes.io/config.mirror"  # upstream's: the pod only shows what runs without it
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"  # upstream's: whose logs are meant
 STANDS_FOR = "orlop.dev/stands-for"  # on a mirror pod: the part of the control plane that it is
@@ -61,6 +65,7 @@ MPI_FLAGS_ALIASES = (
     "slurm-job.vk.io/mpi-flags",
 )
 OPTION_ALIAS_PREFIXES = ("slurmjob.slinky.slurm.net/",)
+PRE_EXEC = "slurm-job.vk.io/pre-exec"  # interLink: shell lines of the job, before the containers
 
 # Labels and taints of our nodes (one per partition).
 PARTITION_LABEL = SLURM_PREFIX + "partition"

@@ -85,3 +85,52 @@ def test_a_backup_puts_nothing_outside_its_folder(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not belong there"):
         archive.unpack(tmp_path / "bad", tmp_path / "into")
     assert not (tmp_path / "escaped").exists()
+
+
+def held(kind: bytes = tarfile.REGTYPE, name: str = "pki/x", size: int = 0) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.size, entry.linkname = kind, size, "/etc/passwd"
+    return entry
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        held(tarfile.SYMTYPE),
+        held(tarfile.LNKTYPE),
+        held(tarfile.FIFOTYPE),
+        held(tarfile.CHRTYPE),
+        held(name="/etc/cron.d/x"),
+        held(name="pki/../../x"),
+        held(name="run/agent.pyz"),
+        held(name="volumes/x"),
+        held(name="kubeconfig"),
+        held(tarfile.DIRTYPE, name="pods"),
+    ],
+    ids=lambda entry: f"{entry.name} {entry.type!r}",
+)
+def test_a_backup_brings_nothing_into_a_home_that_none_ever_held(tmp_path, entry):
+    with tarfile.open(tmp_path / "bad", "w") as bad:
+        first = held(name="backup.json", size=len(b'{"format": 1, "time": 0}'))
+        bad.addfile(first, io.BytesIO(b'{"format": 1, "time": 0}'))
+        bad.addfile(held(tarfile.DIRTYPE, name="pki"))
+        bad.addfile(entry, io.BytesIO())
+    (tmp_path / "into").mkdir()
+    with pytest.raises(ConfigError, match="does not belong there"):
+        archive.unpack(tmp_path / "bad", tmp_path / "into")
+    assert {path.name for path in (tmp_path / "into").iterdir()} <= {"backup.json", "pki"}
+
+
+@pytest.mark.parametrize("case", ["many", "bomb", "not first"])
+def test_a_backup_that_becomes_more_than_one_is_refused(tmp_path, case):
+    with tarfile.open(tmp_path / "bad", "w:gz", compresslevel=1) as bad:
+        manifest = b'{"format": 1, "time": 0}' if case != "bomb" else b" " * (64 << 20)
+        if case == "not first":
+            bad.addfile(held(tarfile.DIRTYPE, name="pki"))
+        bad.addfile(held(name="backup.json", size=len(manifest)), io.BytesIO(manifest))
+        bad.addfile(held(tarfile.DIRTYPE, name="pki"))
+        for number in range(2000 if case == "many" else 0):
+            bad.addfile(held(name=f"pki/{number}"), io.BytesIO())
+    (tmp_path / "into").mkdir()
+    with pytest.raises(ConfigError, match="is no backup of Orlop's"):
+        archive.unpack(tmp_path / "bad", tmp_path / "into")

@@ -21,6 +21,8 @@ from ..settings import Paths
 
 FORMAT = 1
 _MANIFEST = "backup.json"
+_MANIFEST_SIZE = 1 << 16
+_MEMBERS = 1000  # a home has a handful of keys
 
 
 def write(file: Path, paths: Paths, state: Path) -> None:
@@ -61,7 +63,9 @@ def unpack(file: Path, folder: Path) -> dict[str, Any]:
     try:
         with tarfile.open(file) as tar:
             manifest = _read_manifest(tar)
-            for entry in tar.getmembers():
+            for number, entry in enumerate(tar):
+                if number >= _MEMBERS:
+                    raise ValueError(f"it holds more than {_MEMBERS} files")
                 _unpack_one(tar, entry, folder)
     except (tarfile.TarError, OSError, EOFError, ValueError, KeyError) as error:
         raise ConfigError(
@@ -72,17 +76,26 @@ def unpack(file: Path, folder: Path) -> dict[str, Any]:
 
 
 def _read_manifest(tar: tarfile.TarFile) -> dict[str, Any]:
-    raw = tar.extractfile(_MANIFEST)
-    manifest: dict[str, Any] = json.loads(raw.read()) if raw is not None else {}
+    first = tar.next()  # whatever else there is, it is not read before we know what this is
+    raw = tar.extractfile(first) if first is not None and first.name == _MANIFEST else None
+    manifest: dict[str, Any] = json.loads(raw.read(_MANIFEST_SIZE)) if raw is not None else {}
     if manifest["format"] > FORMAT:
         raise ValueError(f"its format {manifest['format']} is of a later Orlop")
     return manifest
 
 
+def _belongs(name: PurePosixPath) -> bool:
+    """What a backup never held must not come into a home by one."""
+    home = Paths(Path("/"))
+    files = (_MANIFEST, wellknown.STATE_FILE, home.cluster_uid.name, home.config.name)
+    return str(name) in files or name.parts[:1] == (home.pki.name,)
+
+
 def _unpack_one(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) -> None:
     """Plain files and folders within `folder`, and nothing else that a tar can hold."""
     name = PurePosixPath(entry.name)
-    if name.is_absolute() or ".." in name.parts or not (entry.isfile() or entry.isdir()):
+    is_plain = entry.isfile() or entry.isdir()
+    if name.is_absolute() or ".." in name.parts or not is_plain or not _belongs(name):
         raise ValueError(f"it holds {entry.name}, which does not belong there")
     target = folder / name
     if entry.isdir():

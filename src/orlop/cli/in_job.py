@@ -16,6 +16,7 @@ import click
 
 from ..errors import ConfigError, EngineError
 from ..files import write_private
+from ..printable import one_line
 from ..settings import Paths, Settings
 from ..slurm.commands import CommandFailed, Commands
 from ..slurm.job import JobSpec
@@ -100,7 +101,7 @@ def _comment(uid: str) -> str:
 
 async def _living(paths: Paths, commands: Commands) -> list[str]:
     """Jobs of this home's control plane that run or wait, the oldest first."""
-    text = await commands.run("squeue", "--me", "--local", "-h", "-S", "i", "-o", "%A|%k")
+    text = await commands.run("squeue", "--me", "--local", "--all", "-h", "-S", "i", "-o", "%A|%k")
     comment = _comment(ensure_cluster_uid(paths))
     rows = (line.strip().partition("|") for line in text.splitlines())
     return [job for job, _, words in rows if words == comment]
@@ -130,7 +131,7 @@ async def _until_up(paths: Paths, commands: Commands, job: str) -> Record:
         if state in ("", "FAILED", "CANCELLED", "TIMEOUT", "COMPLETED", "OUT_OF_MEMORY"):
             raise StartFailed(f"job {job} ended before it was up; see the end of {paths.log_file}")
         if state == "PENDING" and reason not in (said, "None") and time.monotonic() - began > 3:
-            click.echo(f"  {'waiting':<11} {reason}")
+            click.echo(f"  {'waiting':<11} {one_line(reason)}")
             said = reason
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, 5.0)
@@ -139,7 +140,7 @@ async def _until_up(paths: Paths, commands: Commands, job: str) -> Record:
 async def _state(commands: Commands, job: str) -> tuple[str, str]:
     """Slurm's words on the job; no words if it has forgotten it, `UNKNOWN` if it is silent."""
     try:
-        answer = await commands.run("squeue", "-h", "-t", "all", "-j", job, "-o", "%T|%r")
+        answer = await commands.run("squeue", "-h", "-a", "-t", "all", "-j", job, "-o", "%T|%r")
     except CommandFailed:
         return "", ""
     except EngineError:

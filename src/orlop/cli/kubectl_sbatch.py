@@ -21,6 +21,7 @@ import click
 
 from ..api.objects import Obj, meta, owner_reference
 from ..errors import ConfigError, Error, Forbidden, NotFound
+from ..printable import one_line
 from ..slurm import userscript
 from ..slurm.commands import Commands
 from .job_output import ERRORS, Output
@@ -204,7 +205,8 @@ def heard(api: KubeApi, path: str, *, needs_number: bool, patience: float = UNTI
 
 
 def _why(status: Obj) -> str:
-    return str(status.get("message") or status.get("reason") or "nobody has looked at it yet")
+    words = status.get("message") or status.get("reason") or "nobody has looked at it yet"
+    return one_line(str(words))
 
 
 def _until_its_end(api: KubeApi, namespace: str, name: str, *, follow: bool) -> int:
@@ -226,7 +228,7 @@ def _until_its_end(api: KubeApi, namespace: str, name: str, *, follow: bool) -> 
     if output is not None and not output.finish():
         return NOBODY_READS
     if phase == "Failed":
-        click.echo(f"{name}: {status.get('message') or status.get('reason')}", err=True)
+        click.echo(f"{name}: {_why(status)}", err=True)
     return int(status.get("exitCode") or 0) or (1 if phase == "Failed" else 0)
 
 

@@ -27,6 +27,7 @@ from ..api.objects import (
     uid_of,
 )
 from ..errors import ConfigError, EngineError, Error
+from ..printable import lines, one_line
 from ..settings import home_from_env, load
 from .kubeapi import KubeApi, default_config
 from .kubeconfig_file import loaded
@@ -55,7 +56,7 @@ def main() -> None:
     try:
         slurm(prog_name="kubectl slurm")
     except Error as error:
-        raise SystemExit(f"error: {error}") from None
+        raise SystemExit(f"error: {lines(str(error))}") from None
 
 
 def connect(kubeconfig: str, context: str) -> KubeApi:
@@ -120,7 +121,7 @@ def why(pod: str, namespace: str, kubeconfig: str, context: str) -> None:
     """Say why a pod waits, or why it ended."""
     api = connect(kubeconfig, context)
     found = pod_named(api, namespace, pod)
-    click.echo("\n".join(story(found, events_of(api, found))))
+    click.echo("\n".join(map(one_line, story(found, events_of(api, found)))))
 
 
 def events_of(api: KubeApi, pod: Obj) -> list[Obj]:

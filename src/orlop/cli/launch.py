@@ -15,10 +15,10 @@ from pathlib import Path
 
 from ..errors import Error, HomeInUse
 from ..settings import Paths
+from .log_output import put_aside
 from .readiness import awaited
 from .record import Record, birth_of
 
-LOG_LIMIT = 16 << 20  # a larger log is put aside at the next start
 LOG_SHOWN = 15  # lines of it, when a start fails
 
 
@@ -32,7 +32,7 @@ def start(paths: Paths, flags: list[str]) -> Record:
     HomeInUse where another `up`, here or on another host, was quicker.
     """
     paths.log.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _rotate(paths.log_file)
+    put_aside(paths.log_file)
     read, write = os.pipe()
     with open(paths.log_file, "ab", opener=_private) as log:
         where = log.tell()
@@ -66,11 +66,6 @@ def this_program() -> list[str]:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
-
-
-def _rotate(log: Path) -> None:
-    if log.exists() and log.stat().st_size > LOG_LIMIT:
-        log.replace(log.with_suffix(".log.1"))
 
 
 def _explained(log: Path, where: int, why: str) -> str:

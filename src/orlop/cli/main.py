@@ -14,6 +14,7 @@ import click
 
 from .. import __version__
 from ..errors import Error
+from ..printable import lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except Error as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(lines(str(error))) from error
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

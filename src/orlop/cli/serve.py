@@ -32,6 +32,7 @@ from ..controllers.folder_provisioner import folders_in
 from ..controllers.manager import ControllerManager
 from ..controllers.pod_groups import BUILT_IN_DEFINITIONS
 from ..controllers.slurm_quota import Quota
+from ..destinations import Destinations
 from ..files import write_private
 from ..gateway.backends import Backends
 from ..gateway.ingress import IngressRouter
@@ -50,7 +51,7 @@ from ..slurm.userslurm import UserSlurm
 from ..slurmjobs import kinds as slurm_kinds
 from ..slurmjobs.assembly import DEFINITIONS, SlurmObjects
 from ..store import Store
-from . import addresses, kubeconfig_file, record
+from . import addresses, kubeconfig_file, log_output, record
 from .engines import engine_for, ensure_cluster_uid
 from .readiness import Readiness
 from .removal import in_namespace
@@ -80,7 +81,8 @@ def command(engine: str, port: int, control_plane: str, in_job: bool, ready_fd: 
 
 def run(paths: Paths, settings: Settings, engine: str, ready: Readiness, *, job: str = "") -> None:
     """Serve until told to stop; exits with 1, and why in the log, if something else ended it."""
-    log.configure(settings.log_level, settings.log_format)
+    output, moderation = log_output.Output(paths.log_file), log_output.Moderation()
+    log.configure(settings.log_level, settings.log_format, output, moderation)
     os.umask(0o077)
     try:
         for folder in (paths.run, paths.log, paths.pods, paths.images, paths.volumes):
@@ -110,6 +112,7 @@ class ControlPlane:
         self.engine = engine_for(engine, settings, paths)
         self.tenancy = tenancy
         self.ranges = Ranges.of(settings.network)
+        self.destinations = Destinations.of(settings.network.allow_destinations)
         hosts = [*addresses.host_names(), *addresses.addresses(), *settings.advertise]
         inside = [self.ranges.api, f"kubernetes.default.svc.{self.ranges.domain}"]
         self.names = [*hosts, *inside]
@@ -171,7 +174,12 @@ class ControlPlane:
             )
             manager.controllers += self._slurm_objects(server, informers, kubelet)
             dialer = kubelet.dialer
-            backends = Backends(informers, dialer.connect, dial_datagrams=dialer.datagrams)
+            backends = Backends(
+                informers,
+                dialer.connect,
+                dial_datagrams=dialer.datagrams,
+                destinations=self.destinations,
+            )
             gateway = self._gateway(server, informers, backends, kubelet)
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}
 
@@ -230,6 +238,7 @@ class ControlPlane:
             ranges=self.ranges,
             pod_security=self.settings.pod_security,
             oidc=self.settings.oidc,
+            destinations=self.destinations,
             front_proxy=FrontProxy(
                 self.pki.front_proxy_client, self.pki.front_proxy_ca, self.pki.ca
             ),

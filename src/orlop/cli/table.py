@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..printable import one_line
+
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Left-aligned, three spaces between columns, the last column as long as it is."""
-    lines = [header, *rows]
+    lines = [header, *([one_line(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header) - 1)]
     padded = [
         "   ".join(

@@ -58,7 +58,7 @@ def _of_array(number: str, found: dict[str, Usage]) -> Usage | None:
     return Usage(
         state=next((one for one in ("RUNNING", "PENDING") if one in states), (others + states)[0]),
         elapsed=max((used.elapsed for used in tasks), key=_seconds),
-        cpus=str(sum(int(used.cpus) for used in tasks if used.cpus.isdigit())),
+        cpus=str(sum(int(used.cpus) for used in tasks if used.cpus.isdecimal())),
         requested=tasks[0].requested,
         cpu_time=_clock(cpu_time) if any(used.cpu_time for used in tasks) else "",
         max_rss=max((used.max_rss for used in tasks), key=_kib),
@@ -71,8 +71,8 @@ def _seconds(text: str) -> float:
     days, dash, rest = text.rpartition("-")
     total = 0.0
     for part in rest.split(":"):
-        total = total * 60 + (float(part) if part.replace(".", "", 1).isdigit() else 0.0)
-    return total + (int(days) * 86400 if dash and days.isdigit() else 0)
+        total = total * 60 + (float(part) if part.replace(".", "", 1).isdecimal() else 0.0)
+    return total + (int(days) * 86400 if dash and days.isdecimal() else 0)
 
 
 def _clock(seconds: float) -> str:
@@ -84,7 +84,7 @@ def _clock(seconds: float) -> str:
 async def _squeue(commands: Commands, jobs: Sequence[str]) -> str:
     try:
         return await commands.run(
-            "squeue", "-h", "-r", "-t", "all", "-j", ",".join(jobs), "-o", SQUEUE
+            "squeue", "-h", "-a", "-r", "-t", "all", "-j", ",".join(jobs), "-o", SQUEUE
         )
     except CommandFailed:  # one unknown job among many is no error, a single one is
         return ""

@@ -13,6 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from orlop.api import kinds
 from tests.apiserver.test_authorization import binding, subject
+from tools.devroot import PROJECT
 
 PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 SIGNER = "kubernetes.io/kube-apiserver-client"
@@ -147,3 +148,11 @@ async def test_who_signs_must_be_let_too(site, local, http) -> None:
         assert (reply.code, "not permitted to sign" in reply.json["message"]) == (403, True)
         await let(local, "sign", "adam", rule("sign", "signers", SIGNER))
         assert (await adam("PUT", f"{PATH}/c/status", made)).code == 200
+
+
+@pytest.mark.parametrize("path", sorted((PROJECT / "tests/fuzzing/found/csr").glob("*")))
+async def test_what_is_almost_a_request_is_refused_in_words(http, path) -> None:
+    body = base64.encodebytes(path.read_bytes()).decode()
+    armoured = f"-----BEGIN CERTIFICATE REQUEST-----\n{body}-----END CERTIFICATE REQUEST-----\n"
+    reply = await http("POST", PATH, csr(request=base64.b64encode(armoured.encode()).decode()))
+    assert (reply.code, "PEM block type" in reply.json["message"]) == (422, True)

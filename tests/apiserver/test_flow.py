@@ -11,6 +11,7 @@ from orlop.apiserver.flow import Flow, Limits, Seats
 from orlop.apiserver.http import seconds
 from orlop.errors import TooManyRequests
 from orlop.jwt import SigningKey
+from orlop.pki import ADMIN_USER
 from orlop.store import Store
 from tests.apiserver.conftest import Site
 
@@ -148,7 +149,7 @@ async def narrow(tmp_path, authority, schema):
     limits = Limits(seats=2, of_one=1, queued=1, patience=0.3)
     tls = authority.server_context(authority.apiserver)
     key = SigningKey.from_pem(authority.service_account_key)
-    server = ApiServer(store, tls=tls, schema=schema, signing_key=key, flow=Flow(limits, limits))
+    server = ApiServer(store, tls=tls, schema=schema, signing_key=key, flow=Flow(*[limits] * 4))
     port = await server.start("127.0.0.1", 0)
     yield Site(server, store, port, authority, tmp_path)
     await server.stop()
@@ -156,7 +157,7 @@ async def narrow(tmp_path, authority, schema):
 
 
 async def post_slowly(site):
-    """A write that has its seat and sends no body."""
+    """A write that sends no body."""
     reader, writer = await asyncio.open_connection("127.0.0.1", site.port, ssl=site.tls())
     head = f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     writer.write(f"{head}Content-Length: 100\r\n\r\n".encode())
@@ -166,17 +167,29 @@ async def post_slowly(site):
 
 
 async def test_a_user_at_their_limit_gets_429_and_others_are_served(narrow, config_map) -> None:
-    _, writer = await post_slowly(narrow)
+    seat = narrow.server._flow.of("POST").seat(ADMIN_USER)
     async with narrow.http() as admin, narrow.http("eve", ("system:masters",)) as eve:
-        reply = await admin("POST", MAPS, config_map("a"))
-        assert (reply.code, reply.json["reason"]) == (429, "TooManyRequests")
-        assert reply.headers["Retry-After"] == "1"
-        assert (await eve("POST", MAPS, config_map("a"))).code == 201
-        assert (await admin("GET", MAPS)).code == 200  # reads have seats of their own
-        assert (await admin("GET", "/healthz")).code == 200
-        writer.close()
+        async with seat:
+            reply = await admin("POST", MAPS, config_map("a"))
+            assert (reply.code, reply.json["reason"]) == (429, "TooManyRequests")
+            assert reply.headers["Retry-After"] == "1"
+            assert (await eve("POST", MAPS, config_map("a"))).code == 201
+            assert (await admin("GET", MAPS)).code == 200  # reads have seats of their own
+            assert (await admin("GET", "/healthz")).code == 200
         await asyncio.sleep(0.1)
         assert (await admin("POST", MAPS, config_map("b"))).code == 201
+
+
+async def test_a_body_that_is_late_keeps_no_seat_of_a_write(narrow, config_map) -> None:
+    _, writer = await post_slowly(narrow)
+    async with narrow.http() as admin, narrow.http("eve", ("system:masters",)) as eve:
+        assert (await admin("POST", MAPS, config_map("a"))).code == 201
+        reader, another = await post_slowly(narrow)
+        assert b"429" in await reader.readline(), "of those that wait, one user has so many"
+        another.close()
+        writer.close()
+        await asyncio.sleep(0.1)
+        assert (await eve("POST", MAPS, config_map("b"))).code == 201
 
 
 async def test_watches_keep_no_seat(narrow) -> None:

@@ -188,3 +188,13 @@ async def test_a_part_that_breaks_is_begun_again() -> None:
         await is_well.wait()
     task.cancel()
     assert begun == 3
+
+
+async def test_a_body_that_is_not_the_gzip_it_says_is_refused(http) -> None:
+    """Not an error of ours, with its story in the log for everybody who sends one."""
+    path = "/api/v1/namespaces/default/configmaps"
+    reply = await http(
+        "POST", path, b"{}", Content_Encoding="gzip", Content_Type="application/json"
+    )
+    assert (reply.code, reply.json["reason"]) == (415, "UnsupportedMediaType")
+    assert "Content-Encoding 'gzip'" in reply.json["message"]

@@ -15,6 +15,7 @@ import msgspec
 from ..api import kinds
 from ..api.kinds import Kind
 from ..api.objects import Obj
+from ..api.reading import decode_json
 from ..store import Record
 from .customresources import versions
 
@@ -190,8 +191,8 @@ def _is_cpu_target(metric: Obj) -> bool:
 
 def _unpacked(text: str, otherwise: Any) -> Any:
     try:
-        return msgspec.json.decode(text) or otherwise
-    except msgspec.DecodeError:
+        return decode_json(text) or otherwise
+    except ValueError:
         return otherwise
 
 

@@ -105,8 +105,7 @@ class Discovery:
         return groups
 
     def _extension(self, group: str, version: str) -> Extension | None:
-        path = f"/apis/{group}/{version}"
-        return self._extensions.of(path) if self._extensions is not None else None
+        return self._extensions.known(group, version) if self._extensions is not None else None
 
     def _resources(self, group: str, version: str) -> Obj | None:
         kinds = self._kinds.of_group_version(group, version)

@@ -25,6 +25,7 @@ from .discovery import CONNECT, SERVED_SUBRESOURCES
 from .failures import method_not_supported, no_such_path, unsupported_media_type
 from .http import answer, answer_pieces, read, read_object
 from .kubelet import KubeletClient
+from .large import beside_the_loop
 from .negotiation import PLAIN, Form, form_of
 from .registry import Call, Registry
 from .render import Renderer, value
@@ -122,6 +123,8 @@ class Dispatcher:
             namespace=info.namespace if kind.namespaced else "",
             name=info.name,
             subresource=info.subresource,
+            prefix=info.prefix,
+            beyond=info.beyond,
             dry_run=options.dry_run(query),
             field_manager=options.field_manager(query, info.verb, is_apply=is_apply),
             user_agent=request.headers.get("User-Agent", ""),
@@ -334,6 +337,7 @@ class Dispatcher:
             return await copy_log(request, source)
 
     async def _connect(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        call.authorize_create()  # WebSockets begin with a GET, and `get` is for those who only look
         return await connect(self._registry, call, self._kubelet, request)
 
     # What they share
@@ -358,18 +362,23 @@ class Dispatcher:
         body = await read_object(request)
         is_json = media_type_of(request.headers.get("Content-Type", "")) in ("", "application/json")
         if is_json and call.field_validation != "Ignore":
-            call.duplicates = duplicate_fields(await request.read())
+            data = await request.read()
+            call.duplicates = await beside_the_loop(
+                request, len(data), lambda: duplicate_fields(data)
+            )
         return body
 
     async def _patch_body(self, request: web.BaseRequest) -> tuple[str, object]:
         media_type = media_type_of(request.headers.get("Content-Type", ""))
         if media_type not in MEDIA_TYPES.values():
             raise unsupported_media_type([*MEDIA_TYPES.values(), APPLY])
-        return media_type, decode_json(await read(request))
+        data = await read(request)
+        return media_type, await beside_the_loop(request, len(data), lambda: decode_json(data))
 
     async def _configuration(self, request: web.BaseRequest, call: Call) -> object:
         """The body of an apply patch: YAML, which JSON is too."""
-        config, duplicates = apply_body(await read(request))
+        data = await read(request)
+        config, duplicates = await beside_the_loop(request, len(data), lambda: apply_body(data))
         call.duplicates = duplicates
         return config
 

@@ -8,13 +8,25 @@ Warn (the default) makes a Warning header of each.
 from __future__ import annotations
 
 from ..api.objects import Obj
+from ..api.reading import OutOfBounds, check
 from ..api.schema import strict
+from ..errors import BadRequest
 from .registry import Call, Registry
 
 LEVELS = ("Strict", "Warn", "Ignore")
 
 
+def within_bounds(obj: Obj) -> None:
+    """BadRequest where patches or merges have made more of an object than one may be."""
+    try:
+        check(obj)
+    except OutOfBounds as error:
+        raise BadRequest(f"the object is too large: {error}") from error
+
+
 def checked(registry: Registry, call: Call, obj: Obj) -> Obj:
+    """The object, within the bounds of `api.reading` and in canonical form; changed in place."""
+    within_bounds(obj)
     unknown = registry.schema.decode(call.kind, obj)
     if call.field_validation == "Ignore" or not (unknown or call.duplicates):
         return obj

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ..errors import TooManyRequests
 from . import instruments
 
-MUTATING, READ_ONLY = "mutating", "readOnly"
+MUTATING, READ_ONLY, LARGE, UPLOAD = "mutating", "readOnly", "large", "upload"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,13 @@ class Limits:
 # A write waits for the disk, and many share one turn of it. A read is work for the loop: as many as
 # have seats may run before the next user's turn, so there are fewer.
 WRITES, READS = Limits(400, 200), Limits(128, 32)
+# A large body is most of a second's work, which the loop does between others' requests or, where
+# that is easy, a thread beside it: never two at once, or a hundred of them would be a hundred
+# seconds in which nobody else is heard.
+LARGE_BODIES = Limits(1, 1, queued=50, patience=30.0)
+# A body that has not come with its head may never come. Who waits for it has a seat of another
+# kind, and not for long: those of the writes are for work.
+UPLOADS = Limits(256, 32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +151,17 @@ class Seats:
 class Flow:
     """The seats of the whole server."""
 
-    def __init__(self, writes: Limits = WRITES, reads: Limits = READS) -> None:
+    def __init__(
+        self,
+        writes: Limits = WRITES,
+        reads: Limits = READS,
+        large: Limits = LARGE_BODIES,
+        uploads: Limits = UPLOADS,
+    ) -> None:
         self._writes = Seats(MUTATING, writes)
         self._reads = Seats(READ_ONLY, reads)
+        self.large = Seats(LARGE, large)
+        self.uploads = Seats(UPLOAD, uploads)
 
     def of(self, method: str) -> Seats:
         return self._reads if method in ("GET", "HEAD", "OPTIONS") else self._writes

@@ -14,12 +14,13 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from ..api.kinds import Kind
-from ..errors import ApiError, InternalError, Unauthorized
+from ..errors import ApiError, BadRequest, InternalError, Timeout, Unauthorized
 from ..log import logger
 from ..metrics import MEDIA_TYPE, PROCESS
 from ..wellknown import STATE_PATH
 from . import instruments, requestinfo
 from .aggregation import Extensions
+from .aggregation.extensions import Extension
 from .audit import Auditor, Trail
 from .authentication import User, from_certificate
 from .authorization import Authorizer
@@ -30,8 +31,9 @@ from .dispatch import Dispatcher
 from .failures import no_such_path
 from .flow import Flow
 from .health import ENDPOINTS, Checks
-from .http import InTime, answer, failure
+from .http import InTime, answer, failure, read
 from .impersonation import effective_user
+from .large import SEAT
 from .openapi import OpenApi
 from .registry import Registry
 from .render import encode
@@ -41,6 +43,7 @@ from .version import version_info
 
 log = logger(__name__)
 
+UPLOAD_TIMEOUT = 20.0  # seconds for a body to come; a megabyte takes ten on a bad line
 REQUEST_TIMEOUT = 60.0  # seconds; watches, logs and the like have as long as they want
 NOBODY = User("")
 _TRAIL = web.RequestKey("audit trail", Trail)
@@ -74,7 +77,12 @@ class Handler:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request; count it, and keep a record of it where the audit policy wants one."""
-        info = requestinfo.parse(request.method, request.rel_url.raw_path, request.query)
+        try:
+            info = requestinfo.parse(request.method, request.rel_url.raw_path, request.query)
+        except BadRequest as error:
+            refused = failure(error)
+            refused.force_close()  # nobody has asked who it is
+            return refused
         kind = self._registry.kinds.by_resource(info.group, info.version, info.resource)
         counted = instruments.Request(info, kind, time.monotonic())
         response = None
@@ -110,13 +118,14 @@ class Handler:
         self, request: web.BaseRequest, info: RequestInfo, kind: Kind | None
     ) -> web.StreamResponse:
         """1. Paths open to all. 2. Who. 3. Is it their turn. 4. May they. 5. Do it, in time."""
-        open_answer = self._open(request)  # 1
+        open_answer = self._open(request, info)  # 1
         if open_answer is not None:
             return open_answer
         caller = await self._caller(request, info)  # 2
         user = effective_user(caller, request.headers, self._authorizer)
         if _TRAIL in request and user is not caller:
             request[_TRAIL].impersonates(user)
+        request[SEAT] = self._flow.large.seat(user.name)
         seat = self._flow.of(request.method).seat(user.name)  # 3
         if instruments.is_long_running(info):
             async with seat:
@@ -124,10 +133,31 @@ class Handler:
             if _TRAIL in request:
                 request[_TRAIL].tell("ResponseStarted")
             return await self._act(request, info, kind, user)
+        if request.body_exists and not request.content.is_eof() and not self._is_passed_on(info):
+            self._authorize(request, info, kind, user)
+            await self._receive(request, user)
         async with seat:
             self._authorize(request, info, kind, user)  # 4
             async with InTime(request, REQUEST_TIMEOUT):  # 5
                 return await self._act(request, info, kind, user)
+
+    async def _receive(self, request: web.BaseRequest, user: User) -> None:
+        """The whole body, which may come slowly, before it is anybody's turn."""
+        async with self._flow.uploads.seat(user.name):
+            patience = min(UPLOAD_TIMEOUT, REQUEST_TIMEOUT)
+            try:
+                async with asyncio.timeout(patience):
+                    await read(request)
+            except TimeoutError as error:
+                words = f"the body of the request did not come within {patience:g} s"
+                raise Timeout(words, details={}) from error
+
+    def _is_passed_on(self, info: RequestInfo) -> bool:
+        """Whether an extension server answers, who reads the body itself."""
+        return self._extension(info) is not None
+
+    def _extension(self, info: RequestInfo) -> Extension | None:
+        return self._extensions.of(info) if self._extensions is not None else None
 
     async def _caller(self, request: web.BaseRequest, info: RequestInfo) -> User:
         """Who calls; from here on there is a record, of strangers too."""
@@ -155,10 +185,9 @@ class Handler:
     async def _act(
         self, request: web.BaseRequest, info: RequestInfo, kind: Kind | None, user: User
     ) -> web.StreamResponse:
-        extension = self._extensions.of(info.path) if self._extensions is not None else None
-        extension = extension or self._openapi.extension_of(info.path)
+        extension = self._extension(info)
         if extension is not None and self._extensions is not None:
-            return await self._extensions.serve(request, user, extension)
+            return await self._extensions.serve(request, info, user, extension)
         if not info.is_resource:
             if info.path == "/metrics" and info.verb == "get":
                 return answer(PROCESS.text().encode(), MEDIA_TYPE)
@@ -171,10 +200,10 @@ class Handler:
             raise no_such_path()
         return await self._dispatcher.serve(request, info, user, kind)
 
-    def _open(self, request: web.BaseRequest) -> web.Response | None:
-        path = request.path.strip("/")
+    def _open(self, request: web.BaseRequest, info: RequestInfo) -> web.Response | None:
+        path = info.path.strip("/")
         if path in ISSUER_PATHS and self._registry.tokens is not None:
-            return issuer_document(request, self._registry.tokens)
+            return issuer_document(request, path, self._registry.tokens)
         if path.partition("/")[0] not in ENDPOINTS:
             return None
         excluded = tuple(_all(request.query, "exclude"))
@@ -225,11 +254,11 @@ async def authenticate(request: web.BaseRequest, bearer: BearerTokens) -> User:
         raise Unauthorized("Unauthorized") from error
 
 
-def issuer_document(request: web.BaseRequest, tokens: Tokens) -> web.Response:
+def issuer_document(request: web.BaseRequest, path: str, tokens: Tokens) -> web.Response:
     """What others need to check our tokens: public keys, and where they are."""
     if request.method not in ("GET", "HEAD"):
         raise no_such_path()
-    if request.path.endswith("/jwks"):
+    if path.endswith("/jwks"):
         return answer(encode(tokens.key_set()), "application/jwk-set+json")
     return answer(encode(tokens.configuration(request.host)))
 

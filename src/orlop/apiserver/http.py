@@ -13,16 +13,21 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
+from aiohttp.web import RequestPayloadError
 
-from ..errors import ApiError, Timeout
-from .body import check_size, decode_object, too_large
+from ..api.reading import MAX_BYTES
+from ..errors import ApiError, BadRequest, Timeout
+from .body import check_encoding, check_size, decode_object, too_large
+from .large import beside_the_loop
 from .render import Pieces
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
 _DURATION = re.compile(f"(?:{_PART.pattern})+")
 _AT_ONCE = 256 << 10
-MAX_BODY = 3 << 20  # as upstream: what a single object may weigh on the wire
+_WARNINGS = 64  # of one answer: some clients take a hundred headers in all
+_WARNING_TOTAL = 4096  # characters of all warnings of one answer,
+_WARNING_EACH = 256  # and of each where together they are more
 
 
 class InTime:
@@ -63,15 +68,19 @@ def seconds(text: str) -> float:
 
 async def read(request: web.BaseRequest) -> bytes:
     """The whole body, or 413."""
-    check_size(request.content_length, MAX_BODY)
+    check_size(request.content_length, MAX_BYTES)
+    check_encoding(request.headers.get("Content-Encoding", ""))
     try:
         return await request.read()
     except web.HTTPRequestEntityTooLarge as error:
-        raise too_large(MAX_BODY) from error
+        raise too_large(MAX_BYTES) from error
+    except RequestPayloadError as error:  # not the chunks, or not the gzip, that it says to be
+        raise BadRequest(f"the body of the request cannot be read: {error}") from error
 
 
 async def read_object(request: web.BaseRequest) -> Any:
-    return decode_object(request.headers.get("Content-Type", ""), await read(request))
+    content_type, data = request.headers.get("Content-Type", ""), await read(request)
+    return await beside_the_loop(request, len(data), lambda: decode_object(content_type, data))
 
 
 def answer(
@@ -89,8 +98,17 @@ def answer(
 
 
 def _warn(response: web.StreamResponse, warnings: Sequence[str]) -> None:
-    for warning in warnings:
-        response.headers.add("Warning", f'299 - "{_quotable(warning)}"')
+    """Clients take only so many bytes of headers: what is long is cut, what is too much left out.
+
+    As apiserver/pkg/endpoints/filters/warning.go.
+    """
+    left = _WARNING_TOTAL
+    for warning in warnings[:_WARNINGS]:
+        text = warning if len(warning) <= left else f"{warning[: _WARNING_EACH - 3]}..."
+        left -= len(text)
+        if left < 0:
+            return
+        response.headers.add("Warning", f'299 - "{_quotable(text)}"')
 
 
 async def answer_pieces(
@@ -129,6 +147,8 @@ def failure(error: ApiError) -> web.Response:
         status["metadata"] = {"continue": token}
     headers = {}
     seconds = (error.details or {}).get("retryAfterSeconds")
+    if type(seconds) is not int:  # a webhook's words may be in its place
+        seconds = None
     if seconds or (error.status_code == 429 and seconds is None):
         headers["Retry-After"] = str(seconds or 1)
     return answer(msgspec.json.encode(status) + b"\n", code=error.status_code, headers=headers)

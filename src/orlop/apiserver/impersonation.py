@@ -25,6 +25,9 @@ def effective_user(user: User, headers: MultiMapping[str], authorizer: Authorize
     """Who the request is to be taken for; Forbidden if `user` may not act as them."""
     wanted = headers.get(_USER, "")
     groups, uid, extra = headers.getall(_GROUP, []), headers.get(_UID, ""), _extra(headers)
+    said = (wanted, uid, *groups, *extra, *(one for many in extra.values() for one in many))
+    if not all(text.isprintable() for text in said):
+        raise bad_request("whom to impersonate must be said in printable characters")
     if not wanted:
         if groups or uid or extra:
             raise bad_request("requested groups, uid or extra without impersonating a user")

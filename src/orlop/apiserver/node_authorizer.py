@@ -129,6 +129,19 @@ def _add(graph: dict[str, _References], pod: Obj) -> None:
         known.resourceclaims.add((namespace, one.get("resourceClaimName") or ""))
 
 
+def references_objects(spec: Obj) -> bool:
+    """Whether a pod would let its node read, or speak as, anything beside the pod itself."""
+    named = [name for _, name in (*_of_volumes(spec), *_of_environment(spec))]
+    named += [one.get("name") or "" for one in spec.get("imagePullSecrets") or ()]
+    named += [spec.get("serviceAccountName") or "", spec.get("serviceAccount") or ""]
+    tokens = (
+        source.get("serviceAccountToken")
+        for volume in spec.get("volumes") or ()
+        for source in (volume.get("projected") or {}).get("sources") or ()
+    )
+    return any(named) or any(tokens) or bool(spec.get("resourceClaims"))
+
+
 def _of_volumes(spec: Obj) -> Iterator[tuple[str, str]]:
     for volume in spec.get("volumes") or ():
         sources = [volume, *((volume.get("projected") or {}).get("sources") or ())]

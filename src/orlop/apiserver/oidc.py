@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import msgspec
 
 from ..errors import Unauthorized
 from ..jwt import BadToken, Claims, claims_of, verify_with
 from ..settings import OidcSettings
 from .authentication import User, user
+from .foreign import decoded, whole
 
 _TIMEOUT = 10.0
 _NOT_AGAIN = 10.0  # seconds in which unknown keys are not asked for once more
 _LEEWAY = 30.0
+_MAX_ANSWER = 1 << 20  # bytes of keys and of what says where they are
 
 
 class OidcAuthenticator:
@@ -113,7 +114,7 @@ async def _json(session: aiohttp.ClientSession, url: str) -> dict[str, Any]:
     async with session.get(url) as reply:
         if reply.status != 200:
             raise ValueError(f"{url} answered {reply.status}")
-        answer = msgspec.json.decode(await reply.read())
+        answer = decoded(await whole(reply, _MAX_ANSWER))
     if not isinstance(answer, dict):
         raise ValueError(f"{url} answered with no object")
     return answer

@@ -13,7 +13,7 @@ import msgspec
 from ..api.kinds import Kinds
 from ..api.objects import Obj
 from ..api.schema import Schema, gnostic, openapi
-from .aggregation import Extension, Extensions
+from .aggregation import Extensions
 from .discovery import Document, made_from
 from .negotiation import clauses
 
@@ -76,13 +76,6 @@ class OpenApi:
             for part in ("paths", "definitions"):
                 document[part] = {**(found.get(part) or {}), **document[part]}
         return document
-
-    def extension_of(self, path: str) -> Extension | None:
-        """Whose server has the document at a path of /openapi/v3; None where we have it."""
-        prefix = "/openapi/v3/"
-        if self._extensions is None or not path.startswith(f"{prefix}apis/"):
-            return None
-        return self._extensions.of(path[len(prefix) - 1 :])
 
     def _group_version(self, group: str, version: str) -> Obj | None:
         if not self._kinds.of_group_version(group, version):

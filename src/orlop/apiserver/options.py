@@ -124,13 +124,19 @@ def delete_options(options: DeleteOptions, query: Query) -> DeleteOptions:
     return options
 
 
+_LONGEST = 20  # characters of an integer of 64 bits
+
+
 def _integer(query: Query, name: str) -> int | None:
     text = query.get(name)
     if not text:
         return None
     try:
-        return int(text)
+        if len(text) <= _LONGEST:
+            return int(text)
     except ValueError:
-        raise bad_request(
-            f'{name}: Invalid value: "{text}": strconv.ParseInt: parsing "{text}": invalid syntax'
-        ) from None
+        pass
+    shown = text[:100]
+    raise bad_request(
+        f'{name}: Invalid value: "{shown}": strconv.ParseInt: parsing "{shown}": invalid syntax'
+    )

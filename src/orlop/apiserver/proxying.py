@@ -33,6 +33,7 @@ _HOP = {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization",
         "transfer-encoding", "upgrade", "proxy-connection"}  # fmt: skip
 _OURS = {"host", "authorization", "impersonate-user", "impersonate-group", "impersonate-uid",
          "content-length", "x-remote-user", "x-remote-group", "x-remote-uid"}  # fmt: skip
+_OURS_BEGIN = ("impersonate-extra-", "x-remote-extra-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Backend:
     dial: Dial
     tls: ssl.SSLContext | None = None
     server_name: str = ""
+    untold: frozenset[str] = frozenset()  # headers that stay here
 
     @property
     def scheme(self) -> str:
@@ -67,16 +69,17 @@ def unreachable(error: BaseException, words: list[str] | None = None) -> Unavail
 Headers = Mapping[str, str] | CIMultiDict[str]
 
 
-def passed_on(request: web.BaseRequest, more: Headers) -> CIMultiDict[str]:
+def passed_on(
+    request: web.BaseRequest, more: Headers, untold: frozenset[str] = frozenset()
+) -> CIMultiDict[str]:
     """The headers of a request that are the far side's business."""
     named = {word.strip().lower() for word in request.headers.get("Connection", "").split(",")}
-    dropped = _HOP | _OURS | named
+    dropped = _HOP | _OURS | named | untold
     headers = CIMultiDict(
         (name, text)
         for name, text in request.headers.items()
-        if name.lower() not in dropped and not name.lower().startswith("impersonate-extra-")
-        and not name.lower().startswith("x-remote-extra-")
-    )  # fmt: skip
+        if (read := _as_read(name)) not in dropped and not read.startswith(_OURS_BEGIN)
+    )
     if "Sec-WebSocket-Protocol" in headers:
         headers["Sec-WebSocket-Protocol"] = without_token(headers["Sec-WebSocket-Protocol"])
     former = headers.get("X-Forwarded-For")
@@ -86,6 +89,11 @@ def passed_on(request: web.BaseRequest, more: Headers) -> CIMultiDict[str]:
         headers.popall(name, None)
     headers.extend(more)
     return headers
+
+
+def _as_read(name: str) -> str:
+    """The name of a header to servers that make variables of them, as CGI and WSGI do."""
+    return name.lower().replace("_", "-")
 
 
 async def pass_on(
@@ -102,7 +110,7 @@ async def pass_on(
     What it redirects to is put below `prefix`, so that a browser stays within the proxy.
     """
     url = URL(f"{backend.scheme}://{backend.host}{target}", encoded=True)
-    sent = passed_on(request, headers)
+    sent = passed_on(request, headers, backend.untold)
     _head(request.method, target, sent)
     if request.content_length is not None:
         sent["Content-Length"] = str(request.content_length)
@@ -165,7 +173,7 @@ async def pass_upgrade(
     request: web.BaseRequest, backend: Backend, target: str, headers: Headers
 ) -> web.StreamResponse:
     """Ask the far side for another protocol and join both connections if it agrees."""
-    sent = passed_on(request, headers)
+    sent = passed_on(request, headers, backend.untold)
     sent["Host"] = backend.host
     sent["Connection"] = "Upgrade"
     sent["Upgrade"] = request.headers.get("Upgrade", "")
@@ -184,7 +192,7 @@ async def pass_upgrade(
         writer.write(asked)
         async with asyncio.timeout(_ANSWER_TIMEOUT):
             head = await reader.readuntil(b"\r\n\r\n")
-        if head.split(b" ", 2)[1] != b"101":
+        if _status_of(head) != 101:
             return await _refused(reader, head)
         mine = take_over(request)
         mine[1].write(head)
@@ -203,14 +211,24 @@ def _head(method: str, target: str, headers: CIMultiDict[str]) -> bytes:
         raise BadRequest(f"the request cannot be passed on: {error}") from error
 
 
+def _status_of(head: bytes) -> int:
+    """The status of an answer by its head; ValueError where that has none."""
+    words = head.partition(b"\r\n")[0].split(b" ")
+    if len(words) < 2 or not words[1].isdigit() or not 100 <= int(words[1][:4]) < 600:
+        raise ValueError("it does not answer as HTTP has it")
+    return int(words[1])
+
+
 async def _refused(reader: asyncio.StreamReader, head: bytes) -> web.Response:
     """The far side's own answer to an upgrade that it does not want."""
-    status, *lines = head.decode("latin-1").split("\r\n")
+    lines = head.decode("latin-1").split("\r\n")[1:]
     headers = dict(line.split(":", 1) for line in lines if ":" in line)
     named = {name.strip().lower(): text.strip() for name, text in headers.items()}
-    length = min(int(named.get("content-length") or 0), _MAX_HEAD)
-    body = await reader.readexactly(length)
-    media_type = named.get("content-type", "text/plain")
-    return web.Response(
-        status=int(status.split(" ")[1]), body=body, headers={"Content-Type": media_type}
-    )
+    length = named.get("content-length", "0")
+    if not length.isdecimal():
+        raise ValueError("it does not say how long its answer is")
+    body = await reader.readexactly(min(int(length[:9]), _MAX_HEAD))
+    media_type = named.get("content-type", "")
+    headers = {"Content-Type": media_type if media_type.isprintable() else ""}
+    headers["Content-Type"] = headers["Content-Type"] or "text/plain"
+    return web.Response(status=_status_of(head), body=body, headers=headers)

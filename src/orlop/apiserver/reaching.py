@@ -14,7 +14,6 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -22,6 +21,7 @@ from aiohttp.client_proto import ResponseHandler
 
 from ..api import kinds
 from ..api.objects import Key, Obj, labels_of
+from ..destinations import ANYWHERE, Destinations
 from ..errors import ApiError, Unavailable
 from ..log import logger
 from ..store import Store
@@ -29,7 +29,6 @@ from .failures import bad_request, not_found
 from .kubelet import KubeletClient
 
 log = logger(__name__)
-_CONNECT_TIMEOUT = 5.0
 _CHUNK = 64 << 10
 _DATA, _ERROR = 0, 1  # channels of a forwarded port
 _SERVICE_NAME = "kubernetes.io/service-name"
@@ -56,10 +55,15 @@ Dial = Callable[[], Awaitable[Reached]]
 
 class Reaching:
     def __init__(
-        self, store: Store, kubelet: KubeletClient, rng: random.Random | None = None
+        self,
+        store: Store,
+        kubelet: KubeletClient,
+        rng: random.Random | None = None,
+        destinations: Destinations | None = None,
     ) -> None:
         self._store = store
         self._kubelet = kubelet
+        self._destinations = destinations or Destinations()
         self._rng = rng or random.SystemRandom()
         self._bridges: set[asyncio.Task[None]] = set()
 
@@ -141,38 +145,16 @@ class Reaching:
         """A connection to what is no pod.
 
         Who writes endpoints must not reach what listens on this very host, or on its link, for
-        itself: as apimachinery's IsProxyableIP. Only a node's address is `ours` to believe.
+        itself. Only a node's kubelet is `ours` to believe.
         """
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(_CONNECT_TIMEOUT):
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            family, kind, protocol, _, address = found[0]
-            if not is_ours and not is_proxyable(str(address[0])):
-                raise PermissionError(f"dial tcp {host}:{port}: address not allowed")
-            dialled = socket.socket(family, kind, protocol)
-            dialled.setblocking(False)
-            try:
-                await loop.sock_connect(dialled, address)
-            except BaseException:
-                dialled.close()
-                raise
-        return Reached(dialled)
+        destinations = ANYWHERE if is_ours else self._destinations
+        return Reached(await destinations.dial(host, port))
 
     async def close(self) -> None:
         for task in self._bridges:
             task.cancel()
         if self._bridges:
             await asyncio.wait(self._bridges)
-
-
-def is_proxyable(text: str) -> bool:
-    address = ip_address(text.partition("%")[0])
-    return not (
-        address.is_loopback
-        or address.is_link_local
-        or address.is_multicast
-        or address.is_unspecified
-    )
 
 
 def _port_name(spec: Obj, port: int | str, key: Key) -> str:

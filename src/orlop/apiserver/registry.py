@@ -50,6 +50,8 @@ class Call:
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+    prefix: str = ""  # of a proxy: the path that leads to it, and the one for the far side
+    beyond: str = ""
     dry_run: bool = False
     field_manager: str = ""
     user_agent: str = ""

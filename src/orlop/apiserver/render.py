@@ -19,6 +19,7 @@ from ..api.kinds import Kind
 from ..api.objects import Obj
 from ..store import Record
 from .conversion import decode, is_view, ready
+from .large import LARGE
 from .negotiation import Form
 from .verbs.list import Page
 from .verbs.watch import BOOKMARK, Seen
@@ -51,14 +52,19 @@ class Pieces:
     """A long answer, put together only as it is sent: its items are those of the store."""
 
     def __init__(self, opening: bytes, items: list[bytes], closing: bytes) -> None:
-        self._opening, self._items, self._closing = opening, items, closing
+        self._opening, self.items, self._closing = opening, items, closing
         commas = max(len(items) - 1, 0)
         self.size = len(opening) + sum(map(len, items)) + commas + len(closing)
 
+    @property
+    def frame(self) -> bytes:
+        """The answer without any item."""
+        return self._opening + self._closing
+
     def __iter__(self) -> Iterator[bytes]:
         yield self._opening
-        for start in range(0, len(self._items), _BLOCK):
-            block = b",".join(self._items[start : start + _BLOCK])
+        for start in range(0, len(self.items), _BLOCK):
+            block = b",".join(self.items[start : start + _BLOCK])
             yield b"," + block if start else block
         yield self._closing
 
@@ -76,6 +82,8 @@ class Renderer:
     async def ready(self, record: Record) -> bytes:
         """As `one`, once a conversion webhook has been asked where it must be."""
         await ready(self.kind, [record])
+        if self.form.is_yaml and len(record.data) > LARGE:
+            return await asyncio.to_thread(self.one, record)
         return self.one(record)
 
     def one(self, record: Record) -> bytes:
@@ -93,9 +101,20 @@ class Renderer:
         opening = encode({**self._list_type(), "metadata": metadata})[:-1]
         field = b',"rows":[' if self.form.shape == "table" else b',"items":['
         pieces = Pieces(opening + field, await self._items(page), b"]}\n")
-        if self.form.is_yaml:
-            return Pieces(value(self.form, msgspec.json.decode(b"".join(pieces))), [], b"")
-        return pieces
+        return await self._in_yaml(pieces) if self.form.is_yaml else pieces
+
+    async def _in_yaml(self, pieces: Pieces) -> Pieces:
+        """The same list as YAML, its items one by one: a long list is many seconds of work."""
+        head: Obj = msgspec.json.decode(pieces.frame)
+        name, _ = head.popitem()
+        if not pieces.items:
+            return Pieces(value(self.form, {**head, name: []}), [], b"")
+        text = value(self.form, head) + f"{name}:\n".encode()
+        parts = [await asyncio.to_thread(self._yaml_item, item) for item in pieces.items]
+        return Pieces(text + b"".join(parts), [], b"")
+
+    def _yaml_item(self, item: bytes) -> bytes:
+        return value(self.form, [msgspec.json.decode(item)])
 
     async def _items(self, page: Page) -> list[bytes]:
         if self.form.shape == "object" and not self._is_view:

@@ -17,7 +17,9 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
+from ..api.reading import MAX_BYTES
 from ..api.schema import Schema, load
+from ..destinations import Destinations
 from ..jwt import SigningKey
 from ..listener import Listener
 from ..log import logger
@@ -42,7 +44,6 @@ from .dispatch import Dispatcher
 from .flow import Flow
 from .handler import Handler
 from .health import Checks
-from .http import MAX_BODY
 from .inprocess import InProcessApi
 from .instruments import look_at_store
 from .kubelet import KubeletClient
@@ -81,6 +82,7 @@ class ApiServer:
         pod_security: PodSecuritySettings | None = None,
         front_proxy: FrontProxy | None = None,
         oidc: OidcSettings | None = None,
+        destinations: Destinations | None = None,
     ) -> None:
         """`tls` asks for client certificates (CERT_OPTIONAL); None serves nobody over HTTP.
 
@@ -94,7 +96,7 @@ class ApiServer:
         self._bearer = BearerTokens(store, tokens, issuer)
         self._rbac = Rbac(store)
         self._kubelet = KubeletClient(kubelet_tls)
-        self.reaching = Reaching(store, self._kubelet)
+        self.reaching = Reaching(store, self._kubelet, destinations=destinations)
         self._webhooks = WebhookClient(self.reaching)
         self._extensions = Extensions(store, self.reaching, front_proxy)
         kinds = ServedKinds(store, has_tokens=tokens is not None, webhooks=self._webhooks)
@@ -134,6 +136,7 @@ class ApiServer:
             keepalive_timeout=_KEEPALIVE,
             lingering_time=_DRAIN,
             access_log=None,
+            auto_decompress=False,  # a proxied body goes on as it is, and we take none
             logger=_UNHEARD,
         )
         self._listener = Listener(self._server, self._tls)
@@ -245,7 +248,7 @@ def _request(
 ) -> web.BaseRequest:
     """A request whose body may be as large as upstream lets it be."""
     loop = asyncio.get_running_loop()
-    return _Request(message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY)
+    return _Request(message, payload, protocol, writer, task, loop, client_max_size=MAX_BYTES)
 
 
 class _Request(web.BaseRequest):

@@ -19,6 +19,7 @@ from .verbs.watch import Seen
 Batches = AsyncGenerator[list[Seen], None]
 _FRAMES = 128  # events written at once: a large initial list must not hold the event loop
 _CHUNK = 64 << 10
+_MAX_SAID = 4 << 10
 
 
 async def watch_over_http(
@@ -37,7 +38,8 @@ async def watch_over_websocket(
     request: web.BaseRequest, batches: Batches, renderer: Renderer
 ) -> web.StreamResponse:
     """One text message an event; the Java client watches so."""
-    socket = web.WebSocketResponse()
+    # Who watches has nothing to say but that it goes.
+    socket = web.WebSocketResponse(max_msg_size=_MAX_SAID, compress=False)
     await socket.prepare(request)
 
     async def write(frames: bytes) -> None:

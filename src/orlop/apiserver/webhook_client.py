@@ -20,11 +20,12 @@ import msgspec
 
 from ..api.objects import Key, Obj
 from ..errors import ApiError, Error
+from .foreign import decoded, whole
 from .reaching import Connector, Reaching
 from .sessions import Sessions
 
+_LONGEST = 10_000  # characters of a message
 _KEPT = 64  # webhooks whose connections are kept open
-_MOST = 64 << 20  # bytes of an answer
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json, */*"}
 _UNTRUSTED = (18, 19, 20, 21)  # of X509_V_ERR: no chain to an authority that we believe
 
@@ -84,12 +85,12 @@ class WebhookClient:
             self._sessions.use(target, lambda: self._open(target)) as session,
             session.post(url, data=body, headers=_HEADERS, allow_redirects=False) as reply,
         ):
-            data = await _whole(reply)
+            data = await whole(reply)
             if not 200 <= reply.status < 300:
                 raise CallFailed(_refusal(reply.status, data))
         try:
-            return msgspec.json.decode(data)
-        except msgspec.DecodeError as error:
+            return decoded(data)
+        except ValueError as error:
             raise CallFailed(f"couldn't get version/kind; json parse error: {error}") from error
 
     def _open(self, target: Target) -> aiohttp.ClientSession:
@@ -132,23 +133,13 @@ def reason(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-async def _whole(reply: aiohttp.ClientResponse) -> bytes:
-    """All of an answer, in however many pieces it comes."""
-    data = bytearray()
-    async for piece in reply.content.iter_any():
-        data += piece
-        if len(data) > _MOST:
-            raise CallFailed(f"the answer has more than {_MOST} bytes")
-    return bytes(data)
-
-
 def _refusal(code: int, data: bytes) -> str:
     try:
-        message = msgspec.json.decode(data).get("message")
-    except (msgspec.DecodeError, AttributeError):
+        message = decoded(data).get("message")
+    except (ValueError, AttributeError):
         message = None
     if message:
-        return str(message)
+        return str(message)[:_LONGEST]
     text = data[:200].decode(errors="replace").strip()
     known = {404: "the server could not find the requested resource"}
     words = known.get(code, f"an error on the server ({text!r}) has prevented the request").replace(
@@ -168,6 +159,6 @@ def believing(bundle: str) -> ssl.SSLContext:
     if not bundle:
         return ssl.create_default_context()
     try:
-        return ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
+        return ssl.create_default_context(cadata=base64.b64decode(bundle).decode("ascii"))
     except (binascii.Error, ValueError, ssl.SSLError) as error:
         raise CallFailed(f"its caBundle holds no certificate: {error}") from error

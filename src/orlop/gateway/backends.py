@@ -6,7 +6,6 @@ is the kubelet's. Services that are only a name elsewhere are reached by that na
 
 from __future__ import annotations
 
-import asyncio
 import random
 import socket
 import time
@@ -17,6 +16,7 @@ from .. import errors
 from ..api.kinds import ENDPOINT_SLICE, SERVICE
 from ..api.objects import Key, Obj, key_of, meta
 from ..client.informer import Informers
+from ..destinations import Destinations, Refused
 from ..network.services import service_of, service_value
 
 TRIES = 5
@@ -33,6 +33,8 @@ class Datagrams(Protocol):
     socket: socket.socket
 
     def send(self, data: bytes) -> None: ...
+    async def receive(self, most: int) -> bytes: ...
+    def close(self) -> None: ...
 
 
 class NoEndpoints(errors.Error):
@@ -46,11 +48,13 @@ class Backends:
         dial: Dial,
         rng: random.Random | None = None,
         dial_datagrams: DialDatagrams | None = None,
+        destinations: Destinations | None = None,
     ) -> None:
         self.services = informers.informer(SERVICE)
         self._slices = informers.informer(ENDPOINT_SLICE)
         self._slices.add_index(BY_SERVICE, lambda one: (str(_owner(one)),))
         self._dial, self._dial_datagrams = dial, dial_datagrams
+        self._destinations = destinations or Destinations()
         self._rng = rng or random.SystemRandom()
         self._sticky: dict[tuple[Key, str, int, str], tuple[Place, float]] = {}
 
@@ -67,6 +71,7 @@ class Backends:
         failure: Exception = NoEndpoints(f"service {key} has no endpoint that is ready")
         for ip, number in found[:TRIES]:
             try:
+                self._check(ip, number)
                 return await self._dial(ip, number, client)
             except OSError as error:
                 failure = error
@@ -80,6 +85,7 @@ class Backends:
         failure: Exception = NoEndpoints(f"service {key} has no endpoint that is ready")
         for ip, number in self._endpoints(service, port, client, "udp")[:TRIES]:
             try:
+                self._check(ip, number)
                 return await self._dial_datagrams(ip, number, client)
             except OSError as error:
                 failure = error
@@ -116,9 +122,15 @@ class Backends:
             self._sticky = {k: v for k, v in self._sticky.items() if v[1] > now}
 
     async def _elsewhere(self, name: str, port: int) -> socket.socket:
-        loop = asyncio.get_running_loop()
-        infos = await loop.getaddrinfo(name, port, type=socket.SOCK_STREAM)
-        return await self._dial(str(infos[0][4][0]), port, None)
+        """What the name says now is looked at, and that very address is dialled."""
+        found = await self._destinations.resolve(name, port)
+        return await self._dial(str(found[4][0]), port, None)
+
+    def _check(self, ip: str, port: int) -> None:
+        """Endpoints may have been written by whoever may, before anybody looked at them."""
+        problem = self._destinations.problem(ip)
+        if problem:
+            raise Refused(f"{ip}:{port}: address not allowed: {problem}")
 
 
 def place_of(address: tuple[Any, ...]) -> Place:

@@ -28,6 +28,7 @@ from ..client.clock import Clock
 from ..client.informer import Informers
 from ..client.recorder import EventType
 from ..controllers._shape import Controller, Result
+from ..destinations import Refused
 from ..listener import open_port
 from .backends import Backends, NoEndpoints, place_of
 from .proxy import pass_on
@@ -199,6 +200,9 @@ class IngressRouter(Controller):
             return _plain(503, str(error))
         except (OSError, aiohttp.ClientError) as error:
             self.log.debug("no answer of a backend", service=str(backend.service), error=error)
+            why = error if isinstance(error, Refused) else error.__cause__  # aiohttp wraps it
+            if isinstance(why, Refused):
+                return _plain(502, f"service {backend.service} may not be reached: {why}")
             return _plain(502, f"service {backend.service} does not answer")
 
     def _client(self, request: web.BaseRequest) -> tuple[str, int] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -185,6 +185,78 @@ def _other_version(response: Obj) -> None:
 
 def _other_name(response: Obj) -> None:
     response["convertedObjects"][0]["metadata"]["name"] = "other"
+
+
+def _first(change: Callable[[Obj], object]) -> Callable[[Obj], None]:
+    def twist(response: Obj) -> None:
+        change(response["convertedObjects"][0])
+
+    return twist
+
+
+def _instead(objects: Any) -> Callable[[Obj], None]:
+    def twist(response: Obj) -> None:
+        response["convertedObjects"] = objects
+
+    return twist
+
+
+def _deep() -> Any:
+    value: Any = 1
+    for _ in range(300):
+        value = [value]
+    return value
+
+
+HOSTILE = [
+    (_first(lambda obj: obj["metadata"].update(namespace="kube-system")), "namespace changed"),
+    (_first(lambda obj: obj["metadata"].update(uid="x")), "uid changed"),
+    (_first(lambda obj: obj.update(kind="Secret")), "invalid kind"),
+    (_first(lambda obj: obj.update(metadata=[])), "it has no metadata"),
+    (_first(lambda obj: obj["metadata"].update(labels=["a"])), "metadata.labels must be texts"),
+    (_first(lambda obj: obj["metadata"].update(annotations={"a": 1})), "annotations must be texts"),
+    (_first(lambda obj: obj.update(spec={"a": _deep()})), "nested more than"),
+    (_first(lambda obj: obj.update(spec={"a": [{}] * 200_000})), "values"),
+    (_first(lambda obj: obj.update(spec={"a": "x" * (4 << 20)})), "which is more than"),
+    (_instead("abc"), "no list"),
+    (_instead({"a": 1}), "no list"),
+    (_instead([None]), "it has no metadata"),
+    (_instead([[]]), "it has no metadata"),
+    (_instead([{}, {}, {}]), "webhook returned 3 objects"),
+    (lambda response: response.update(result=[]), "its answer has status"),
+    (lambda response: response.update(result={"status": ["x"] * 10_000}), "its answer has status"),
+]
+
+
+@pytest.mark.parametrize(("twist", "why"), HOSTILE, ids=[why for _, why in HOSTILE])
+async def test_a_hostile_answer_is_refused_and_nothing_is_kept(
+    things: Http, webhook: Webhook, twist: Any, why: str
+) -> None:
+    webhook.twist = twist
+    reply = await things("POST", BETA, beta())
+    assert (reply.code, why in reply.json["message"]) == (500, True), reply.json["message"][:300]
+    assert "see the control plane's log" not in reply.json["message"]
+    assert len(reply.text) < 20_000
+    assert (await things("GET", THINGS)).json["items"] == []
+
+
+async def test_what_may_not_change_is_as_it_was(things: Http, webhook: Webhook) -> None:
+    """Labels and annotations may; owners, finalizers and who manages what may not."""
+
+    def twist(obj: Obj) -> None:
+        obj["metadata"] |= {
+            "labels": {"a": "b"}, "finalizers": ["x.io/y"], "generation": 9,
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "b"}],
+        }  # fmt: skip
+
+    webhook.twist = _first(twist)
+    assert (await things("POST", BETA, beta())).code == 201
+    webhook.twist = lambda response: None
+    kept = (await things("GET", f"{THINGS}/a")).json["metadata"]
+    assert kept["labels"] == {"a": "b"}
+    assert "finalizers" not in kept
+    assert "ownerReferences" not in kept
+    assert kept["generation"] == 1
 
 
 @pytest.mark.parametrize(

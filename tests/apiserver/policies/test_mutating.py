@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -155,3 +156,27 @@ async def test_a_policy_that_is_not_right_is_refused(http: Http, change, field) 
     reply = await http("POST", f"{GROUP}/mutatingadmissionpolicies", body)
     assert reply.code == 422, reply.text
     assert field in [cause["field"] for cause in reply.json["details"]["causes"]]
+
+
+def _doubled(levels: int, start: str) -> str:
+    """A list of lists of lists, a few bytes of expression and as large as one likes."""
+    text = f"cel.bind(v0, {start}, "
+    text += "".join(f"cel.bind(v{n}, [v{n - 1}, v{n - 1}], " for n in range(1, levels))
+    patch = f'[JSONPatch{{op: "add", path: "/data/a", value: v{levels - 1}}}]'
+    return text + patch + ")" * levels
+
+
+@pytest.mark.parametrize(
+    ("levels", "start"),
+    [(40, "[1, 1]"), (8, "'" + "x" * 50_000 + "'")],
+    ids=["doubled", "long"],
+)
+async def test_what_is_made_is_no_larger_than_an_object(
+    http: Http, config_map, levels: int, start: str
+) -> None:
+    change = {"patchType": "JSONPatch", "jsonPatch": {"expression": _doubled(levels, start)}}
+    await mutation(http, change, resources=("configmaps",))
+    begun = time.monotonic()
+    reply = await http("POST", MAPS, config_map())
+    assert (reply.code, time.monotonic() - begun < 20) == (403, True), reply.text[:300]
+    assert len(reply.text) < 200_000

@@ -16,6 +16,7 @@ from ...api import kinds
 from ...api.objects import Obj
 from ...api.validation import invalid
 from ...api.validation.errors import bad_value
+from ...pki import read_request
 from ...store import Store
 from ..authentication import MASTERS, User
 from ..failures import forbidden
@@ -50,9 +51,7 @@ class Certificates(Plugin):
             self._check_subject(attributes, obj)
         elif attributes.subresource == "approval":
             self._check_signer(attributes, obj, "approve")
-        elif attributes.subresource == "status" and _certificate(obj) != _certificate(
-            attributes.old or {}
-        ):
+        elif attributes.subresource == "status" and _said(obj) != _said(attributes.old or {}):
             self._check_signer(attributes, obj, "sign")
 
     def _check_subject(self, attributes: Attributes, obj: Obj) -> None:
@@ -84,14 +83,14 @@ def _is_request(attributes: Attributes) -> bool:
     return attributes.kind.resource == kinds.CERTIFICATE_SIGNING_REQUEST.resource
 
 
-def _certificate(obj: Obj) -> str:
-    return str((obj.get("status") or {}).get("certificate") or "")
+def _said(obj: Obj) -> tuple[str, object]:
+    """What a signer says: the certificate, or that there will be none."""
+    status = obj.get("status") or {}
+    return str(status.get("certificate") or ""), status.get("conditions") or []
 
 
 def _parsed(request: str) -> x509.CertificateSigningRequest | None:
     try:
-        pem = base64.b64decode(request, validate=True)
-        parsed = x509.load_pem_x509_csr(pem)
+        return read_request(base64.b64decode(request, validate=True))
     except (ValueError, TypeError, binascii.Error):
         return None
-    return parsed if parsed.is_signature_valid else None

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...api.cel import CelError, CostExceeded, Program, compile_expression
-from ...api.cel.frames import PER_CALL, Frame
+from ...api.cel import frames as cel_frames
+from ...api.cel.frames import PER_OBJECT
 from ...api.cel.library.authorizer import Authorizer as CelAuthorizer
 from ...api.cel.library.authorizer import Wanted
 from ...api.objects import Obj
@@ -22,32 +23,31 @@ from ..rbac import Attributes as Access
 from .chain import Attributes
 
 VARIABLES = ("object", "oldObject", "request", "authorizer")
-BUDGET = 10_000_000  # steps that all expressions of one policy may take for one request
-CONDITIONS_BUDGET = BUDGET // 4  # as upstream's RuntimeCELCostBudgetMatchConditions
+CONDITIONS_BUDGET = PER_OBJECT // 4  # as upstream's RuntimeCELCostBudgetMatchConditions
 _IN_NAMESPACE = "metadata"
 
 
 class Budget:
-    """The steps that several expressions share."""
+    """The steps and the time that several expressions share."""
 
-    def __init__(self, steps: int = BUDGET) -> None:
-        self.left = steps
+    def __init__(self, steps: int = PER_OBJECT) -> None:
+        self._left = cel_frames.Budget(steps)
 
     def run(self, program: Program, variables: Mapping[str, Any]) -> Any:
         """Its value; CelError where it has none, or where there are no steps left."""
-        if self.left <= 0:
+        if self._left.is_spent:
             raise CelError(
                 "validation failed due to running out of cost budget, no further validation rules "
                 "will be run"
             )
-        frame = Frame(dict(variables), min(PER_CALL, self.left))
+        frame = self._left.frame(dict(variables))
         try:
             return program.run(frame)
         except CostExceeded as error:
-            self.left = 0
+            self._left.empty()
             raise CelError(str(error)) from error
         finally:
-            self.left -= frame.steps
+            self._left.take(frame)
 
 
 @dataclass(frozen=True, slots=True)

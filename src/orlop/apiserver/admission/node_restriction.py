@@ -12,7 +12,7 @@ from ...api.objects import Key, Obj, labels_of
 from ...errors import Forbidden
 from ...store import Store
 from ..failures import forbidden
-from ..node_authorizer import LEASES, node_of
+from ..node_authorizer import LEASES, node_of, references_objects
 from .chain import Attributes, Plugin
 
 _MIRROR = "kubernetes.io/config.mirror"
@@ -49,9 +49,7 @@ class NodeRestriction(Plugin):
             case ("", "pods", ""):
                 self._pod(node, attributes)
             case ("", "pods", "status"):
-                if _place(attributes.old) != node:
-                    why = "can only update pod status for pods with spec.nodeName set to itself"
-                    raise _refused(attributes, f'node "{node}" {why}')
+                self._pod_status(node, attributes)
             case ("", "pods", "eviction"):
                 if _place(self._find(kinds.POD, attributes)) != node:
                     why = "can only evict pods with spec.nodeName set to itself"
@@ -84,6 +82,21 @@ class NodeRestriction(Plugin):
         if _place(pod) != node:
             why = "can only create pods with spec.nodeName set to itself"
             raise _refused(attributes, f'node "{node}" {why}')
+        owners = pod["metadata"].get("ownerReferences") or []
+        if any((one.get("kind"), one.get("name")) != ("Node", node) for one in owners):
+            why = "can only create pods with an owner reference set to itself"
+            raise _refused(attributes, f'node "{node}" {why}')
+        if references_objects(pod["spec"]):  # which it could then read
+            why = "can not create pods that reference other objects of the API"
+            raise _refused(attributes, f'node "{node}" {why}')
+
+    def _pod_status(self, node: str, attributes: Attributes) -> None:
+        if _place(attributes.old) != node:
+            why = "can only update pod status for pods with spec.nodeName set to itself"
+            raise _refused(attributes, f'node "{node}" {why}')
+        if labels_of(attributes.obj or {}) != labels_of(attributes.old or {}):
+            why = "cannot update labels through pod status"
+            raise _refused(attributes, f'node "{node}" {why}')
 
     def _node(self, node: str, attributes: Attributes) -> None:
         if attributes.name != node:
@@ -93,6 +106,10 @@ class NodeRestriction(Plugin):
         taints = [(one.get("spec") or {}).get("taints") for one in (new, old)]
         if attributes.operation == "UPDATE" and taints[0] != taints[1]:
             raise _refused(attributes, f'node "{node}" is not allowed to modify taints')
+        owners = [one.get("metadata", {}).get("ownerReferences") or [] for one in (new, old)]
+        if attributes.operation in ("CREATE", "UPDATE") and owners[0] != owners[1]:
+            why = f'node "{node}" is not allowed to modify ownerReferences'
+            raise _refused(attributes, why)  # the garbage collector would delete it for the node
         if attributes.operation in ("CREATE", "UPDATE"):
             mine, former = labels_of(new), labels_of(old)
             changed = {key for key in {*mine, *former} if mine.get(key) != former.get(key)}

@@ -39,6 +39,7 @@ from .storage import (
 from .taint_nodes import TaintNodes
 from .webhooks import MutatingWebhooks, ValidatingWebhooks
 from .webhooks.asking import Asker
+from .written_back import WrittenBack
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ def standard(
         LimitRanger(store),
         ServiceAccount(store, has_tokens=has_tokens),
         TaintNodes(),
+        WrittenBack(),
         PodSecurity(store, pod_security),
         Priority(store),
         DefaultTolerations(),

@@ -2,7 +2,8 @@
 
 An admission plugin, always on; a namespace without labels is privileged. Pods are refused by
 `enforce` and, like the workloads that make pods, warned of by `warn` and noted by `audit`. As
-k8s.io/pod-security-admission/admission.
+k8s.io/pod-security-admission/admission, with Orlop's own ways out of a container beside those that
+upstream knows.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ...api import kinds
+from ...api.asked import asked
 from ...api.objects import Key, Obj, labels_of, meta
 from ...api.podsecurity import PREFIX, Policy, Standard, policy_of, stricter, violations
 from ...api.validation import invalid
@@ -20,6 +22,7 @@ from ...store import Store
 from ..failures import forbidden
 from .chain import Attributes, Plugin
 from .reading import Objects
+from .ways_out import ways_out
 
 _TEMPLATES = {
     kinds.POD_TEMPLATE.resource: ("template",),
@@ -36,6 +39,13 @@ _TEMPLATES = {
         )
     },
 }
+# Kinds whose programs run as they are on a node, as the user, and in no container at all.
+_UNCONFINED = (
+    "slurmjobs.slurm.orlop.dev",
+    "slurmjobs.wlm.sylabs.io",
+    "wlmjobs.wlm.sylabs.io",
+    "bridgejobs.bridgejob.ibm.com",
+)
 _MOST_PODS = 3000  # looked at when a namespace gets stricter
 
 
@@ -81,6 +91,8 @@ class PodSecurity(Plugin):
             self._check_namespace(attributes, obj)
         elif resource == kinds.POD.resource:
             self._check_pod(attributes, obj)
+        elif resource in _UNCONFINED and not attributes.subresource:
+            self._check_unconfined(attributes, obj)
         elif resource in _TEMPLATES and not attributes.subresource:
             template = obj
             for name in _TEMPLATES[resource]:
@@ -97,13 +109,30 @@ class PodSecurity(Plugin):
         policy = self._policy(attributes)
         if policy is None or self._is_exempt_class(pod):
             return
-        broken = violations(policy.enforce, meta(pod), pod.get("spec") or {})
+        broken = _broken(policy.enforce, pod)
         attributes.annotations["pod-security.kubernetes.io/enforce-policy"] = str(policy.enforce)
         if broken:
             self._note(attributes, policy, pod)
             why = f'violates PodSecurity "{policy.enforce}": {", ".join(broken)}'
             raise forbidden(attributes.kind, attributes.name, why)
         self._tell(attributes, policy, pod)
+
+    def _check_unconfined(self, attributes: Attributes, job: Obj) -> None:
+        """Only `privileged` has room for them; one that is there may still be ended."""
+        if not _starts_something(job, attributes.old):
+            return
+        policy = self._policy(attributes)
+        if policy is None:
+            return
+        words = f"{attributes.kind.kind} (its program runs on a node outside of any container)"
+        if policy.audit.level != "privileged":
+            told = f'would violate PodSecurity "{policy.audit}": {words}'
+            attributes.annotations["pod-security.kubernetes.io/audit-violations"] = told
+        if policy.enforce.level != "privileged":
+            why = f'violates PodSecurity "{policy.enforce}": {words}; run its program in a pod'
+            raise forbidden(attributes.kind, attributes.name, why)
+        if policy.warn.level != "privileged":
+            _warn(attributes, f'would violate PodSecurity "{policy.warn}": {words}')
 
     def _policy(self, attributes: Attributes) -> Policy | None:
         """None where nothing has to be looked at."""
@@ -130,12 +159,12 @@ class PodSecurity(Plugin):
         if self._is_exempt_class(pod):
             return
         self._note(attributes, policy, pod)
-        broken = violations(policy.warn, meta(pod), pod.get("spec") or {})
+        broken = _broken(policy.warn, pod)
         if broken:
             _warn(attributes, f'would violate PodSecurity "{policy.warn}": {", ".join(broken)}')
 
     def _note(self, attributes: Attributes, policy: Policy, pod: Obj) -> None:
-        broken = violations(policy.audit, meta(pod), pod.get("spec") or {})
+        broken = _broken(policy.audit, pod)
         if broken:
             told = f'would violate PodSecurity "{policy.audit}": {", ".join(broken)}'
             attributes.annotations["pod-security.kubernetes.io/audit-violations"] = told
@@ -164,7 +193,7 @@ class PodSecurity(Plugin):
             pod = record.decode()
             if self._is_exempt_class(pod):
                 continue
-            broken = violations(standard, meta(pod), pod.get("spec") or {})
+            broken = _broken(standard, pod)
             if broken:
                 reasons = ", ".join(one.partition(" (")[0] for one in broken)
                 counted[reasons] += 1
@@ -175,6 +204,13 @@ class PodSecurity(Plugin):
         return [f'{head} "{standard}"', *sorted(
             f"{first[why]}{_others(count - 1)}: {why}" for why, count in counted.items()
         )]  # fmt: skip
+
+
+def _broken(standard: Standard, pod: Obj) -> list[str]:
+    """What of upstream's and of ours a pod does against a standard."""
+    found = violations(standard, meta(pod), pod.get("spec") or {})
+    is_open = standard.level == "privileged"
+    return found if is_open else [*found, *ways_out(meta(pod), pod.get("spec") or {})]
 
 
 def _others(count: int) -> str:
@@ -188,6 +224,19 @@ def _warn(attributes: Attributes, line: str) -> None:
         attributes.warnings.append(line)
 
 
+def _starts_something(job: Obj, old: Obj | None) -> bool:
+    """Whether it is new, or asks for more than before; what shows a job of others does not."""
+    spec = dict(job.get("spec") or {})
+    former = None if old is None else dict(old.get("spec") or {})
+    if "jobId" in spec:
+        return False
+    for name in ("cancel", "ttlSecondsAfterFinished"):
+        spec.pop(name, None)
+        if former is not None:
+            former.pop(name, None)
+    return spec != former
+
+
 def _is_significant(new: Obj, old: Obj) -> bool:
     """Whether an update changed anything that a standard looks at, or what runs."""
     return _looked_at(new) != _looked_at(old)
@@ -197,6 +246,7 @@ def _looked_at(pod: Obj) -> tuple[object, ...]:
     spec = pod.get("spec") or {}
     annotations = meta(pod).get("annotations") or {}
     kept = {name: value for name, value in annotations.items() if "security." in name}
+    kept |= asked(annotations)
     named = [spec.get(n) or () for n in ("containers", "initContainers", "ephemeralContainers")]
     looks = ("name", "image", "securityContext", "ports")
     each = [[[one.get(name) for name in looks] for one in some] for some in named]

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from ...api import kinds
-from ...api.objects import Key, Obj
+from ...api.objects import Key, Obj, labels_of
 from ...store import Store
 from ..authentication import User
 from ..failures import forbidden, not_found
@@ -43,12 +43,15 @@ class RbacEscalation(Plugin):
             self._check_binding(attributes, obj)
 
     def _check_role(self, attributes: Attributes, role: Obj) -> None:
-        if _is_same(role, attributes.old, "rules", "aggregationRule"):
-            return
+        if _is_same(role, attributes.old, "rules", "aggregationRule") and (
+            attributes.kind.namespaced or labels_of(role) == labels_of(attributes.old or {})
+        ):
+            return  # a label may give the rules of a cluster role to one that is a sum
         if self._may(attributes, "escalate", attributes.kind, attributes.name):
             return
         self._must_hold(attributes, role.get("rules") or [])
-        if role.get("aggregationRule"):  # it will hold whatever others label for it
+        either = (role, attributes.old or {})
+        if any(one.get("aggregationRule") for one in either):  # it holds what others label for it
             self._must_hold(attributes, _EVERYTHING)
 
     def _check_binding(self, attributes: Attributes, binding: Obj) -> None:

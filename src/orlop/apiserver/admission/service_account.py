@@ -14,7 +14,7 @@ from ...api import kinds
 from ...api.names import generate
 from ...api.objects import Key, Obj
 from ...store import Store
-from ...wellknown import SERVICE_ACCOUNT_PATH
+from ...wellknown import MIRROR, SERVICE_ACCOUNT_PATH
 from ..failures import forbidden
 from .chain import Attributes, Plugin
 
@@ -38,6 +38,8 @@ class ServiceAccount(Plugin):
         if not _is_new_pod(attributes) or pod is None or not isinstance(pod.get("spec"), dict):
             return
         spec = pod["spec"]
+        if MIRROR in (pod["metadata"].get("annotations") or {}):
+            return  # it only shows what runs without it, and speaks for nobody
         spec["serviceAccountName"] = spec["serviceAccount"] = (
             spec.get("serviceAccountName") or spec.get("serviceAccount") or DEFAULT
         )

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Mapping
 
 import aiohttp
-import msgspec
 
 from ...api import kinds
 from ...api.kinds import API_SERVICE, CUSTOM_RESOURCE_DEFINITION
@@ -21,6 +20,7 @@ from ...client.api import Api
 from ...errors import ApiError, Unavailable
 from ...log import logger
 from ...store import Expired, Watch
+from ..foreign import decoded, whole
 from ..proxying import unreachable
 from ..registry import Registry
 from .discovered import Discovered, definitions_of, resources_of, schema_path_of
@@ -193,11 +193,11 @@ class AggregationController:
                 headers = _AS_OURSELVES
                 session = self._extensions.session(extension)
                 async with session.get(url, headers=headers) as reply:
-                    data = await reply.read()
+                    data = await whole(reply)
                     if reply.status != 200:
                         words = f"bad status from {url}: {reply.status}"
                         raise _NotAvailable("FailedDiscoveryCheck", words)
-            answer = msgspec.json.decode(data)
+            answer = decoded(data)
         except (aiohttp.ClientError, OSError, TimeoutError, ApiError, ValueError) as error:
             why = "context deadline exceeded" if isinstance(error, TimeoutError) else (
                 unreachable(error).message.partition(": ")[2]

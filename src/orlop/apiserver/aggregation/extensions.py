@@ -15,7 +15,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 import aiohttp
-import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
@@ -27,13 +26,20 @@ from ...store import Store
 from ...upgrade import is_upgrade
 from ..authentication import User
 from ..failures import no_such_path
+from ..foreign import decoded, whole
 from ..proxying import Backend, pass_on, pass_upgrade, unreachable
 from ..reaching import Reaching
+from ..requestinfo import RequestInfo, parse, query_of
 from ..webhook_client import CallFailed, believing
 from .discovered import Discovered
 
 _BUCKET = kinds.API_SERVICE.resource
 _FETCH_TIME = 10.0
+# What some servers take for the request itself, instead of the one that was authorized.
+_OTHERWISE = frozenset(
+    ("x-http-method-override", "x-http-method", "x-method-override", "x-original-url",
+     "x-rewrite-url")
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +95,21 @@ class Extensions:
         self._refresh()
         return list(self._known.values())
 
-    def of(self, path: str) -> Extension | None:
-        """Who serves a path such as /apis/metrics.k8s.io/v1beta1/nodes; None where we do."""
+    def of(self, info: RequestInfo) -> Extension | None:
+        """Who serves what a request asks for; None where we do."""
+        if info.is_resource:
+            return self.known(info.group, info.version)
+        match info.path.strip("/").split("/"):
+            case ["apis", group, version] | ["openapi", "v3", "apis", group, version]:
+                return self.known(group, version)
+        return None
+
+    def known(self, group: str, version: str) -> Extension | None:
         self._refresh()
-        if not self._known or not path.startswith("/apis/"):
-            return None
-        words = path.split("/", 4)
-        return self._known.get((words[2], words[3])) if len(words) > 3 else None
+        return self._known.get((group, version))
 
     def takes(self, group: str, version: str) -> bool:
-        self._refresh()
-        return (group, version) in self._known
+        return self.known(group, version) is not None
 
     def discovered(self, extension: Extension, found: Discovered, *, is_available: bool) -> None:
         """Note what an extension's server says of itself."""
@@ -135,6 +145,7 @@ class Extensions:
             lambda: self.reaching.service(extension.service, extension.port),
             self._tls(extension),
             extension.server_name,
+            _OTHERWISE,
         )
 
     def session(self, extension: Extension) -> aiohttp.ClientSession:
@@ -165,12 +176,12 @@ class Extensions:
         return context
 
     async def serve(
-        self, request: web.BaseRequest, user: User, extension: Extension
+        self, request: web.BaseRequest, info: RequestInfo, user: User, extension: Extension
     ) -> web.StreamResponse:
-        """Pass a request on, on behalf of its user."""
+        """Pass a request on, on behalf of its user: what was authorized, and nothing else."""
         if not extension.is_available:
             return web.Response(status=503, text="service unavailable\n")
-        backend, target = self.backend(extension), request.raw_path
+        backend, target = self.backend(extension), info.target + query_of(request.query)
         headers = user_headers(user)
         if is_upgrade(request):
             return await pass_upgrade(request, backend, target, headers)
@@ -179,7 +190,7 @@ class Extensions:
 
     async def fetch(self, user: User, path: str, query: Mapping[str, str]) -> Obj:
         """What an extension's server answers to a GET of one of our own components."""
-        extension = self.of(path)
+        extension = self.of(parse("GET", path, query))
         if extension is None:
             raise no_such_path()
         where = f"{extension.group}/{extension.version}"
@@ -192,9 +203,9 @@ class Extensions:
             async with asyncio.timeout(_FETCH_TIME):
                 session = self.session(extension)
                 async with session.get(url, params=query, headers=headers) as reply:
-                    data = await reply.read()
-            answer = msgspec.json.decode(data)
-        except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as error:
+                    data = await whole(reply)
+            answer = decoded(data)
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise unreachable(error) from error
         if reply.status >= 400:
             raise from_status(answer if isinstance(answer, dict) else {"code": reply.status})

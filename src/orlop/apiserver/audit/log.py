@@ -7,8 +7,10 @@ part of its name and a new one begins; of the old ones the newest are kept.
 
 from __future__ import annotations
 
+import json
 import os
 import queue
+import re
 import threading
 import time
 from pathlib import Path
@@ -20,9 +22,22 @@ from ...log import logger
 
 MAX_SIZE = 100 << 20  # bytes of one file, and
 MAX_FILES = 10  # files beside the present one, as upstream's flags are usually set
+_CONTROL = re.compile(rb"\x7f|\xc2[\x80-\x9f]")  # DEL, and those from U+0080 on in UTF-8
 _BACKLOG = 10_000  # events that wait for the disk; more are lost, and that is said
 
 log = logger(__name__)
+
+
+def _line(event: Obj) -> bytes:
+    """One line, which a terminal may be shown: JSON escapes but the first of the two sets of
+    control characters, and some of a request's bytes may be no text at all."""
+    try:
+        line = msgspec.json.encode(event)
+    except UnicodeEncodeError:
+        line = json.dumps(event, separators=(",", ":")).encode()
+    if b"\xc2" in line or b"\x7f" in line:
+        line = _CONTROL.sub(lambda found: b"\\u%04x" % found[0][-1], line)
+    return line + b"\n"
 
 
 class AuditLog:
@@ -37,7 +52,7 @@ class AuditLog:
 
     def write(self, event: Obj) -> None:
         try:
-            self._events.put_nowait(msgspec.json.encode(event) + b"\n")
+            self._events.put_nowait(_line(event))
         except queue.Full:
             self._lost += 1
             if self._lost & (self._lost - 1) == 0:  # 1, 2, 4, 8, ...

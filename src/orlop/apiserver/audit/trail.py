@@ -7,15 +7,16 @@ its record. As apiserver/pkg/endpoints/filters/audit.go and pkg/apis/audit/v1.
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from aiohttp import web
 
 from ...api.objects import Obj
+from ...api.reading import decode_json
 from ...api.times import rfc3339_micro
 from ...errors import ApiError
 from ..authentication import User
@@ -23,7 +24,7 @@ from ..body import decode_object, media_type_of
 from ..requestinfo import RequestInfo
 from .inside import Note
 from .policy import Decision, Level, Policy
-from .shape import Sink, reference, user_info
+from .shape import Sink, reference, user_info, without_managed_fields
 
 # What admission notes for the record of a request.
 ANNOTATIONS = web.RequestKey("audit annotations", dict[str, str])
@@ -111,7 +112,8 @@ class Trail:
         self._annotate(self._request.get(ANNOTATIONS) or {})
         if self._decision.level >= Level.REQUEST and self._request.content.is_eof():
             media_type = media_type_of(self._request.headers.get("Content-Type", ""))
-            sent = _decoded(media_type, await self._request.read())
+            data = await self._request.read()
+            sent = await asyncio.to_thread(_decoded, media_type, data)
             self._keep("requestObject", sent)
         if self._decision.level >= Level.REQUEST_RESPONSE and answer is not None:
             media_type = media_type_of(answer.headers.get("Content-Type", ""))
@@ -132,8 +134,10 @@ class Trail:
         if obj is None:
             return
         if self._decision.omits_managed_fields and isinstance(obj, dict):
-            for one in (obj, *(obj.get("items") or ())):
-                (one.get("metadata") or {}).pop("managedFields", None)
+            items = obj.get("items")
+            obj = without_managed_fields(obj)
+            if isinstance(items, list):
+                obj["items"] = [without_managed_fields(one) for one in items]
         self._event[name] = obj
 
 
@@ -143,7 +147,7 @@ def _decoded(media_type: str, data: Any) -> Any:
         return None
     try:
         if media_type.endswith(("json", "+json")):
-            return msgspec.json.decode(data)
+            return decode_json(data)
         return decode_object(media_type, data)
     except (ApiError, ValueError):
         return None

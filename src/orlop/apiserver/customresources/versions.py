@@ -23,9 +23,42 @@ from . import webhook
 
 _AT_ONCE = 200  # objects of one review
 _REMEMBERED = 10_000
+_REMEMBERED_BYTES = 128 << 20
 _Key = tuple[CustomResource, bytes]
-# By a definition's version and a digest of what is kept: what its webhook made of it.
-_converted: OrderedDict[_Key, bytes] = OrderedDict()
+
+
+class _Converted:
+    """By a definition's version and a digest of what is kept: what its webhook made of it.
+
+    Many small objects or a few large ones, the oldest of which are forgotten first; but never those
+    that whoever is adding some is about to read.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[_Key, bytes] = OrderedDict()
+        self._size = 0
+
+    def get(self, key: _Key) -> bytes | None:
+        return self._kept.get(key)
+
+    def touch(self, key: _Key) -> bool:
+        """Whether it is there; if it is, it is new once more."""
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        return key in self._kept
+
+    def add(self, key: _Key, data: bytes) -> None:
+        self._size += len(data) - len(self._kept.pop(key, b""))
+        self._kept[key] = data
+
+    def trim(self, needed: int) -> None:
+        while len(self._kept) > needed and (
+            len(self._kept) > _REMEMBERED or self._size > _REMEMBERED_BYTES
+        ):
+            self._size -= len(self._kept.popitem(last=False)[1])
+
+
+_converted = _Converted()
 
 
 def read(kind: Kind, custom: CustomResource, record: Record) -> Obj:
@@ -47,19 +80,21 @@ async def ready(kind: Kind, custom: CustomResource, records: Iterable[Record]) -
     if custom.conversion.strategy != "Webhook":
         return
     waiting: dict[_Key, Obj] = {}
+    needed = 0
     for record in records:
         obj, key = record.decode(), _key(custom, record)
-        if obj["apiVersion"] != kind.api_version and key not in _converted:
-            waiting[key] = obj
+        if obj["apiVersion"] != kind.api_version:
+            needed += 1
+            if not _converted.touch(key):
+                waiting[key] = obj
     keys = list(waiting)
     for start in range(0, len(keys), _AT_ONCE):
         some = keys[start : start + _AT_ONCE]
         objects = [waiting[key] for key in some]
         answers = await webhook.convert(kind, custom, objects, kind.api_version)
         for key, answer in zip(some, answers, strict=True):
-            _converted[key] = msgspec.json.encode(answer)
-    while len(_converted) > max(_REMEMBERED, len(keys)):
-        _converted.popitem(last=False)
+            _converted.add(key, msgspec.json.encode(answer))
+    _converted.trim(needed)
 
 
 async def write(kind: Kind, custom: CustomResource, obj: Obj) -> Obj:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
+import msgspec
+
+from ...api import reading
 from ...api.kinds import Kind
 from ...api.objects import Obj, meta
 from ...api.structural import CustomResource
@@ -19,6 +22,7 @@ from ..webhook_client import CallFailed, WebhookClient, target_of
 
 _TIMEOUT = 30.0  # seconds, as upstream's
 _MAY_CHANGE = ("labels", "annotations")
+_LONGEST = 10_000  # characters of its words that are passed on
 
 
 async def convert(
@@ -50,26 +54,37 @@ async def _ask(custom: CustomResource, objects: list[Obj], version: str) -> Obj:
         "request": {"uid": uid, "desiredAPIVersion": version, "objects": objects},
     }
     target = target_of(webhook.get("clientConfig") or {})
-    response = (await client.ask(target, body, timeout=_TIMEOUT)).get("response") or {}
+    response = _object((await client.ask(target, body, timeout=_TIMEOUT)).get("response"))
     if response.get("uid") != uid:
-        raise _Refused(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
-    result = response.get("result") or {}
+        found = str(response.get("uid", ""))[:100]
+        raise _Refused(f'expected response.uid="{uid}", got "{found}"')
+    result = _object(response.get("result"))
     if result.get("status") != "Success":
-        raise _Refused(result.get("message") or f"its answer has status {result.get('status')!r}")
-    return cast("Obj", response)
+        status = str(result.get("status"))[:100]
+        words = str(result.get("message") or f"its answer has status {status!r}")
+        raise _Refused(words[:_LONGEST])
+    return response
+
+
+def _object(value: Any) -> Obj:
+    """What an answer has in the place of an object; nothing, where it is none."""
+    return cast("Obj", value) if isinstance(value, dict) else {}
 
 
 def _checked(objects: Sequence[Obj], response: Obj, version: str) -> list[Obj]:
     converted = response.get("convertedObjects") or []
+    if not isinstance(converted, list):
+        raise _Refused("its convertedObjects are no list")
     if len(converted) != len(objects):
-        expected, found = len(objects), len(converted)
-        raise _Refused(f"webhook returned {found} objects, expected {expected}")
+        counts = f"returned {len(converted)} objects, expected {len(objects)}"
+        raise _Refused(f"webhook {counts}")
     for index, (old, new) in enumerate(zip(objects, converted, strict=True)):
+        _check_shape(index, new)
         if new.get("apiVersion") != version:
-            found = new.get("apiVersion")
+            received = str(new.get("apiVersion"))[:100]
             raise _Refused(
                 f"invalid converted object at index {index}: invalid groupVersion "
-                f"(expected {version}, received {found})"
+                f"(expected {version}, received {received})"
             )
         if new.get("kind") != old.get("kind"):
             raise _Refused(f"invalid converted object at index {index}: invalid kind")
@@ -81,4 +96,27 @@ def _checked(objects: Sequence[Obj], response: Obj, version: str) -> list[Obj]:
         kept = {key: value for key, value in meta(old).items() if key not in _MAY_CHANGE}
         changed = {key: meta(new)[key] for key in _MAY_CHANGE if meta(new).get(key)}
         new["metadata"] = {**kept, **changed}
-    return list(converted)
+    return converted
+
+
+def _check_shape(index: int, new: Any) -> None:
+    """An object, of the size of one, whose metadata are what all the rest takes them for."""
+    where = f"invalid converted object at index {index}"
+    metadata = new.get("metadata") if isinstance(new, dict) else None
+    if not isinstance(metadata, dict):
+        raise _Refused(f"{where}: it has no metadata")
+    for name in _MAY_CHANGE:
+        texts = metadata.get(name)
+        if texts is not None and not _is_texts(texts):
+            raise _Refused(f"{where}: metadata.{name} must be texts by their names")
+    try:
+        reading.check(new)
+    except reading.OutOfBounds as error:
+        raise _Refused(f"{where}: {error}") from error
+    size = len(msgspec.json.encode(new))
+    if size > reading.MAX_BYTES:
+        raise _Refused(f"{where}: it has {size} bytes, which is more than {reading.MAX_BYTES}")
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ...api.objects import Obj
+from ...api.strategy import DECISIONS
 from ...api.validation import FieldError, invalid
 from ...api.validation.errors import bad_value, forbidden, required
 from ...store import Record
@@ -20,8 +21,6 @@ from ..intake import identify
 from ..registry import Call, Registry
 from ..verbs import patch as patch_verb
 from ..verbs.update import modify
-
-_FINAL = ("Approved", "Denied")
 
 
 async def update_approval(registry: Registry, call: Call, body: Any) -> Record:
@@ -74,10 +73,10 @@ def _problems(conditions: list[Obj]) -> list[FieldError]:
             problems.append(required(f"{field}.type"))
         if not condition.get("status"):
             problems.append(required(f"{field}.status"))
-        elif kind in (*_FINAL, "Failed") and condition["status"] != "True":
+        elif kind in (*DECISIONS, "Failed") and condition["status"] != "True":
             words = f'Unsupported value: only "True" is supported for {kind}'
             problems.append(bad_value(f"{field}.status", condition["status"], words))
-    if {condition.get("type") for condition in conditions} >= set(_FINAL):
+    if {condition.get("type") for condition in conditions} >= set(DECISIONS):
         words = "Approved and Denied conditions are mutually exclusive"
         problems.append(bad_value("status.conditions", "Denied", words))
     return problems
@@ -85,6 +84,6 @@ def _problems(conditions: list[Obj]) -> list[FieldError]:
 
 def _removed(conditions: list[Obj], former: list[Obj]) -> list[FieldError]:
     left = {condition.get("type") for condition in conditions}
-    gone = [one["type"] for one in former if one["type"] in _FINAL and one["type"] not in left]
+    gone = [one["type"] for one in former if one["type"] in DECISIONS and one["type"] not in left]
     words = "updates may not remove a condition of type %s"
     return [forbidden("status.conditions", words % kind) for kind in gone]

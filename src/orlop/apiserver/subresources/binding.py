@@ -6,11 +6,14 @@ registry/core/pod/storage: BindingREST.assignPod.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...api import kinds
-from ...api.objects import Obj, condition_of
-from ..failures import bad_request, conflict
+from ...api.objects import Obj, annotations_of, condition_of
+from ...wellknown import GROUP, MIRROR, WRITTEN_BACK
+from ..admission.ways_out import ways_out
+from ..failures import bad_request, conflict, forbidden
 from ..registry import Call, Registry
 from ..verbs.update import modify
 from .admitting import admit
@@ -55,10 +58,24 @@ def _assigned(registry: Registry, call: Call, pod: Obj, binding: Obj) -> Obj:
         why = f"pod {call.name} has non-empty .spec.schedulingGates"
         raise conflict(call.kind, call.name, why)
     pod["spec"]["nodeName"] = node
+    _check_annotations(call, pod, wanted.get("annotations") or {})
     if wanted.get("annotations"):
         metadata["annotations"] = {**(metadata.get("annotations") or {}), **wanted["annotations"]}
     _set_scheduled(pod, registry.timestamp())
     return pod
+
+
+def _check_annotations(call: Call, pod: Obj, more: Mapping[str, str]) -> None:
+    """Who gives a pod its node may say what hosts it needs there, and not how else it runs."""
+    former = annotations_of(pod)
+    kept = (*WRITTEN_BACK, MIRROR, GROUP)
+    changed = [name for name in kept if name in more and more[name] != former.get(name)]
+    before = ways_out(pod["metadata"], pod["spec"])
+    after = ways_out({**pod["metadata"], "annotations": {**former, **more}}, pod["spec"])
+    problems = [*changed, *(one for one in after if one not in before)]
+    if problems:
+        why = f"a Binding may not set {', '.join(problems)}; update the pod instead"
+        raise forbidden(call.kind, call.name, why)
 
 
 def _set_scheduled(pod: Obj, now: str) -> None:

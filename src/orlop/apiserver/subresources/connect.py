@@ -13,6 +13,7 @@ from aiohttp import web
 from multidict import MultiMapping
 from yarl import URL
 
+from ...api.names import is_port
 from ...api.objects import Obj
 from ...upgrade import Taken, is_upgrade, take_over
 from ..bearer import without_token
@@ -71,7 +72,7 @@ async def admit_connection(registry: Registry, call: Call, query: MultiMapping[s
     options |= {name: True for name in _OPTIONS if flag(query, name)}
     if call.subresource == "portforward":
         ports = [word for text in query.getall("ports", []) for word in text.split(",")]
-        options["ports"] = [int(word) for word in ports if word.isdecimal()]
+        options["ports"] = [int(word) for word in ports if is_port(word)]
     elif query.get("container"):
         options["container"] = query["container"]
     if call.subresource == "exec":

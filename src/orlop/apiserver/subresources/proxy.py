@@ -16,6 +16,7 @@ from yarl import URL
 
 from ... import wellknown
 from ...api import kinds
+from ...api.names import is_port
 from ...api.objects import Key, Obj
 from ...errors import Unavailable
 from ...upgrade import is_upgrade
@@ -61,7 +62,7 @@ class Proxies:
         self._sessions: Sessions[tuple[str, str]] = Sessions(_KEPT)
 
     async def serve(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
-        base, target = paths_of(request.rel_url.raw_path, is_inside=call.kind.namespaced)
+        base, target = call.prefix, call.beyond
         kind = f"{call.kind.kind}ProxyOptions"
         options: Obj = {"apiVersion": "v1", "kind": kind, "path": target}
         await admit(self._registry, call, options, ("", "v1", kind), "CONNECT")
@@ -100,7 +101,7 @@ class Proxies:
         if record is None:
             raise not_found(kinds.POD, key.name)
         if named.port:
-            if not named.port.isdecimal() or not 0 < int(named.port) < 65536:
+            if not is_port(named.port):
                 raise bad_request(f'invalid pod request "{key.name}:{named.port}"')
             return int(named.port)
         for container in record.decode()["spec"].get("containers") or ():
@@ -139,14 +140,15 @@ class Proxies:
             raise unreachable(OSError("the node has no InternalIP or no kubelet port"))
         url = URL(urls[0])
         host, port = url.host or "", url.port or 443
-        tls, server_name = self._kubelet.tls, wellknown.AGENT_SERVER_NAME
+        tls, server_name, is_kubelet = self._kubelet.tls, wellknown.AGENT_SERVER_NAME, True
         if named is not None and named.port and named.port != str(port):
             if not named.port.isdecimal():
                 raise bad_request(f'invalid node request "{call.name}"')
             port, tls, server_name = int(named.port), _tls(named.scheme), ""
+            is_kubelet = False  # a node may be this very host, and what else listens there is not
         backend = Backend(
             f"{host}:{port}",
-            lambda: self._reaching.address(host, port, is_ours=True),
+            lambda: self._reaching.address(host, port, is_ours=is_kubelet),
             tls,
             server_name,
         )
@@ -154,17 +156,6 @@ class Proxies:
 
     async def close(self) -> None:
         await self._sessions.close()
-
-
-def paths_of(path: str, *, is_inside: bool) -> tuple[str, str]:
-    """The path up to `/proxy`, and what follows it, both as on the wire."""
-    left, at = (7 if is_inside else 5), 0  # words: api, v1, namespaces, x, pods, name, proxy
-    while left:
-        end = path.find("/", at + 1)
-        end = len(path) if end < 0 else end
-        left -= end > at + 1  # two slashes are one
-        at = end
-    return path[:at], path[at:]
 
 
 def _tls(scheme: str) -> ssl.SSLContext | None:

@@ -18,13 +18,18 @@ def get(registry: Registry, call: Call, *, resource_version: str = "") -> Record
     return registry.find(call)
 
 
+_LONGEST = 20  # digits of what 64 bits can hold
+
+
 def parse_revision(text: str) -> int:
     """0 where none is given; BadRequest for what is no revision."""
     if not text:
         return 0
-    if not text.isascii() or not text.isdigit():
+    if not text.isascii() or not text.isdigit() or len(text) > _LONGEST:
+        why = "value out of range" if len(text) > _LONGEST else "invalid syntax"
+        shown = text[:100]
         raise bad_request(
-            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": '
-            "invalid syntax"
+            f'resourceVersion: Invalid value: "{shown}": strconv.ParseUint: parsing "{shown}": '
+            f"{why}"
         )
     return int(text)

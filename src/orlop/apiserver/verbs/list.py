@@ -130,5 +130,5 @@ def _read_token(text: str) -> _Token:
     try:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         return msgspec.json.decode(data, type=_Token)
-    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
+    except (binascii.Error, ValueError, RecursionError) as error:
         raise bad_request(f"continue key is not valid: {error}") from error

@@ -18,11 +18,13 @@ from ....api.managedfields.merge import merge
 from ....api.managedfields.shapes import KeyedList, Leaf, Map, Shape, Struct, child_of, resolved
 from ....api.objects import Obj, meta
 from ....api.patch import json as json_patch
+from ....api.reading import MAX_BYTES, MAX_DEPTH, MAX_VALUES, OutOfBounds
 from ....api.schema import Schema
 from ....errors import ApiError
 from ....store import Store
 from ...customresources.served import ServedKinds
 from ...failures import forbidden
+from ...fieldcheck import within_bounds
 from ..chain import Attributes, Plugin
 from .compiled import Mutation, Policies, Policy, mutating
 from .evaluation import Evaluation, Evaluations, Failure
@@ -77,7 +79,7 @@ class MutatingPolicies(Plugin):
         before = _bytes(obj)
         for mutation in evaluation.policy.mutations:
             try:
-                made = _plain(evaluation.value(mutation.program))
+                made = _Plain().of(evaluation.value(mutation.program))
                 new = self._changed(msgspec.json.decode(_bytes(obj)), made, mutation, attributes)
             except (CelError, ApiError, ValueError) as error:
                 why = f"expression '{mutation.program.text}' resulted in error: {error}"
@@ -101,6 +103,7 @@ class MutatingPolicies(Plugin):
             shape = self._shape(attributes)
             _check_atomic(made, shape, "")
             new = merge(obj, made, shape)
+        within_bounds(new)
         if meta(new).get("managedFields") != kept:
             raise ValueError("metadata.managedFields must not be changed")
         self._schema.decode(kind, new)
@@ -128,22 +131,36 @@ def _check_atomic(made: Any, shape: Shape | None, path: str) -> None:
             _check_atomic(value, shape.element, f"{path}[]")
 
 
-def _plain(value: Any) -> Any:
-    """A value of CEL as JSON has it."""
-    match value:
-        case dict():
-            return {str(name): _plain(item) for name, item in value.items()}
-        case list():
-            return [_plain(item) for item in value]
-        case Optional():
-            return _plain(value.held[0]) if value.has_value else None
-        case Timestamp() | Duration():
-            return str(value)
-        case bytes():
-            return value.decode(errors="replace")
-        case None | bool() | int() | float() | str():
-            return value
-    raise ValueError(f"a {type(value).__name__} cannot be a part of an object")
+class _Plain:
+    """Values of CEL as JSON has them: what is in a list a hundred times is written as often."""
+
+    def __init__(self) -> None:
+        self._values = self._size = 0
+
+    def of(self, value: Any, depth: int = 0) -> Any:
+        self._values += 1
+        if depth > MAX_DEPTH or self._values > MAX_VALUES or self._size > MAX_BYTES:
+            raise OutOfBounds("it is larger or deeper than an object may be")
+        match value:
+            case dict():
+                return {self._text(str(key)): self.of(one, depth + 1) for key, one in value.items()}
+            case list():
+                return [self.of(item, depth + 1) for item in value]
+            case Optional():
+                return self.of(value.held[0], depth + 1) if value.has_value else None
+            case Timestamp() | Duration():
+                return str(value)
+            case bytes():
+                return self._text(value.decode(errors="replace"))
+            case str():
+                return self._text(value)
+            case None | bool() | int() | float():
+                return value
+        raise ValueError(f"a {type(value).__name__} cannot be a part of an object")
+
+    def _text(self, text: str) -> str:
+        self._size += len(text)
+        return text
 
 
 def _bytes(obj: Obj | None) -> bytes:

@@ -23,6 +23,7 @@ from .evaluation import Evaluation, Evaluations, Failure
 
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
 _FAILURES = "validation.policy.admission.k8s.io/validation_failure"
+_LONGEST_NOTE = 10 << 10  # as upstream's maxAuditAnnotationValueLength
 _LONGEST_MESSAGE = 5 * 1024
 
 
@@ -112,7 +113,7 @@ def _annotated(evaluation: Evaluation, attributes: Attributes) -> Iterator[Denia
                 yield Denial(policy.name, binding.name, binding.actions, words)
             continue
         if type(text) is str and text:
-            name = f"{policy.name}/{key}"
+            name, text = f"{policy.name}/{key}", text[:_LONGEST_NOTE]
             former = attributes.annotations.get(name)
             if former is None or text not in former.split(", "):
                 attributes.annotations[name] = f"{former}, {text}" if former else text

@@ -19,6 +19,7 @@ from ....api.schema import Schema
 from ....errors import ApiError, InternalError
 from ....store import Store
 from ...conversion import in_version
+from ...fieldcheck import within_bounds
 from ...webhook_client import CallFailed
 from ..chain import Attributes, Plugin
 from .asking import Asker, Invocation, failed
@@ -78,6 +79,7 @@ class MutatingWebhooks(Plugin):
             shown = await in_version(attributes.kind, shown, kind)
         try:
             shown = json_patch.apply(shown, patch)
+            within_bounds(shown)
         except ApiError as error:
             raise InternalError(f"Internal error occurred: {error.message}") from error
         if is_typed and attributes.operation != "CONNECT":

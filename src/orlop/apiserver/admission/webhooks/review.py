@@ -12,10 +12,9 @@ import binascii
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from ....api.kinds import Kind, subresource
 from ....api.objects import Obj
+from ....api.reading import decode_json
 from ....errors import ApiError
 from ...authentication import User
 from ...webhook_client import CallFailed
@@ -23,6 +22,7 @@ from ..chain import Attributes
 
 GROUP = "admission.k8s.io"
 VERSIONS = ("v1", "v1beta1")
+_LONGEST = 10_000  # characters of its words that are passed on
 
 
 def request_of(attributes: Attributes, kind: Kind, obj: Obj | None, old: Obj | None) -> Obj:
@@ -150,7 +150,7 @@ def _patch(response: Obj) -> list[Any]:
     if kind != "JSONPatch":
         raise CallFailed(f'unsupported patch type "{kind}"')
     try:
-        patch = msgspec.json.decode(base64.b64decode(response["patch"], validate=True))
+        patch = decode_json(base64.b64decode(response["patch"], validate=True))
     except (binascii.Error, TypeError, ValueError) as error:
         raise _invalid(f"response.patch is no JSON patch in base64: {error}") from error
     if not isinstance(patch, list):
@@ -166,8 +166,9 @@ def refusal(name: str, status: Obj) -> ApiError:
     """The answer to a client whose request a webhook denied. As webhook/errors: ToStatusErr."""
     denied = f'admission webhook "{name}" denied the request'
     code = status.get("code")
-    code = code if isinstance(code, int) and code >= 400 else 400
+    code = code if type(code) is int and 400 <= code < 600 else 400
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
     why = f": {message or reason}" if message or reason else " without explanation"
     details = status.get("details")
-    return ApiError(denied + why, reason=reason, code=code, details=details if details else None)
+    known = details if isinstance(details, dict) and details else None
+    return ApiError(denied + why[:_LONGEST], reason=reason[:_LONGEST], code=code, details=known)

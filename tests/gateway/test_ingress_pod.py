@@ -21,7 +21,7 @@ from orlop.gateway.ingress_pod import IngressPod
 from orlop.kubelet.agent_streams import SessionFailed
 from orlop.kubelet.mirror_ports import MirrorPorts
 from orlop.network.addresses import PodAddresses
-from orlop.network.notices import notice
+from orlop.network.notices import LENGTH, Kind, Said, cookie_of, read, write
 from orlop.wellknown import ENGINE_LABEL, MIRROR
 
 from .conftest import KEY, a_service, an_ingress, soon, told
@@ -173,17 +173,21 @@ def bound(port=0):
     return sock
 
 
+def speak_for(door, sock, more=0):
+    """As the agent does whose pod has connected a socket."""
+    real, pod, to = sock.getsockname(), ("10.244.9.9", 5000), ("10.244.1.1", 80)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as said:
+        words = Said(real, pod, to, door.ports[80], 1, more=more, when=time.time())
+        said.sendto(write(bytes.fromhex(KEY), words, door.notice), ("127.0.0.1", door.notice))
+
+
 async def connected(both, is_announced):
     """What a pod gets of the router's own port for pods."""
     door = await both.opened()
     sock = bound()
-    loop = asyncio.get_running_loop()
+    await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", door.ports[80]))
     if is_announced:
-        real, pod, to = sock.getsockname(), ("10.244.9.9", 5000), ("10.244.1.1", 80)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as said:
-            raw = notice(bytes.fromhex(KEY), time.time(), real, pod, to)
-            said.sendto(raw, ("127.0.0.1", door.notice))
-    await loop.sock_connect(sock, ("127.0.0.1", door.ports[80]))
+        speak_for(door, sock)
     return sock
 
 
@@ -225,8 +229,7 @@ class Asker:
         self._sock.close()
 
 
-async def test_a_pod_is_known_for_as_long_as_its_connection(cluster, both, backend, monkeypatch):
-    monkeypatch.setattr(way_in, "MAX_KNOWN", 1)
+async def test_a_pod_is_known_for_as_long_as_its_connection(cluster, both, backend):
     await a_service(cluster, await backend(told))
     await cluster.create(INGRESS, an_ingress())
     async with AsyncExitStack() as stack:
@@ -273,6 +276,68 @@ async def test_a_flood_of_notices_is_heard_bit_by_bit(authority):
         assert here.recv(100) == b"nobody's"
         with pytest.raises(BlockingIOError):
             here.recv(100)
+
+
+async def test_a_stranger_who_takes_the_port_of_a_pod_that_gave_up_is_turned_away(both):
+    """The agent's word was for a connection that never came to be, not for its port."""
+    door = await both.opened()
+    theirs = bound()
+    speak_for(door, theirs)
+    port = theirs.getsockname()[1]
+    theirs.close()
+    await asyncio.sleep(0.05)
+    with bound(port) as stranger:
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(stranger, ("127.0.0.1", door.ports[80]))
+        assert await loop.sock_recv(stranger, 1) == b""
+
+
+async def test_an_agent_is_told_that_its_connection_is_known(both):
+    door = await both.opened()
+    with bound() as sock, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as netd:
+        netd.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(sock, ("127.0.0.1", door.ports[80]))
+        real, pod, to = sock.getsockname(), ("10.244.9.9", 5000), ("10.244.1.1", 80)
+        said = Said(real, pod, to, door.ports[80], 1, when=time.time())
+        for _ in range(2):  # the first answer may be lost
+            raw = write(bytes.fromhex(KEY), said, door.notice)
+            netd.sendto(raw, ("127.0.0.1", door.notice))
+            raw = await loop.sock_recv(netd, LENGTH)
+            heard = read(bytes.fromhex(KEY), raw, time.time(), netd.getsockname()[1])
+            assert heard == said._replace(kind=Kind.ACK)
+
+
+async def is_answered(sock):
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(sock, b"GET / HTTP/1.0\r\n\r\n")
+    try:
+        return (await loop.sock_recv(sock, 100)).startswith(b"HTTP/")
+    except ConnectionError:
+        return False
+
+
+@pytest.mark.parametrize("is_it", [True, False])
+async def test_an_agent_of_this_host_says_which_socket_it_is(both, monkeypatch, is_it):
+    """By the cookie that no other ever has; however late that is read."""
+    cookies = []
+    monkeypatch.setattr(way_in, "MAX_UNREAD", -1.0)
+    monkeypatch.setattr(way_in, "cookie_of", lambda sock: cookies.append(cookie_of(sock)) or 77)
+    door, loop = await both.opened(), asyncio.get_running_loop()
+    with bound() as sock:
+        await loop.sock_connect(sock, ("127.0.0.1", door.ports[80]))
+        for _ in range(2):  # one that has come is taken at the first notice
+            speak_for(door, sock, 77 if is_it else 78)
+        assert await is_answered(sock) == is_it
+    assert all(cookies)
+
+
+@pytest.mark.parametrize("unread", [0.25, -1.0], ids=["fresh", "lay unread"])
+async def test_what_lay_unread_lets_nobody_in(both, monkeypatch, unread):
+    """Its sender may hold the connection no more, and another may have its port."""
+    monkeypatch.setattr(way_in, "MAX_UNREAD", unread)
+    with await connected(both, True) as sock:
+        assert await is_answered(sock) == (unread > 0)
 
 
 async def test_who_has_nobodys_word_is_turned_away(both):

@@ -100,6 +100,12 @@ class Way:
     def send(self, data):
         self.socket.send(data)
 
+    async def receive(self, most):
+        return await asyncio.get_running_loop().sock_recv(self.socket, most)
+
+    def close(self):
+        self.socket.close()
+
 
 async def dial_datagrams(ip, port, client):
     return Way(port)

@@ -27,6 +27,7 @@ class _Client:
     def __init__(self) -> None:
         self.held: list[bytes] = []
         self.way: Datagrams | None = None
+        self.task: asyncio.Task[None] | None = None
         self.last = time.monotonic()
 
     def send(self, data: bytes) -> None:
@@ -36,6 +37,9 @@ class _Client:
             return
         try:
             self.way.send(data)
+        except ConnectionRefusedError:
+            if self.task is not None:
+                self.task.cancel()  # the next datagram finds another endpoint
         except OSError:
             pass  # its buffer is full, or the endpoint has gone, which the reader will hear
 
@@ -64,7 +68,7 @@ class DatagramPort:
                         if len(self._clients) >= MAX_CLIENTS:
                             continue
                         client = self._clients[address] = _Client()
-                        group.create_task(self._answer(client, address))
+                        client.task = group.create_task(self._answer(client, address))
                     client.send(data)
         finally:
             self._sock.close()
@@ -81,17 +85,16 @@ class DatagramPort:
         finally:
             del self._clients[address]
             if client.way is not None:
-                client.way.socket.close()
+                client.way.close()
 
     async def _pass_on(self, client: _Client, way: Datagrams, address: Address) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             left = client.last + IDLE - time.monotonic()
             if left <= 0:
                 return
             try:
                 async with asyncio.timeout(left):
-                    data = await loop.sock_recv(way.socket, _LONGEST)
+                    data = await way.receive(_LONGEST)
             except TimeoutError:
                 continue
             client.last = time.monotonic()

@@ -1,8 +1,8 @@
 """The ways to the router that are no port for everybody: from within this process, and from pods.
 
 Run by ingress. A connection from within is one end of a pair of sockets, for what `kubectl
-port-forward` brings. Pods come by ports of their own; a connection there is taken only if the pod's
-agent has spoken for it, so that these are open to nobody else on the network.
+port-forward` brings. Pods come by ports of their own; a connection there is served when the pod's
+agent, which holds it meanwhile, has spoken for it. All others are closed.
 """
 
 from __future__ import annotations
@@ -10,21 +10,32 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from ..network.notices import LENGTH, TCP, Place, Said, read_notice
+from ..network.notices import (
+    LENGTH,
+    MAX_UNREAD,
+    TCP,
+    Kind,
+    Place,
+    Said,
+    cookie_of,
+    read,
+    write,
+)
 
 HTTP, HTTPS = 80, 443
-PATIENCE = 0.25  # seconds for a notice that is late
-LIFETIME = 30.0  # seconds in which a connection must come that was announced
-MAX_KNOWN = 4096
+PATIENCE = 1.0  # seconds for a notice; agents say it as soon as they connect, and again
+MAX_WAITING = 4096  # connections that nobody has spoken for yet
 BACKLOG = 512
 HEARD_AT_ONCE = 64  # notices; whoever floods us must leave time for the rest of the loop
+_SO_TIMESTAMPNS, _TIMESPEC = 35, struct.Struct("<qq")
 OPTIONS: dict[str, Any] = {"access_log": None}  # of HTTP, by whatever way it comes
 
 
@@ -34,6 +45,13 @@ class Door:
 
     notice: int = 0
     ports: dict[int, int] = field(default_factory=dict)  # 80 and 443 -> the real ones
+
+
+class Waiting(NamedTuple):
+    """A connection that is nobody's yet."""
+
+    cookie: int
+    who: asyncio.Future[Place]  # whom it comes from, once that is said
 
 
 class PodConnection(web.RequestHandler):
@@ -56,8 +74,9 @@ class WayIn:
     ) -> None:
         self._server, self._key, self._group = server, bytes.fromhex(key), group
         self._contexts = {HTTP: None, HTTPS: tls}
-        self._said: dict[tuple[Place, int], tuple[Place, float]] = {}
-        self._news = asyncio.Event()
+        self._listeners: list[tuple[socket.socket, int]] = []
+        # By where they come from and to which port.
+        self._waiting: dict[tuple[Place, int], Waiting] = {}
 
     async def connect(self, port: int) -> socket.socket:
         """A connection from within this process; raises OSError where nobody listens."""
@@ -81,6 +100,7 @@ class WayIn:
             return Door()
         notices = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         notices.setblocking(False)
+        notices.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         notices.bind((host, 0))
         loop = asyncio.get_running_loop()
         loop.add_reader(notices, self._hear, notices)
@@ -89,7 +109,8 @@ class WayIn:
             listener = socket.create_server((host, 0), backlog=BACKLOG)
             listener.setblocking(False)
             door.ports[port] = listener.getsockname()[1]
-            self._group.create_task(self._accept(listener, port), name=f"pods at {port}")
+            self._listeners.append((listener, port))
+            loop.add_reader(listener, self._accept, listener, port)
         self._group.create_task(self._until_over(notices), name="what agents say of their pods")
         return door
 
@@ -97,52 +118,77 @@ class WayIn:
         try:
             await asyncio.Event().wait()
         finally:
-            asyncio.get_running_loop().remove_reader(notices)
-            notices.close()
+            for sock in (notices, *(listener for listener, _ in self._listeners)):
+                asyncio.get_running_loop().remove_reader(sock)
+                sock.close()
 
     def _hear(self, notices: socket.socket) -> None:
+        for listener, port in self._listeners:  # an agent of this host says it just once
+            self._accept(listener, port)
         for _ in range(HEARD_AT_ONCE):
             try:
-                raw = notices.recv(LENGTH + 1)
+                raw, rights, _, sender = notices.recvmsg(LENGTH + 1, 64)
             except OSError:
                 return
-            said = read_notice(self._key, raw, time.time())
-            if said is not None and said.protocol == TCP:
-                self._remember(said)
+            said = read(self._key, raw, time.time(), notices.getsockname()[1])
+            is_fresh = time.time() - _arrival(rights) <= MAX_UNREAD
+            if said is not None and (said.protocol, said.kind) == (TCP, Kind.NOTICE):
+                self._take(said, is_fresh, notices, sender)
 
-    def _remember(self, said: Said) -> None:
-        now = time.monotonic()
-        if len(self._said) >= MAX_KNOWN:
-            self._said = {key: one for key, one in self._said.items() if one[1] > now}
-        self._said[(said.real, said.to[1])] = said.peer, now + LIFETIME
-        self._news.set()
-        self._news = asyncio.Event()
+    def _take(self, said: Said, is_fresh: bool, notices: socket.socket, sender: Place) -> None:
+        """Let in the connection that an agent speaks for, and tell the agent that we know it."""
+        waiting = self._waiting.get((said.real, said.port))
+        if waiting is None:
+            return  # not here yet; it is said again
+        # What has lain here for long was said by somebody who may hold the connection no more; but
+        # an agent of this host says which it was, and says it just once.
+        if waiting.cookie != said.more if said.more else not is_fresh:
+            return
+        if not waiting.who.done():
+            waiting.who.set_result(said.peer)
+        try:
+            notices.sendto(write(self._key, said._replace(kind=Kind.ACK), sender[1]), sender)
+        except OSError:
+            pass  # it is said again
 
-    async def _accept(self, listener: socket.socket, port: int) -> None:
-        loop = asyncio.get_running_loop()
-        with listener:
-            while True:
-                try:
-                    sock, real = await loop.sock_accept(listener)
-                except OSError:
-                    await asyncio.sleep(0.1)  # no descriptor is free just now
-                    continue
-                self._group.create_task(self._admit(sock, real, port), name="a pod's connection")
+    def _accept(self, listener: socket.socket, port: int) -> None:
+        """Take all that is there; each waits for an agent to speak for it."""
+        for _ in range(BACKLOG):
+            try:
+                sock, real = listener.accept()
+            except OSError:
+                return  # nobody is there, or no descriptor is free just now
+            sock.setblocking(False)
+            if len(self._waiting) >= MAX_WAITING:  # whoever has waited longest is a stranger
+                self._waiting.pop(next(iter(self._waiting))).who.cancel()
+            ends, who = (
+                (real, listener.getsockname()[1]),
+                asyncio.get_running_loop().create_future(),
+            )
+            self._waiting[ends] = Waiting(cookie_of(sock), who)
+            self._group.create_task(self._admit(sock, ends, who, port), name="a pod's connection")
 
-    async def _admit(self, sock: socket.socket, real: Place, port: int) -> None:
-        """Take a connection that an agent has spoken for, or drop it."""
+    async def _admit(
+        self, sock: socket.socket, ends: tuple[Place, int], who: asyncio.Future[Place], port: int
+    ) -> None:
+        """Serve a connection that an agent has spoken for, or drop it."""
         try:
             async with asyncio.timeout(PATIENCE):
-                while (real, port) not in self._said:
-                    await self._news.wait()
+                await asyncio.wait([who])
         except TimeoutError:
+            pass
+        # Not at once: its agent may not have heard yet that we know.
+        asyncio.get_running_loop().call_later(PATIENCE, self._forget, ends, who)
+        if not who.done() or who.cancelled():
             sock.close()
             return
-        peer, until = self._said.pop((real, port))
-        if time.monotonic() > until:
-            sock.close()
-            return
+        peer = who.result()
         await self._hand_over(sock, port, lambda: PodConnection(self._server, peer))
+
+    def _forget(self, ends: tuple[Place, int], who: asyncio.Future[Place]) -> None:
+        waiting = self._waiting.get(ends)
+        if waiting is not None and waiting.who is who:
+            del self._waiting[ends]
 
     async def _hand_over(
         self, sock: socket.socket, port: int, http: Callable[[], web.RequestHandler]
@@ -152,3 +198,12 @@ class WayIn:
             await loop.connect_accepted_socket(http, sock, ssl=self._contexts[port])
         except (OSError, ssl.SSLError):
             sock.close()  # a client that does not speak TLS, or does not trust us
+
+
+def _arrival(rights: list[tuple[int, int, bytes]]) -> float:
+    """When the kernel received a datagram."""
+    for level, kind, data in rights:
+        if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):
+            seconds, parts = _TIMESPEC.unpack(data[: _TIMESPEC.size])
+            return float(seconds + parts / 1e9)
+    return time.time()

@@ -22,6 +22,8 @@ from .network_view import UNKNOWN, NetworkView, Token
 from .pods import Pods, PodState
 
 BREATH = 3.0  # times what the last round took: telling never has more than a quarter of the time
+# Of one asker: an agent keeps a quarter of so many answers, and the longest name has 255 bytes.
+MOST_KEYS, LONGEST_KEY = 16384, 512
 _POLICY = "policy"
 Asker = tuple[str, str]  # a pod's uid, and which node's ranks of it; empty: its agent
 
@@ -87,7 +89,7 @@ class Network:
                 place.open(protocol, _ports(message.get(protocol)))
         elif kind == "net-listen":
             ports = place.tcp if message["protocol"] == "tcp" else place.udp
-            ports[str(int(message["port"]))] = int(message["real"])
+            ports |= _ports({message["port"]: message["real"]})
         else:
             place.close(message["protocol"], str(int(message["port"])))
         place.address = str(message.get("address") or place.address)
@@ -95,15 +97,18 @@ class Network:
         self.view.moved(state)
 
     def _ask(self, state: PodState, asker: Asker, keys: list[str]) -> None:
+        known = self._asked.setdefault(asker, set())
         for asked in keys:
             key = _inner(state, asked)
+            if len(asked) > LONGEST_KEY or (key not in known and len(known) >= MOST_KEYS):
+                continue  # no agent of ours asks so much
             entry = self._entries.get(key)
             if entry is None:
                 entry = self._entries[key] = _Entry(key, self.view.tokens(key))
                 for token in entry.tokens:
                     self._by_token.setdefault(token, set()).add(key)
             entry.askers.add(asker)
-            self._asked.setdefault(asker, set()).add(key)
+            known.add(key)
             if entry.told and self._dirty.isdisjoint(entry.tokens):
                 self._send(asker, entry.told)  # as it is now
                 continue
@@ -196,4 +201,7 @@ def _inner(state: PodState, key: str) -> str:
 
 
 def _ports(told: Any) -> dict[str, int]:
-    return {str(int(port)): int(real) for port, real in (told or {}).items()}
+    found = {int(port): int(real) for port, real in (told or {}).items()}
+    if not all(0 < number < 65536 for pair in found.items() for number in pair):
+        raise ValueError("expected ports from 1 to 65535")
+    return {str(port): real for port, real in found.items()}

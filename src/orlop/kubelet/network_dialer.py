@@ -1,13 +1,15 @@
-"""Connections from the control plane to a pod: straight to its node, or else through its agent.
+"""Connects the control plane to a pod: straight to its node, or else through its agent.
 
-Used by what is reached from outside: node ports and ingress. Straight is quick, and says who the
-client is; where the node cannot be reached from here, or the pod has no network of its own, the
-bytes go over the connection that the pod's agent has opened. What comes back is an ordinary socket.
+Used by what is reached from outside: node ports and ingress. Straight is quick, says who the client
+is, and waits for the agent's word that the port is the pod's; where the node cannot be reached from
+here, or the pod has no network of its own, the bytes go over the connection that the pod's agent
+has opened. What comes back is an ordinary socket.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import time
@@ -15,13 +17,18 @@ from collections.abc import Awaitable, Callable
 from socket import AF_INET, SOCK_DGRAM
 
 from ..log import logger
-from ..network.notices import UDP, Place, notice
+from ..network.notices import Place
 from ..network.ranges import Ranges
 from .agent_streams import AgentSession, SessionFailed
+from .network_announcer import Announcer, PodPort
 from .network_view import NetworkView
 from .pods import Pods, PodState
 
-ANNOUNCE_EVERY = 5.0  # seconds; an agent's network process that was replaced hears of us again
+ANNOUNCE_EVERY = 0.7  # seconds; what agents believe of a UDP socket ends after one
+ACKNOWLEDGED = 1.0  # seconds for which a UDP port that was acknowledged is sent to
+MAX_WAITING = 16  # datagrams that wait for that
+GONE = 2.0  # seconds without that, though it was asked for
+ANSWER_TIME = 0.25  # seconds for an agent to say that what has come is from its pod
 CONNECT_TIME = 2.0  # seconds for a node that may not be reachable from here
 _CHUNK = 64 << 10
 
@@ -29,28 +36,79 @@ log = logger(__name__)
 
 
 class Datagrams:
-    """A UDP socket to one place, whose owner is told now and then who speaks there."""
+    """A UDP socket to one place; a pod's is used while its agent says that the port is its."""
 
     def __init__(
-        self, to: Place, announce: Callable[[Place], tuple[bytes, Place]] | None = None
+        self,
+        real: Place,
+        announcer: Announcer | None = None,
+        to: PodPort | None = None,
+        client: Place | None = None,
     ) -> None:
-        self.socket = socket.socket(socket.AF_INET6 if ":" in to[0] else AF_INET, SOCK_DGRAM)
+        self.socket = socket.socket(socket.AF_INET6 if ":" in real[0] else AF_INET, SOCK_DGRAM)
         self.socket.setblocking(False)
-        self._announce, self._announced = announce, -ANNOUNCE_EVERY
+        self._announcer, self._to, self._client = announcer, to, client
+        self._announced = self._acknowledged = -1e9
+        self._asked: float | None = None  # since when no answer has come
+        self._waiting: list[bytes] = []
+        self._answered = asyncio.Event()
         try:
-            self.socket.connect(to)
+            self.socket.connect(real)
         except OSError:
             self.socket.close()
             raise
 
     def send(self, data: bytes) -> None:
-        now = time.monotonic()
-        if self._announce is not None and now - self._announced >= ANNOUNCE_EVERY:
-            self._announced = now
-            said, heard = self._announce(self.socket.getsockname()[:2])
-            with socket.socket(AF_INET, SOCK_DGRAM) as other:
-                other.sendto(said, heard)
-        self.socket.send(data)
+        if time.monotonic() - self._announced >= ANNOUNCE_EVERY:
+            self._announce()
+        if self._is_acknowledged:
+            self.socket.send(data)
+        elif self._asked is not None and time.monotonic() - self._asked > GONE:
+            raise ConnectionRefusedError("no agent says that the port is still its pod's")
+        else:
+            self._waiting = [*self._waiting, data][:MAX_WAITING]
+
+    async def receive(self, most: int) -> bytes:
+        """The next datagram; what another user sends who has the port by now is passed over."""
+        loop = asyncio.get_running_loop()
+        while True:
+            data = await loop.sock_recv(self.socket, most)
+            if not self._is_acknowledged:
+                self._announce()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(ANSWER_TIME):
+                        await self._answered.wait()
+            if self._is_acknowledged:
+                return data
+
+    @property
+    def _is_acknowledged(self) -> bool:
+        """Whether it leads to the pod it was meant for; elsewhere there is nobody to say so."""
+        is_pods = self._announcer is not None
+        return not is_pods or time.monotonic() - self._acknowledged < ACKNOWLEDGED
+
+    def _announce(self) -> None:
+        if self._announcer is not None and self._to is not None:
+            self._announced = time.monotonic()
+            self._asked = self._asked or self._announced
+            self._answered.clear()
+            self._announcer.announce(self.socket, self._client, self._to, self._on_answer)
+
+    def _on_answer(self) -> None:
+        self._acknowledged, self._asked = self._announced, None
+        self._answered.set()
+        waiting, self._waiting = self._waiting, []
+        try:
+            for data in waiting:
+                self.socket.send(data)
+        except OSError:
+            pass  # lost, as on any network
+
+    def close(self) -> None:
+        if self._announcer is None:
+            self.socket.close()
+        else:
+            self._announcer.forget(self.socket)
 
 
 class Dialer:
@@ -60,7 +118,7 @@ class Dialer:
         self._pods = pods
         self._view = view
         self._ranges = ranges
-        self._key = bytes.fromhex(key)
+        self._announcer = Announcer(bytes.fromhex(key))
         self._bridges: set[asyncio.Task[None]] = set()
 
     async def connect(self, ip: str, port: int, client: Place | None = None) -> socket.socket:
@@ -79,38 +137,31 @@ class Dialer:
             return await self._through_agent(state, port)
 
     async def _straight(self, state: PodState, to: Place, client: Place | None) -> socket.socket:
+        port = self._port(state, to, "tcp")
+
+        async def prove(sock: socket.socket) -> None:
+            await self._announcer.prove(sock, _shown(client), port)
+
+        return await _connected(port.real, prove, self._announcer.give_up)
+
+    def _port(self, state: PodState, to: Place, protocol: str) -> PodPort:
         place = self._view.places.get(state.uid)
         if place is None or not place.notice:
-            raise OSError("its agent has not said where it is")
-        real = place.tcp.get(str(to[1]))
+            raise OSError(f"the agent of {state.key} has not said where it is")
+        real = getattr(place, protocol).get(str(to[1]))
         if real is None:
-            raise ConnectionRefusedError(f"{state.key} does not listen at port {to[1]}")
-
-        def announce(own: Place) -> None:
-            # Before the connection can be accepted, since its source is known by then.
-            said = notice(self._key, time.time(), own, _shown(client) or own, to)
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
-                datagrams.sendto(said, (place.address, place.notice))
-
-        return await _connected((place.address, real), announce)
+            raise ConnectionRefusedError(f"{state.key} has no {protocol} port {to[1]}")
+        return PodPort(to, (place.address, real), (place.address, place.notice))
 
     async def datagrams(self, ip: str, port: int, client: Place) -> Datagrams:
         """A way for UDP to a pod's address, or any other; raises OSError."""
         if ":" in ip or not self._ranges.is_pod(ip):
             return Datagrams((ip, port))
         state = self._pods.get(self._pods.addresses.owner(ip))
-        place = self._view.places.get(state.uid) if state is not None else None
-        if place is None or not place.notice:
-            raise OSError(f"nothing is known of the network of {ip}")
-        real = place.udp.get(str(port))
-        if real is None:
-            raise ConnectionRefusedError(f"{ip} has no UDP port {port}")
-        key, heard = self._key, (place.address, place.notice)
-
-        def announce(own: Place) -> tuple[bytes, Place]:
-            return notice(key, time.time(), own, _shown(client) or own, (ip, port), UDP), heard
-
-        return Datagrams((place.address, real), announce)
+        if state is None:
+            raise OSError(f"no pod has the address {ip}")
+        to = self._port(state, (ip, port), "udp")
+        return Datagrams(to.real, self._announcer, to, _shown(client))
 
     async def _through_agent(self, state: PodState, port: int) -> socket.socket:
         connection = state.connection
@@ -135,6 +186,7 @@ class Dialer:
             task.cancel()
         if self._bridges:
             await asyncio.wait(self._bridges)
+        self._announcer.close()
 
 
 def _shown(client: Place | None) -> Place | None:
@@ -142,25 +194,44 @@ def _shown(client: Place | None) -> Place | None:
     return None if client is None or ":" in client[0] else client
 
 
-async def _connected(to: Place, announce: Callable[[Place], None] | None = None) -> socket.socket:
+async def _connected(
+    to: Place,
+    prove: Callable[[socket.socket], Awaitable[None]] | None = None,
+    give_up: Callable[[socket.socket], None] = socket.socket.close,
+) -> socket.socket:
     family = socket.AF_INET6 if ":" in to[0] else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setblocking(False)
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         code = sock.connect_ex(to)
-        if announce is not None:
-            announce(sock.getsockname()[:2])
-        if code:
-            async with asyncio.timeout(CONNECT_TIME):
-                await _writable(sock)
-            problem = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            if problem:
-                raise _error(problem, to)
+        async with asyncio.timeout(CONNECT_TIME):
+            await _made(sock, code, to, prove)
     except BaseException:
-        sock.close()
+        give_up(sock)
         raise
     return sock
+
+
+async def _made(
+    sock: socket.socket,
+    code: int,
+    to: Place,
+    prove: Callable[[socket.socket], Awaitable[None]] | None,
+) -> None:
+    """Wait for the connection and for its proof, at once; raises OSError where it is refused."""
+    proving = asyncio.ensure_future(prove(sock)) if prove is not None else None
+    try:
+        if code:
+            await _writable(sock)
+        problem = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if problem:
+            raise _error(problem, to)
+        if proving is not None:
+            await proving
+    finally:
+        if proving is not None:
+            proving.cancel()
 
 
 def _error(number: int, to: Place) -> OSError:

@@ -10,8 +10,16 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from orlop.agent.network.heard import SIZE as heard_size
+from orlop.agent.network.heard import Heard
+from orlop.agent.network.keeper import open_diagnostics, open_notices
+from orlop.agent.network.leases import Leases
+from orlop.agent.network.notices import Notices
+from orlop.agent.network.owners import Owners
+from orlop.agent.network.world import World
 
 from ..kubelet_double import Connection, KubeletDouble
 from ..pods import Pod, container
@@ -19,6 +27,17 @@ from ..remote import Remote
 
 KEY = "5f" * 32
 NAMESERVER = "10.96.0.10"
+
+
+@contextlib.contextmanager
+def other_netd(pod: str, node: str, key: str = KEY) -> Iterator[Notices]:
+    """The part of another pod's netd that tells who comes, and hears who comes."""
+    network = {"podIP": pod, "podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/12", "key": key}
+    owners = Owners(open_diagnostics(), [(os.getuid(), 1)])
+    heard = Heard(bytearray(heard_size), 0)
+    with contextlib.closing(open_notices()) as sock:
+        yield Notices(World(network, node), sock, heard, owners, Leases())
+    owners.close()
 
 
 class Neighbour:
@@ -87,6 +106,7 @@ class Neighbourhood:
             "host": {"allowOutside": options.pop("allow_outside", False)},
         }
         network["hostPorts"] = options.pop("host_ports", [])
+        network |= options.pop("network", {})
         if options.pop("on_node", False):
             network |= {"podIP": "", "onNode": True}
         plan = {"kubelet": self.kubelet.plan, "network": network, **options.pop("plan", {})}

@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from orlop.agent.network import ability
+from orlop.agent.network import ability, keeper
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,9 @@ def test_kernels_and_machines_are_named(monkeypatch, release, machine, words):
     monkeypatch.setattr(os, "uname", lambda: found)
     said = ability.problem(True)
     assert words in said if words else said == ""
+
+
+def test_a_kernel_that_does_not_say_whose_sockets_are_is_told(monkeypatch):
+    """No pod could prove who it is, so none should try."""
+    monkeypatch.setattr(keeper, "open_diagnostics", lambda: -1)
+    assert "sock_diag" in ability.problem(True)

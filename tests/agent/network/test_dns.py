@@ -102,7 +102,8 @@ def a_server(known=KNOWN, patience=0.1, **dns):
     directory.on_message({"type": "net-connected"})
     for key, value in known.items():
         directory.on_message({"type": "net-tell", "key": key, "value": value})
-    return DnsServer(directory, {**NETWORK, "dns": {**NETWORK["dns"], **dns}}), directory
+    network = {**NETWORK, "dns": {**NETWORK["dns"], **dns}}
+    return DnsServer(directory, network, lambda *client: True), directory
 
 
 def shown(answer):
@@ -290,3 +291,17 @@ def test_the_next_server_of_a_pod_is_where_the_last_one_was():
     assert first.serve(address) != second.serve(address)
     first.close()
     second.close()
+
+
+def test_a_zero_byte_in_a_name_does_not_end_the_server():
+    """Whoever is on the node can send one: all others of the pod would have no names any more."""
+    server, _ = a_server()
+    port = server.serve("127.0.0.1")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(10)
+        sock.connect(("127.0.0.1", port))
+        sock.send(a_query("3\0.0.96.10.in-addr.arpa", packets.PTR))
+        sock.send(a_query(WEB))
+        codes = sorted(shown(sock.recv(4096))[0] for _ in range(2))
+    server.close()
+    assert codes == [0, packets.SERVFAIL]

@@ -11,13 +11,11 @@ import time
 
 import pytest
 
-from orlop.agent.network.notices import Notices
 from orlop.agent.network.sockaddr import AF_INET, Address, number
-from orlop.agent.network.world import World
 from orlop.agent.process import children
 
 from ..pods import IS_ROOT, container
-from .neighbourhood import KEY
+from .neighbourhood import other_netd
 
 ECHO = """
 import socket, threading
@@ -270,11 +268,10 @@ def come_and_go(server, words: bytes) -> Address:
 
 def announce(server, real: Address, pod: str) -> None:
     """As the netd of a pod on another node does."""
-    network = {"podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/12", "key": KEY}
-    other = Notices(World({**network, "podIP": pod}, server.state["address"]))
-    notice = other.sign("tcp", real, 5000, (number(server.ip), 80))
-    other.send(notice, (server.state["address"], server.state["notice"]))
-    other.socket.close()
+    to = (number(server.ip), 80, server.state["tcp"]["80"])
+    with other_netd(pod, server.state["address"]) as other:
+        notice = other.notice("tcp", (real, 5000), to, 1)
+        other.send(notice, (server.state["address"], server.state["notice"]))
 
 
 def test_who_is_announced_late_is_let_in_though_others_wait(closed_server):
@@ -324,6 +321,68 @@ def test_another_user_of_the_node_gets_nothing(server):
             with contextlib.suppress(ConnectionError):
                 one.sendall(b"x")
                 assert one.recv(100) == b""
+
+
+KNOCK_AT = """
+import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), 10) as one:
+    one.settimeout(10)
+    try:
+        one.sendall(b"x")
+        print(one.recv(99).decode() or "closed")
+    except OSError as error:
+        print("closed")
+"""
+
+
+@pytest.mark.parametrize("policy", [None, []], ids=["open", "closed"])
+def test_a_pod_that_goes_to_a_real_port_is_held_by_ingress_policies(neighbourhood, server, policy):
+    """To the server it is a program of the user's own; so is one that runs outside of all pods."""
+    neighbourhood.restrict(server, ingress=policy, egress=None)
+    client = neighbourhood.add(runtime="host")
+    place = f"{server.state['address']} {server.state['tcp']['80']}"
+    inside = client.sh(f"/usr/bin/python3 -c '{KNOCK_AT}' {place}").strip()
+    words = ["/usr/bin/python3", "-c", KNOCK_AT, *place.split()]
+    if IS_ROOT:
+        words = ["setpriv", "--reuid", server.pod.user, "--clear-groups", *words]
+    options = {"capture_output": True, "text": True, "check": True, "timeout": 60, "cwd": "/"}
+    outside = subprocess.run(words, **options).stdout.strip()
+    assert (inside == "closed", outside == "closed") == (policy is not None,) * 2
+
+
+# Hears datagrams without asking from whom, by each call there is; says what, and goes on.
+DEAF = """
+import os, socket, sys
+calls = {
+    "recv": lambda sock: sock.recv(99),
+    "recv into": lambda sock: sock.recv(99, socket.MSG_PEEK) and sock.recv(99),
+    "read": lambda sock: os.read(sock.fileno(), 99),
+    "readv": lambda sock: os.readv(sock.fileno(), [room := bytearray(99)]) and room.strip(bytes(1)),
+}
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind(("", 53))
+print("ready", flush=True)
+while True:
+    print(calls[sys.argv[1]](sock).decode(), flush=True)
+"""
+SPEAK = "import socket; socket.socket(2, 2).sendto(b'pod', ('{}', 53))"
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="needs a second user: root")
+@pytest.mark.parametrize("call", ["recv", "recv into", "read", "readv"])
+def test_another_users_datagrams_are_heard_by_no_call(neighbourhood, call):
+    script = ["/usr/bin/python3", "-c", DEAF, call]
+    server = neighbourhood.add(container("c", *script), runtime="host")
+    server.pod.wait_for(lambda: "53" in server.state["udp"], 40)
+    client = neighbourhood.add(runtime="host")
+    place = server.state["address"], server.state["udp"]["53"]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        for _ in range(3):
+            stranger.sendto(b"stranger", place)
+            client.sh(f'/usr/bin/python3 -c "{SPEAK.format(server.ip)}"')
+            stranger.sendto(b"stranger", place)
+    server.pod.wait_for(lambda: len(server.pod.lines()) >= 4, 40)
+    assert server.pod.lines() == ["ready", "pod", "pod", "pod"]
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="needs a second user: root")

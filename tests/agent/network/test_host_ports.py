@@ -193,6 +193,32 @@ def take():
             held.close()
 
 
+def test_nobody_else_has_it_while_the_pod_does_not_listen(take):
+    """SO_REUSEADDR lets nobody in: it asks for no user."""
+    found = take(wanted(free_port()))
+    for ip in ("0.0.0.0", NODE, "127.0.0.1"):
+        with socket.socket() as stranger:
+            stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with pytest.raises(OSError, match="in use"):
+                stranger.bind((ip, found.had[0]["hostPort"]))
+
+
+def test_one_with_connections_of_an_earlier_pod_is_had(take):
+    with socket.create_server(("", 0)) as server:
+        number = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", number)):
+            server.accept()[0].close()  # waits for its last packets from now on
+    found = take(wanted(number))
+    assert found.problems == []
+    with socket.socket() as stranger:
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with contextlib.suppress(OSError):  # whoever is bound there cannot listen
+            stranger.bind(("0.0.0.0", number))
+            stranger.listen()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", number), 10)
+
+
 def test_a_port_of_another_program_is_told_and_others_are_had(take):
     with socket.create_server(("", 0)) as other:
         taken, free = other.getsockname()[1], free_port()

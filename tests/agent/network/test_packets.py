@@ -73,3 +73,13 @@ def test_what_cannot_be_read_is_answered_as_far_as_it_goes():
     assert struct.unpack_from(">HH", refused) == (7, packets.QR | packets.RD | packets.FORMERR)
     assert packets.refusal(b"abc", packets.FORMERR) == b""
     assert packets.refusal(a_query("a.b", flags=packets.QR), packets.FORMERR) == b""
+
+
+def test_an_answer_that_no_message_can_hold_is_cut_over_tcp_too():
+    """Names in an answer from outside may be short there and long here: a pointer is two bytes."""
+    question = packets.parse(a_query("web.default.svc.cluster.local"))
+    long = ".".join(["x" * 63] * 100)
+    records = [Record(f"{n}.{long}", packets.A, 5, b"\0\0\0\0") for n in range(20)]
+    made = packets.answer(question, 0, records)
+    assert struct.unpack_from(">H", made, 2)[0] & packets.TC
+    assert len(made) < 100

@@ -11,11 +11,15 @@ from .conftest import running_kubelet
 from .neighbourhood import Neighbourhood
 
 PYTHON = "/usr/bin/python3"
+ALL = [{"ports": None, "peers": None}]
 
 
-@pytest.fixture(scope="module")
-def pod(stage, helper):
-    """One pod on the node's own root, where there is a Python."""
+@pytest.fixture(scope="module", params=["open", "under policies"])
+def pod(stage, helper, request):
+    """One pod on the node's own root, where there is a Python.
+
+    Under policies that allow all, each call is made another way, and none shall notice.
+    """
     made = []
 
     def make(*containers, **options):
@@ -25,7 +29,10 @@ def pod(stage, helper):
     with running_kubelet() as kubelet:
         neighbourhood = Neighbourhood(kubelet, make)
         neighbourhood.helper = helper
-        found = neighbourhood.add(runtime="host")
+        more = {"policy": {"ingress": ALL, "egress": ALL}} if request.param != "open" else {}
+        found = neighbourhood.add(runtime="host", network=more)
+        if more:
+            neighbourhood.restrict(found, **more["policy"])
         shutil.copy(programs.__file__, found.pod.folder / "programs.py")
         yield found
         for one in made:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import mmap
+import os
 import shutil
 import socket
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from orlop.agent.network import heard, register
+from orlop.agent.network import heard, keeper, register, sockets
 from orlop.agent.network import notices as plain
-from orlop.agent.network.notices import Notices
-from orlop.agent.network.quick import ABI, Quick, QuickNotices, load
-from orlop.agent.network.sockaddr import AF_INET, AF_INET6, LOOPBACK6, Address, number
+from orlop.agent.network.leases import Leases
+from orlop.agent.network.owners import OTHERS, TCP, UDP, Owners
+from orlop.agent.network.quick import ABI, Quick, QuickNotices, QuickOwners, load
+from orlop.agent.network.sockaddr import AF_INET, Address, number
 from orlop.agent.network.world import World
 
 from .conftest import running_kubelet
-from .neighbourhood import Neighbourhood
+from .neighbourhood import Neighbourhood, other_netd
 from .test_harm import netd_of
 
 SIZE = register.SIZE + heard.SIZE + register.LENT_SIZE
@@ -27,6 +31,8 @@ NETWORK = {
     "serviceCIDR": "10.96.0.0/12",
     "key": "5f" * 32,
 }
+KEY = bytes.fromhex(NETWORK["key"])
+HERE = number("127.0.0.1")
 
 
 @pytest.fixture(scope="module")
@@ -35,54 +41,67 @@ def ours(compiled, rooms):
     quick, world = load(compiled), World(NETWORK, "127.0.0.1")
     assert quick is not None
     memory = mmap.mmap(-1, SIZE)
-    found = QuickNotices(world, quick)
-    found.memory = memory
-    assert quick.start(world, found.socket.fileno(), -1, [(0, 1)], memory, rooms)
-    yield quick, found
-    found.socket.close()
+    owners, table = QuickOwners(quick, True), heard.Heard(memory, register.SIZE)
+    with closing(keeper.open_notices()) as sock:
+        found = QuickNotices(quick, world, sock, table, owners, Leases())
+        ends, uids = (sock.fileno(), found.forward.fileno()), [(os.getuid(), 1)]
+        assert quick.start(world, ends, keeper.open_diagnostics(), uids, memory, rooms)
+        found.names = register.Register(memory)
+        yield quick, found
+        found.forward.close()
+        found.passed_on.close()
 
 
 @pytest.fixture
 def theirs():
     """A netd of another pod, in Python."""
-    found = Notices(World({**NETWORK, "podIP": "10.244.0.9"}, "127.0.0.1"))
-    yield found
-    found.socket.close()
+    with other_netd("10.244.0.9", "127.0.0.1") as found:
+        yield found
 
 
-def told(ours, theirs, raw: bytes, ip: str = "10.0.0.1", port: int = 4000) -> object:
-    """What is known of a source after a datagram has arrived."""
-    _, notices = ours
-    theirs.send(raw, ("127.0.0.1", notices.port))
-    return notices.find("tcp", Address(AF_INET, number(ip), port), 80)
+@pytest.fixture
+def listener(ours):
+    """Port 80 of the pod, at a real one."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        real = Address(AF_INET, HERE, found.getsockname()[1])
+        ours[0].bound("tcp", real, Address(AF_INET, HERE, 80))
+        yield found
+        ours[0].bound("tcp", real, None)
 
 
-def test_a_notice_that_python_signed_is_understood(ours, theirs):
-    real = Address(AF_INET, number("10.0.0.1"), 4000)
-    found = told(ours, theirs, theirs.sign("tcp", real, 5000, (number("10.244.0.7"), 80)))
-    assert (found.peer, found.own) == (Address(AF_INET, number("10.244.0.9"), 5000), None)
+@pytest.fixture
+def connection(listener):
+    with socket.create_connection(listener.getsockname()) as found:
+        yield found
 
 
-def test_who_speaks_udp_is_left_to_the_next_netd(ours, theirs):
-    _, notices = ours
-    real = Address(AF_INET, number("10.0.0.5"), 4005)
-    raw = theirs.sign("udp", real, 5005, (number("10.244.0.7"), 53))
-    theirs.send(raw, ("127.0.0.1", notices.port))
-    notices.read()
-    world = World(NETWORK, "127.0.0.1")
-    after = Notices(world, heard.Heard(notices.memory, register.SIZE))
-    found = after.find("udp", real, 53)
-    assert found.peer == Address(AF_INET, number("10.244.0.9"), 5005)
-    assert after.find("udp", real, 54) is None
-    assert after.find("udp", Address(AF_INET, number("10.0.0.5"), 4006), 53) is None
-    after.socket.close()
+def signed(ours, theirs, connection, listener, **options) -> bytes:
+    real = Address(AF_INET, HERE, connection.getsockname()[1])
+    to = number(options.get("to", "10.244.0.7")), options.get("port", 80), listener.getsockname()[1]
+    notice = theirs.notice("tcp", (real, 5000), to, sockets.cookie(connection.fileno()))
+    return plain.signed(KEY, notice, options.get("at", 0) or ours[1].port)
 
 
-def test_a_notice_is_good_for_one_connection(ours, theirs):
-    real = Address(AF_INET, number("10.0.0.1"), 4000)
-    raw = theirs.sign("tcp", real, 5000, (number("10.244.0.7"), 80))
-    assert told(ours, theirs, raw) is not None
-    assert ours[1].known("tcp", real, 80) is None
+def accepted_as(ours, listener) -> Address | None:
+    """Whom the next connection is known as."""
+    taken, _ = listener.accept()
+    with taken:
+        found = ours[1].names.find(sockets.cookie(taken.fileno()), AF_INET)
+        return found[0] if found is not None else None
+
+
+def told(ours, theirs, raw: bytes) -> None:
+    theirs.socket.sendto(raw, ("127.0.0.1", ours[1].port))
+    time.sleep(0.05)
+
+
+def test_a_notice_that_python_signed_is_understood_and_acknowledged(
+    ours, theirs, listener, connection
+):
+    raw = signed(ours, theirs, connection, listener)
+    told(ours, theirs, raw)
+    assert theirs.is_acknowledged(raw[: plain.BODY.size])
+    assert accepted_as(ours, listener) == Address(AF_INET, number("10.244.0.9"), 5000)
 
 
 @pytest.mark.parametrize(
@@ -96,44 +115,76 @@ def test_a_notice_is_good_for_one_connection(ours, theirs):
     ],
     ids=["short", "long", "signature", "body", "empty"],
 )
-def test_a_notice_that_was_changed_is_none(ours, theirs, spoil):
-    real = Address(AF_INET, number("10.0.0.1"), 4000)
-    raw = theirs.sign("tcp", real, 5000, (number("10.244.0.7"), 80))
-    assert told(ours, theirs, spoil(raw)) is None
+def test_a_notice_that_was_changed_is_none(ours, theirs, listener, connection, spoil):
+    raw = signed(ours, theirs, connection, listener)
+    told(ours, theirs, spoil(raw))
+    assert not theirs.is_acknowledged(raw[: plain.BODY.size])
+    assert accepted_as(ours, listener) is None
 
 
-@pytest.mark.parametrize(
-    ("to", "age"), [("10.244.0.8", 0.0), ("10.244.0.7", 500.0), ("10.244.0.7", -500.0)]
-)
-def test_a_notice_for_another_or_of_another_time_is_none(ours, theirs, monkeypatch, to, age):
-    real = Address(AF_INET, number("10.0.0.1"), 4000)
+@pytest.mark.parametrize("options", [{"to": "10.244.0.8"}, {"port": 81}, {"at": 9}])
+def test_a_notice_for_another_is_none(ours, theirs, listener, connection, options):
+    told(ours, theirs, signed(ours, theirs, connection, listener, **options))
+    assert accepted_as(ours, listener) is None
+
+
+@pytest.mark.parametrize("age", [500.0, -500.0, float("nan")])
+def test_a_notice_of_another_time_is_none(ours, theirs, listener, connection, monkeypatch, age):
     when = plain.time.time() - age
     monkeypatch.setattr(plain.time, "time", lambda: when)
-    raw = theirs.sign("tcp", real, 5000, (number(to), 80))
-    assert told(ours, theirs, raw) is None
+    raw = signed(ours, theirs, connection, listener)
+    monkeypatch.undo()
+    told(ours, theirs, raw)
+    assert accepted_as(ours, listener) is None
 
 
-def test_a_connection_of_the_pod_to_itself_is_known_by_both_its_names(ours):
-    _, notices = ours
-    real = Address(AF_INET, number("127.244.0.7"), 4001)
-    peer, own = Address(AF_INET6, LOOPBACK6, 4001), Address(AF_INET6, LOOPBACK6, 80)
-    notices.expect("tcp", real, peer, own)
-    found = notices.known("tcp", real, 80)
-    assert (found.peer, found.own) == (peer, own)
+def test_a_connection_that_is_not_there_is_not_acknowledged(ours, theirs, listener):
+    with socket.socket() as elsewhere:
+        elsewhere.bind(("127.0.0.1", 0))
+        raw = signed(ours, theirs, elsewhere, listener)
+        told(ours, theirs, raw)
+        assert not theirs.is_acknowledged(raw[: plain.BODY.size])
 
 
-def test_many_notices_are_kept_and_the_oldest_go_first(ours):
-    _, notices = ours
-    peer = Address(AF_INET, number("10.244.0.9"), 1)
-    for port in range(20000):
-        notices.expect("udp", Address(AF_INET, number("10.0.0.2"), port), peer, peer)
-    known = [
-        notices.known("udp", Address(AF_INET, number("10.0.0.2"), port), 1) is not None
-        for port in range(20000)
-    ]
-    assert known[-1]
-    assert 4000 < sum(known) <= 8192
-    assert sum(known[10000:]) > sum(known[:10000])
+def test_notices_of_udp_are_passed_on_to_python(ours, theirs):
+    real, port = Address(AF_INET, HERE, 4005), 5353
+    ours[1].given = lambda protocol, at: Address(AF_INET, at.ip, 53) if at.port == port else None
+    notice = theirs.notice("udp", (real, 5005), (number("10.244.0.7"), 53, port), 9, 1)
+    told(ours, theirs, plain.signed(KEY, notice, ours[1].port))
+    ours[1].read()
+    own = Address(AF_INET, HERE, port)
+    found = ours[1].speaker(real, own, 53, time.time())
+    assert found.peer == Address(AF_INET, number("10.244.0.9"), 5005)
+    assert ours[1].speaker(real, own, 54, time.time()) is None
+
+
+def test_both_ask_the_kernel_alike(ours, theirs, listener, connection):
+    quick, plainly = QuickOwners(ours[0], True), theirs._owners
+    server = Address(AF_INET, HERE, listener.getsockname()[1])
+    client = Address(AF_INET, HERE, connection.getsockname()[1])
+    nobody = Address(AF_INET, HERE, 9)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        udp.bind(("127.0.0.1", 0))
+        datagrams = Address(AF_INET, HERE, udp.getsockname()[1])
+        for owners in (quick, plainly):
+            assert owners.child(server, client)
+            assert not owners.child(server, nobody)
+            assert owners.holds(TCP, server)
+            assert not owners.holds(TCP, nobody)
+            assert owners.holds(UDP, datagrams)
+            assert not owners.holds(UDP, nobody)
+            assert owners.look(UDP, datagrams, nobody).cookie == sockets.cookie(udp.fileno())
+            assert owners.look(TCP, client, server).is_ours
+
+
+def test_an_end_of_another_users_is_not_taken_for_none(listener, connection):
+    """What has no owner yet is whose listener is there."""
+    server = Address(AF_INET, HERE, listener.getsockname()[1])
+    client = Address(AF_INET, HERE, connection.getsockname()[1])
+    others = Owners(keeper.open_diagnostics(), [(12345, 1)])
+    with closing(others):
+        assert others.child(server, client) == OTHERS
+        assert others.child(server, Address(AF_INET, HERE, 9)) == 0
 
 
 def test_what_is_no_library_of_ours_is_not_loaded(tmp_path, compiled):
@@ -152,7 +203,7 @@ def test_a_pod_with_too_many_ranges_of_users_does_without(compiled):
     quick = load(compiled)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, mmap.mmap(-1, SIZE) as memory:
         ranges = [(number, 1) for number in range(17)]
-        assert not quick.start(world, sock.fileno(), -1, ranges, memory, [])
+        assert not quick.start(world, (sock.fileno(), -1), -1, ranges, memory, [])
 
 
 def test_what_is_compiled_while_a_pod_starts_is_used_from_its_first_call(make_pod, stage, compiled):

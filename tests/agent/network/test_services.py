@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import collections
+import subprocess
 
 import pytest
 
-from ..pods import container
+from tools.devroot import PLAIN_USER
+
+from ..pods import IS_ROOT, container
+from .neighbourhood import NAMESERVER
 
 VIP = "10.96.0.7"
 NAMED = """
@@ -127,6 +131,43 @@ def test_names_are_answered_over_udp_and_tcp(neighbourhood, client):
         "c.sendall(len(q).to_bytes(2, 'big') + q); print(c.recv(999)[-4:].hex())"
     )
     assert client.sh(f'/usr/bin/python3 -c "{question}"').strip() == "0a600007"
+
+
+# Asks a name server, by each protocol; says how much it hears.
+STRANGER = """
+import socket, struct, sys
+host, port = sys.argv[1], int(sys.argv[2])
+question = b"".join(bytes([len(w)]) + w for w in b"web.default.svc.cluster.local".split(b"."))
+packet = struct.pack("!6H", 7, 256, 1, 0, 0, 0) + question + struct.pack("!B2H", 0, 1, 1)
+with_length = bytes([0, len(packet)]) + packet
+for kind, said in ((socket.SOCK_DGRAM, packet), (socket.SOCK_STREAM, with_length)):
+    with socket.socket(socket.AF_INET, kind) as one:
+        one.settimeout(2)
+        heard = b""
+        try:
+            one.connect((host, port))
+            one.send(said)
+            heard = one.recv(999)
+        except OSError as error:
+            pass
+        print(len(heard))
+"""
+
+
+@pytest.mark.parametrize("who", ["another user", "the same user"])
+def test_names_are_told_to_nobody_outside_of_the_pod(neighbourhood, client, who):
+    neighbourhood.names["web.default.svc.cluster.local"] = {"A": [VIP], "ttl": 5}
+    heard = client.sh(f"/usr/bin/python3 -c '{STRANGER}' {NAMESERVER} 53").split()
+    assert [int(length) > 40 for length in heard] == [True, True]
+    loopback = "127." + client.ip.partition(".")[2]
+    shown = subprocess.run(["ss", "-Hlun"], capture_output=True, text=True, check=True).stdout
+    (port,) = {line.split()[3].split(":")[1] for line in shown.splitlines() if loopback in line}
+    words = ["/usr/bin/python3", "-c", STRANGER, loopback, port]
+    if IS_ROOT:
+        user = PLAIN_USER if who == "another user" else client.pod.user
+        words = ["setpriv", "--reuid", user, "--clear-groups", *words]
+    said = subprocess.run(words, capture_output=True, text=True, check=True, cwd="/").stdout
+    assert said.split() == ["0", "0"]
 
 
 def test_a_connection_made_while_nothing_is_known_yet_waits_for_the_answer(neighbourhood, client):

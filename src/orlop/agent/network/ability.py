@@ -13,6 +13,12 @@ from errno import ENOSYS
 
 from .numbers import calls
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+else:
+    import _socket as socket  # without the enums of `socket`, which are slow to import
+
 _GET_ACTION_AVAIL = 2
 _USER_NOTIF = 0x7FC00000
 PTRACE_SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
@@ -35,7 +41,7 @@ def problem(is_isolated: bool, scope_file: str = PTRACE_SCOPE) -> str:
         return "the kernel does not notify of calls by seccomp (SECCOMP_RET_USER_NOTIF)"
     if libc.syscall(numbers["pidfd_getfd"], -1, -1, 0) and ctypes.get_errno() == ENOSYS:
         return "the kernel does not have, or does not permit, pidfd_getfd"
-    return _tracing(is_isolated, scope_file)
+    return _tracing(is_isolated, scope_file) or _telling()
 
 
 def _tracing(is_isolated: bool, scope_file: str) -> str:
@@ -45,6 +51,28 @@ def _tracing(is_isolated: bool, scope_file: str) -> str:
         remedy = "ask the site for kernel.yama.ptrace_scope=0, or for user namespaces"
         return f"processes may not be looked into (kernel.yama.ptrace_scope={scope}); {remedy}"
     return ""
+
+
+def _telling() -> str:
+    """Whether the kernel says whose a socket is: without that nobody could prove who he is."""
+    from .keeper import open_diagnostics
+    from .owners import TCP, Owners
+    from .sockaddr import AF_INET, Address
+
+    owners = Owners(open_diagnostics(), [(0, 1 << 32)])
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        ip, port = listener.getsockname()
+        if owners.holds(TCP, Address(AF_INET, socket.inet_aton(ip), port)):
+            return ""
+        return "the kernel does not say whose sockets are (sock_diag, CONFIG_INET_DIAG)"
+    except OSError as error:
+        return f"127.0.0.1 cannot be listened at: {error}"
+    finally:
+        listener.close()
+        owners.close()
 
 
 def _version(release: str) -> tuple[int, ...]:

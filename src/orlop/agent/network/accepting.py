@@ -1,8 +1,9 @@
 """Answers accept: takes a connection, makes sure of who it is, and hands it to the caller.
 
 A real port is open to every user of the machine and the network; so each connection is looked at.
-From this node, the kernel says whose socket is at the other end; from another, a notice of the
-netd there says which pod it is. What nobody vouches for is closed, and the caller never sees it.
+A notice of the netd at the other end has said of this very connection which pod it is; else, from
+this node, the kernel says whose socket is there. What nobody vouches for is closed, and the caller
+never sees it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .arrivals import Arrivals
 from .directory import Directory
 from .handover import Handover
 from .identities import Identities
-from .notices import Notice, Notices
+from .notices import Notices
 from .notify import CLOSE_ON_EXEC, Call
 from .owners import Owners
 from .pending import Pending
@@ -81,18 +82,21 @@ class Accepting:
 
     def judge(self, connection: int, peer: Address, port: int) -> object:
         """The peer as its pod, _NOBODY, or _NOT_YET while a notice may be on its way."""
-        found = self._notices.known("tcp", peer, port) or self._identify(connection, peer, port)
-        if isinstance(found, Notice):
-            pod = Address(peer.family, found.peer.ip, found.peer.port)
-            if found.own is not None:
-                self._identities.accepted(sockets.cookie(connection), found.peer, found.own)
-                return pod
-            found = pod
-        if isinstance(found, Address):
-            if not self._is_allowed(found, port):
-                return _NOBODY
-            self._identities.connected(sockets.cookie(connection), found)
-        return found
+        found = self._identities.vouched(connection)
+        if found is None:
+            self._notices.read()
+            found = self._identities.vouched(connection)
+        if found is None:
+            identified = self._identify(connection, peer, port)
+            if not isinstance(identified, Address):
+                return identified
+            found = self._identities.vouched(connection)  # one of this very pod
+            if found is None:
+                self._identities.connected(sockets.cookie(connection), identified)
+                found = identified, None
+        pod, own = found
+        pod = Address(peer.family, pod.ip, pod.port)
+        return pod if own is not None or self._is_allowed(pod, port) else _NOBODY
 
     def _is_allowed(self, peer: Address, port: int) -> bool:
         if peer.is_loopback:
@@ -108,7 +112,8 @@ class Accepting:
             # One of the pod's own that is not expected yet, or was by the netd before us.
             sibling = self._identities.sibling(owner.cookie, peer, port)
             if sibling is not None:
-                return Notice(sibling[0], port, 0.0, sibling[1])
+                self._identities.accepted(sockets.cookie(connection), *sibling)
+                return Address(peer.family, sibling[0].ip, sibling[0].port)
             if own.ip == world.loopback and peer.ip != world.loopback:
                 return _NOBODY  # another pod has no business at our localhost
             if owner.is_ours and peer.ip == world.loopback:  # the agent: a probe, a forwarded port
@@ -118,9 +123,6 @@ class Accepting:
                 return neighbour
             if owner.is_ours is False:
                 return peer if world.is_open("tcp", own) else _NOBODY
-        announced = self._notices.find("tcp", peer, port)
-        if announced is not None:
-            return announced
         return peer if world.allows_outside and neighbour is None else _NOT_YET
 
     def keep(self, listening: int, connection: int, peer: Address, number: int) -> None:
@@ -128,17 +130,19 @@ class Accepting:
         self.arrivals.keep(listening, connection, peer, number)
         self._pending.nudge(listening)
 
-    def is_neighbour(self, connection: int, peer: Address) -> bool:
+    def is_neighbour(self, connection: int, peer: Address, port: int) -> bool:
         """A program of this user's on this node that is in no pod with a network of its own.
 
         Another pod is none: where it may know the port here as somebody else's, it comes with a
-        notice for this pod or not at all.
+        notice for this pod or not at all. Where it has found the real port, it is to us as such a
+        program; so NetworkPolicies hold for both, by the node's address.
         """
         own = sockets.own_address(connection)
         is_here = peer.ip == self._world.node or peer.is_loopback
         if not is_here or own is None or self._identities.neighbour(peer) is not None:
             return False
-        return bool(self._owners.look(TCP, peer, own).is_ours)
+        is_ours = self._owners.look(TCP, peer, own).is_ours
+        return bool(is_ours) and self._is_allowed(peer, port)
 
     def is_guest(self, connection: int, peer: Address, port: int) -> bool:
         """Somebody of no pod who comes by a hostPort, and whom no NetworkPolicy holds back."""
@@ -238,7 +242,7 @@ class _Taking:
         left = self._doubt_until - time.monotonic()
         if left >= PATIENCE - PATIENCE_HERE:
             return found
-        if self._accepting.is_neighbour(self._connection, peer):
+        if self._accepting.is_neighbour(self._connection, peer, self._port):
             return peer
         if self._accepting.is_guest(self._connection, peer, self._port):
             return peer

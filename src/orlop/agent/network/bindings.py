@@ -13,27 +13,24 @@ import os
 import threading
 from errno import EADDRINUSE, EADDRNOTAVAIL, EINVAL
 
-from . import sockets
+from . import holders, sockets
 from .notify import Call
-from .sockaddr import AF_INET, AF_INET6, ANY4, ANY6, LOOPBACK4, LOOPBACK6, Address, text
+from .sockaddr import AF_INET6, ANY4, ANY6, LOOPBACK4, LOOPBACK6, Address, text
 from .sockets import IPPROTO_IPV6, IPV6_V6ONLY, SO_REUSEADDR, SO_REUSEPORT, SOL_SOCKET
 from .target import Target
 from .world import World
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
     from typing import Any, Optional
 
     Key = tuple[str, bytes, int]  # protocol, address as far as it matters, port
     Tell = Callable[[dict[str, Any], list[int]], None]
-else:
-    import _socket as socket  # without the enums of `socket`, which are slow to import
 
 _SHARING = (SO_REUSEADDR, SO_REUSEPORT)
 HIGH = 64512  # where ports below 1024 of a loopback address are, if free
-MAX_HELD = 256  # each costs two descriptors
+MAX_HELD = 256  # of each protocol; each costs two descriptors
 MAX_FLEETING = 1024  # ports that programs left to us to choose, kept in mind
 
 
@@ -59,13 +56,18 @@ class Binding:
 
 
 class Bindings:
-    def __init__(self, world: World, tell: Tell) -> None:
+    def __init__(
+        self, world: World, tell: Tell, host_ports: Optional[dict[int, int]] = None
+    ) -> None:
+        """`host_ports`: sockets that hold TCP ports of the node for the pod, by their numbers."""
         self._world, self._tell = world, tell
+        self._of_host = host_ports or {}
         self._lock = threading.Lock()
-        self._held = 0
+        self._held = {"tcp": 0, "udp": 0}
         self._by_port: dict[Key, Binding] = {}
         self._by_real: dict[tuple[str, bytes, int], Binding] = {}
-        self.before_conflict: Callable[[], None] = lambda: None
+        # With a real port: copies of ours may be all that is left there.
+        self.before_conflict: Callable[[int], None] = lambda port: None
         # A hostPort that was the pod's when it started, and is somebody else's now.
         self.on_lost: Callable[[str, int], None] = lambda *words: None
         # A real address and what it stands for, or None when it is forgotten.
@@ -93,6 +95,11 @@ class Bindings:
         """What a program asked for whose socket is at a real address."""
         found = self._found(protocol, real)
         return found.given if found is not None else None
+
+    def holder(self, protocol: str, real: Address) -> int:
+        """What keeps a real address ours; -1 where nothing does."""
+        found = self._by_real.get((protocol, real.ip, real.port))
+        return found.holder if found is not None else -1
 
     def _found(self, protocol: str, real: Address) -> Optional[Binding]:
         """By its address, or as one at all addresses of the node."""
@@ -125,6 +132,8 @@ class Bindings:
             if self._is_bound_so(fd, protocol, wanted):
                 return 0  # a signal kept our answer from the caller, who asks again
             self.bind_socket(fd, protocol, wanted, call.pid)
+            if protocol == "udp":
+                sockets.stamp(fd)  # from now on: a datagram's time tells whose it can be
             if protocol == "udp" and wanted.port:
                 real = sockets.own_address(fd)
                 assert real is not None, "just bound"
@@ -165,9 +174,9 @@ class Bindings:
                 Address(wanted.family, wanted.ip, port), Address(wanted.family, ip, bound.port)
             )
             binding.user = (pid, os.fstat(fd).st_ino)
-            if wanted.port and protocol == "tcp" and self._held < MAX_HELD:
-                binding.holder = _hold(binding.real)
-                self._held += 1
+            if wanted.port and self._held[protocol] < MAX_HELD:
+                binding.holder = self._hold(protocol, fd, binding.real)
+                self._held[protocol] += 1
             self._add((protocol, key[1], port), binding)
             self._tell_agent((protocol, key[1], port), binding)
 
@@ -187,19 +196,37 @@ class Bindings:
 
     def _bind_new(self, fd: int, protocol: str, real: Address) -> bool:
         """Bind to a place, or to another port beside it; whether it is that place."""
-        if protocol == "tcp":
-            # Else our own socket, which keeps the port, and connections that wait for their
-            # last packets would be in the way.
+        if protocol == "udp":
+            holders.share_with_ours_alone(fd)
+        elif real.port:  # connections that wait for their last packets would be in the way
             sockets.switch_on(fd, SOL_SOCKET, SO_REUSEADDR)
+        else:  # with it, the kernel asks nobody about that port any more, as long as it is in use
+            sockets.switch_off(fd, SOL_SOCKET, SO_REUSEADDR)
         try:
-            sockets.bind(fd, real.pack())
+            with self._let_in(protocol, real):
+                sockets.bind(fd, real.pack())
+            return True
         except OSError as error:
             if error.errno != EADDRINUSE or not real.port:
                 raise
             ip = self._world.node if real.ip == ANY4 else real.ip
             sockets.bind(fd, Address(real.family, ip, 0).pack())
             return False
-        return True
+        finally:
+            if protocol == "tcp":  # beside our own, which keeps the port
+                sockets.switch_on(fd, SOL_SOCKET, SO_REUSEADDR)
+
+    def _hold(self, protocol: str, fd: int, real: Address) -> int:
+        with self._let_in(protocol, real):
+            return holders.hold(protocol, fd, real)
+
+    def _let_in(self, protocol: str, real: Address) -> holders.LetIn:
+        """Let a socket of the pod have a port that is held for it."""
+        found = self._found(protocol, real) if real.port else None
+        held = [found.holder] if found is not None and found.holder >= 0 else []
+        if protocol == "tcp" and real.port in self._of_host:
+            held.append(self._of_host[real.port])
+        return holders.LetIn(held)
 
     def _join(self, fd: int, protocol: str, wanted: Address, known: Binding) -> None:
         """The port was used before, or is: the kernel knows, by the real one."""
@@ -210,16 +237,27 @@ class Bindings:
                 # let addresses be reused: programs that look for a free port rely on it.
                 raise OSError(EADDRINUSE, "bound by another socket")
             sockets.switch_on(fd, SOL_SOCKET, SO_REUSEADDR)
+        elif holders.share_with_ours_alone(fd):
+            self.before_conflict(known.real.port)  # a copy of ours would have a part of what comes
         packed = Address(wanted.family, known.real.ip, known.real.port).pack()
         try:
-            sockets.bind(fd, packed)
+            self._bind_beside(fd, protocol, known, packed)
         except OSError as error:
             if error.errno != EADDRINUSE:
                 raise
-            self.before_conflict()  # copies of ours may be all that is left of it
-            sockets.bind(fd, packed)
+            self.before_conflict(known.real.port)
+            self._bind_beside(fd, protocol, known, packed)
         known.given = Address(wanted.family, wanted.ip, wanted.port)
         self.on_bound(protocol, known.real, known.given)
+
+    def _bind_beside(self, fd: int, protocol: str, known: Binding, packed: bytes) -> None:
+        """Bind to a port that we hold, or have held."""
+        with self._let_in(protocol, known.real):
+            if protocol == "tcp" or known.holder < 0:
+                sockets.bind(fd, packed)
+                return
+            with holders.LetIn([fd]):
+                sockets.bind(fd, packed)
 
     def _add(self, key: Key, binding: Binding) -> None:
         if len(self._by_real) > MAX_FLEETING:
@@ -250,10 +288,11 @@ class Bindings:
                 return None
             if not real.port:
                 self.bind_socket(fd, "tcp", Address(real.family, ANY4, 0))
-            sockets.listen(fd, call.args[1])
-            real = sockets.own_address(fd)
-            if real is not None:
-                self._publish("tcp", real)
+                real = sockets.own_address(fd)
+            assert real is not None, "an internet socket has such a name"
+            with self._lock, self._let_in("tcp", real):
+                sockets.listen(fd, call.args[1])
+            self._publish("tcp", real)
             return 0
         finally:
             os.close(fd)
@@ -288,16 +327,3 @@ def _link(path: str) -> str:
         return os.readlink(path)
     except OSError:
         return ""  # closed meanwhile
-
-
-def _hold(real: Address) -> int:
-    """A socket that keeps the port ours, for as long as it is open."""
-    family = AF_INET if len(real.ip) == 4 else AF_INET6
-    holder = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        holder.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
-        sockets.bind(holder.fileno(), Address(family, real.ip, real.port).pack())
-    except OSError:
-        holder.close()
-        return -1
-    return holder.detach()

@@ -162,6 +162,18 @@ class Directory:
             pass  # blocks of addresses may still let it in
         return policy.allows(direction, protocol, peer_ip, port, peer)
 
+    def restricts(self, direction: str) -> bool:
+        """Whether any NetworkPolicy selects this pod in a direction."""
+        policy = self._policy()
+        return policy is not None and policy.restricts(direction)
+
+    def may_restrict(self, direction: str) -> bool:
+        """As `restricts`, without waiting for an answer: then it may."""
+        if "policy" not in self._known:
+            return True
+        policy: Policy | None = self._known["policy"]
+        return policy is not None and policy.restricts(direction)
+
     def _policy(self) -> Policy | None:
         """The kubelet's word, waited for once; where it is away, that of the plan."""
         try:

@@ -1,8 +1,9 @@
 """The pod's DNS: names of the cluster from the directory, all others from the node's servers.
 
 Served by the pod's network process on a private address; what the pod sends to the cluster's name
-server is directed there. A question that can be answered from memory is answered at once, any other
-by a thread of its own, so that none waits for another. It writes no file.
+server is directed there, and nobody else is answered. A question that can be answered from memory
+is answered at once, any other by a thread of its own, so that none waits for another. It writes no
+file.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from .upstream import Upstream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
+
+    Admits = Callable[[str, tuple[str, int], tuple[str, int]], bool]
 
 TTL = 5
 WORKERS = 64  # questions that wait for somebody else at the same time
@@ -32,9 +36,13 @@ PREFERRED = 64511
 
 
 class DnsServer:
-    """`answer` is all of it; `serve` answers packets that arrive at an address."""
+    """`answer` is all of it; `serve` answers packets that arrive at an address.
 
-    def __init__(self, directory: Directory, network: dict[str, Any]) -> None:
+    `admits` is asked of each client, by protocol, its address and ours.
+    """
+
+    def __init__(self, directory: Directory, network: dict[str, Any], admits: Admits) -> None:
+        self._admits = admits
         dns = network.get("dns") or {}
         self._directory = directory
         self._zone = Zone(dns.get("domain") or "cluster.local", directory)
@@ -181,6 +189,8 @@ class DnsServer:
                 return
             if not client:
                 return  # closed
+            if not self._admits("udp", client, sock.getsockname()):
+                continue
             quick = self._from_memory(packet)
             if quick:
                 _send(sock, quick, client)
@@ -208,10 +218,13 @@ class DnsServer:
     def _serve_tcp(self, listener: socket.socket) -> None:
         while True:
             try:
-                connection, _ = listener.accept()
+                connection, client = listener.accept()
             except OSError:
                 return
-            self._spawn(self._converse, connection)
+            if self._admits("tcp", client, listener.getsockname()):
+                self._spawn(self._converse, connection)
+            else:
+                connection.close()
 
     def _converse(self, connection: socket.socket) -> None:
         with connection:

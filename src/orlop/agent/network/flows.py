@@ -13,16 +13,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Optional
 
+    from .routes import Place
+
 MAX_FLOWS, MAX_PEERS = 4096, 4096
 
 
 class Flow:
     """One socket."""
 
-    __slots__ = ("announced", "back", "outside", "virtual")
+    __slots__ = ("announced", "back", "outside", "places", "virtual")
 
     def __init__(self) -> None:
         self.virtual: OrderedDict[tuple[bytes, int], Address] = OrderedDict()
+        self.places: OrderedDict[tuple[bytes, int], Place] = OrderedDict()
         self.outside: OrderedDict[tuple[bytes, int], bool] = OrderedDict()
         self.back: OrderedDict[tuple[bytes, int], Address] = OrderedDict()
         self.announced: OrderedDict[tuple[bytes, int], float] = OrderedDict()
@@ -31,9 +34,11 @@ class Flow:
         """One who wrote to us is written back to where it wrote from."""
         _put(self.back, (virtual.ip, virtual.port), real)
 
-    def names(self, real: Address, virtual: Address) -> None:
-        """What comes from there is, to the program, from whom it wrote to."""
+    def names(self, real: Address, virtual: Address, place: Optional[Place] = None) -> None:
+        """What comes from there is, to the program, from whom it wrote to; while it is a pod's."""
         _put(self.virtual, (real.ip, real.port), virtual)
+        if place is not None and (place.pod is not None or place.own_port):
+            _put(self.places, (real.ip, real.port), place)
 
     def goes_outside(self, to: Address) -> None:
         _put(self.outside, (to.ip, to.port), True)

@@ -1,9 +1,8 @@
 """Ports of the node that containers ask for by hostPort: taken when the pod starts, for its life.
 
-Used by the keeper, before anything of the pod runs. A port is held by a socket that is bound and
-never listens, beside which a program of the pod may listen; among pods a name that only one can
-have decides, as sockets that do not listen yet are no hindrance to each other. What cannot be had
-is told, and the pod runs without it.
+Used by the keeper, before anything of the pod runs. A TCP port is held by a socket that is bound
+and never listens, beside which netd lets a program of the pod listen (`holders`); among pods a name
+that only one can have decides. What cannot be had is told, and the pod runs without it.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ class HostPorts:
         self.had: list[dict[str, Any]] = []
         self.problems: list[str] = []
         self._held: list[socket.socket] = []
+        self.tcp: dict[int, int] = {}  # what holds a port, by its number
         for one in wanted:
             problem = self._take(one, node)
             if problem:
@@ -55,19 +55,16 @@ class HostPorts:
         except OSError:
             lock.close()
             return f"{words}: another pod on this node has it"
-        holder = socket.socket(socket.AF_INET, KINDS[protocol] | socket.SOCK_CLOEXEC)
         try:
-            if protocol == "tcp":
-                holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            holder.bind(("0.0.0.0", number))
+            holder = _bound(protocol, number)
         except OSError as error:
-            holder.close()
             lock.close()
             return f"{words}: {_why(error)}"
         if protocol == "udp":  # what it held would come here, and not to the pod
             holder.close()
         else:
             self._held.append(holder)
+            self.tcp[number] = holder.fileno()
         self._held.append(lock)
         return ""
 
@@ -76,6 +73,25 @@ class HostPorts:
         ports = (f"{one['hostPort']} to {one['port']} ({one['protocol'].upper()})"
                  for one in self.had)  # fmt: skip
         return "ports of the node lead to ports of the pod: " + ", ".join(ports)
+
+
+def _bound(protocol: str, number: int) -> socket.socket:
+    """A socket that has a port at all addresses, and shares it with nobody."""
+    holder = socket.socket(socket.AF_INET, KINDS[protocol] | socket.SOCK_CLOEXEC)
+    try:
+        try:
+            holder.bind(("0.0.0.0", number))
+        except OSError as error:
+            if error.errno != EADDRINUSE or protocol == "udp":
+                raise
+            # Connections of an earlier pod that wait for their last packets may be all there is.
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            holder.bind(("0.0.0.0", number))
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+    except OSError:
+        holder.close()
+        raise
+    return holder
 
 
 def _is_not_here(ip: str) -> str:

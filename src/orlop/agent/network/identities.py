@@ -9,7 +9,7 @@ from __future__ import annotations
 from . import sockets
 from .bindings import Bindings
 from .register import Register
-from .sockaddr import LOOPBACK4, LOOPBACK6, Address
+from .sockaddr import AF_INET, LOOPBACK4, LOOPBACK6, Address
 from .world import World
 
 TYPE_CHECKING = False
@@ -44,6 +44,10 @@ class Identities:
         """Our port as one of this pod knows it that asked for `to`; by a service, by the pod's."""
         ip = to.ip if self._world.is_own(to) else self._world.pod
         return Address(to.family, ip, port)
+
+    def vouched(self, connection: int) -> Optional[tuple[Address, Optional[Address]]]:
+        """Who an accepted connection is, by a notice or a netd before us, and by which name."""
+        return self._register.find(sockets.cookie(connection), AF_INET)
 
     def who(self, connection: int) -> Optional[Address]:
         """Whom an accepted connection was found to come from, by us or a netd before us."""

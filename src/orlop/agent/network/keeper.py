@@ -43,6 +43,8 @@ START_TIME = 20.0  # for a new netd to say that it is ready, on the slowest of n
 ROOMS = 8  # of `handover`, which the agent itself does not load
 PAUSE = 0.2  # before the next netd, if the last one ended at once
 FAILED = b"!"
+NOTICES_BUFFER = 1 << 20
+SO_TIMESTAMPNS = 35
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
 
 
@@ -60,6 +62,8 @@ class Heirloom:
     bindings: list[tuple[dict[str, Any], int]]
     quick: Optional[Quick]
     rooms: list[tuple[socket.socket, socket.socket]]  # for connections on their way to a caller
+    notices: socket.socket  # where other netds say who comes
+    host_ports: dict[int, int]  # what holds a TCP port of the node for the pod, by its number
 
 
 class Keeper:
@@ -83,6 +87,8 @@ class Keeper:
         for room in self._rooms:
             for end in room:
                 end.setblocking(False)
+        # Of every netd: what arrives while there is none is heard by the next.
+        self._notices = open_notices()
         self._control: Optional[socket.socket] = None
         # Shared with every netd.
         self._names = mmap.mmap(-1, register.SIZE + heard.SIZE + register.LENT_SIZE)
@@ -191,7 +197,7 @@ class Keeper:
         # As one would try them on a host of one's own: localhost, then what others may reach.
         known.sort(key=lambda message: message["key"] == own)
         if not known:
-            return [(socket.AF_INET, (self.loopback, port))]  # nobody is there, and says so
+            return []  # nobody of the pod; who is at that port of the node is a stranger
         return [_place(message) for message in known]
 
     @property
@@ -256,9 +262,11 @@ class Keeper:
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         rooms = [end.fileno() for room in self._rooms for end in room]
-        self._let_go(control.fileno(), line.fileno(), self._porch.fileno(), *rooms)
+        kept = (control, line, self._porch, self._notices)
+        host_ports = self.host_ports.tcp if self.host_ports is not None else {}
+        self._let_go(*(one.fileno() for one in kept), *rooms, *host_ports.values())
         is_first = self._forks == 1
-        listeners = self._first_call(control) if is_first else dict(self._listeners)
+        listeners, first = self._first_call(control) if is_first else (dict(self._listeners), [])
         if is_first and self._quick is None:
             # It may have been compiled meanwhile; this process has had no threads yet.
             self._quick = _load(self._network.get("helper") or "")
@@ -276,16 +284,23 @@ class Keeper:
             list(self._bindings.values()),
             self._quick,
             self._rooms,
+            self._notices,
+            host_ports,
         )
-        Netd(self._network, self._plan.pod.node, heirloom).run(listeners)
+        Netd(self._network, self._plan.pod.node, heirloom).run(listeners, first)
 
-    def _first_call(self, control: socket.socket) -> dict[bytes, int]:
-        """Wait until a container makes a call that is asked about; the listeners there are then.
+    def _first_call(
+        self, control: socket.socket
+    ) -> tuple[dict[bytes, int], list[tuple[int, bytes]]]:
+        """Wait for a call that is of the network; the listeners there are then, and that call.
 
         Many pods make none, and shall not pay for a netd. The process is there already because
         later, beside threads, it could not be forked as safely; one that follows another waits
         for nothing, for the same reason.
         """
+        from .bystander import Bystander
+
+        bystander = Bystander((self._network.get("policy") or {}).get("egress") is not None)
         send(control, dumps({"type": "ready"}).encode(), [])
         found: dict[bytes, int] = {}
         poll = select.poll()
@@ -298,7 +313,9 @@ class Keeper:
                         found[serial] = listener
                         poll.register(listener, POLLIN)
                 elif events & POLLIN:
-                    return found
+                    call = bystander.take(fd)
+                    if call is not None:
+                        return found, [(fd, call)] if call else []
                 else:  # all of its processes are gone
                     poll.unregister(fd)
                     found = {serial: kept for serial, kept in found.items() if kept != fd}
@@ -367,6 +384,16 @@ def open_diagnostics() -> int:
         return int(found.detach())
     except OSError:
         return -1
+
+
+def open_notices() -> socket.socket:
+    """Open where other netds say who comes, with the time of each datagram."""
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+    made.setblocking(False)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, NOTICES_BUFFER)
+    made.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    made.bind(("0.0.0.0", 0))
+    return made
 
 
 def uids() -> list[tuple[int, int]]:

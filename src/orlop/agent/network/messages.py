@@ -7,7 +7,7 @@ here; control messages pass both ways, with addresses of this node's in them tol
 from __future__ import annotations
 
 import struct
-from errno import EMSGSIZE
+from errno import EMSGSIZE, EPERM
 
 from .notify import Call
 from .target import Target
@@ -23,6 +23,8 @@ MSG_TRUNC, MSG_CTRUNC = 0x20, 0x8
 _HEAD = struct.Struct("<QIIQQQQiI")
 _CONTROL = struct.Struct("<Qii")
 _PKTINFO, _PKTINFO6 = (0, 8), (41, 50)  # level and type
+# What may not go with what netd sends: routes of a datagram's own (IP_RETOPTS, IPV6_RTHDR).
+_ROUTES = ((0, 7), (41, 5), (41, 6), (41, 57))
 
 
 class Message:
@@ -32,21 +34,14 @@ class Message:
         self._call, self._target, self._at = call, target, at
         fields = _HEAD.unpack(target.read(call, at, _HEAD.size))
         self.name, self.name_length, _, pieces, count, self._control, self._room, _, _ = fields
-        if count > MAX_PIECES:
-            raise OSError(EMSGSIZE, "too many pieces")
-        raw = target.read(call, pieces, 16 * count) if count else b""
-        words = struct.unpack(f"<{2 * count}Q", raw)
-        self.pieces: list[tuple[int, int]] = list(zip(words[::2], words[1::2]))  # noqa: B905 (Python 3.10)
+        self.pieces = read_pieces(call, target, pieces, count)
 
     @property
     def room(self) -> int:
         return min(sum(length for _, length in self.pieces), MAX_DATA)
 
     def data(self) -> bytes:
-        if sum(length for _, length in self.pieces) > MAX_DATA:
-            raise OSError(EMSGSIZE, "longer than any datagram")
-        read = self._target.read
-        return b"".join(read(self._call, at, length) for at, length in self.pieces if length)
+        return join_pieces(self._call, self._target, self.pieces)
 
     def control(self) -> bytes:
         length = min(self._room, MAX_CONTROL)
@@ -54,12 +49,8 @@ class Message:
 
     def fill(self, data: bytes, control: bytes, flags: int, name: bytes) -> int:
         """Put a received message where the caller wants it; how much of it there was room for."""
-        write, call, put = self._target.write, self._call, 0
-        for at, length in self.pieces:
-            part = data[put : put + length]
-            if part:
-                write(call, at, part)
-            put += len(part)
+        write, call = self._target.write, self._call
+        put = write_pieces(call, self._target, self.pieces, data)
         if put < len(data):
             flags |= MSG_TRUNC
         if len(control) > self._room:
@@ -73,6 +64,33 @@ class Message:
         return put
 
 
+def read_pieces(call: Call, target: Target, at: int, count: int) -> list[tuple[int, int]]:
+    """Where data is, by a caller's array of struct iovec: addresses and lengths."""
+    if count > MAX_PIECES:
+        raise OSError(EMSGSIZE, "too many pieces")
+    raw = target.read(call, at, 16 * count) if count else b""
+    words = struct.unpack(f"<{2 * count}Q", raw)
+    return list(zip(words[::2], words[1::2]))  # noqa: B905 (Python 3.10)
+
+
+def join_pieces(call: Call, target: Target, pieces: list[tuple[int, int]]) -> bytes:
+    """One datagram."""
+    if sum(length for _, length in pieces) > MAX_DATA:
+        raise OSError(EMSGSIZE, "longer than any datagram")
+    return b"".join(target.read(call, at, length) for at, length in pieces if length)
+
+
+def write_pieces(call: Call, target: Target, pieces: list[tuple[int, int]], data: bytes) -> int:
+    """Put data where a caller wants it; how much of it there was room for."""
+    put = 0
+    for at, length in pieces:
+        part = data[put : put + length]
+        if part:
+            target.write(call, at, part)
+        put += len(part)
+    return put
+
+
 def unpack_control(raw: bytes, world: World) -> list[Control]:
     """Control messages of a caller, with the pod's address in them made the node's."""
     found: list[Control] = []
@@ -81,6 +99,8 @@ def unpack_control(raw: bytes, world: World) -> list[Control]:
         length, level, kind = _CONTROL.unpack_from(raw, at)
         if length < _CONTROL.size or at + length > len(raw):
             break
+        if (level, kind) in _ROUTES:
+            raise OSError(EPERM, "a route of its own")
         data = raw[at + _CONTROL.size : at + length]
         found.append((level, kind, _with(data, level, kind, world.pod, world.node)))
         at += length + (-length % 8)

@@ -9,7 +9,6 @@ go by the agent.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from ctypes import create_string_buffer
 from errno import EFAULT, ENOSYS
@@ -18,6 +17,7 @@ from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from ..frames import Broken
 from ..lean import dumps, loads
 from ..relay import Line
+from ..saying import Sayings
 from . import heard, register, sockaddr
 from .abstract import Abstract
 from .accepting import Accepting
@@ -29,24 +29,26 @@ from .directory import Directory
 from .handover import Handover
 from .identities import Identities
 from .keeper import receive, send
+from .leases import Leases
 from .lent import Lent
 from .naming import Naming
-from .notices import Notices
+from .notices import PROTOCOLS, Notices
 from .notify import Call, Listener
 from .numbers import calls
 from .owners import Owners
 from .pending import Pending
+from .proof import Proof
 from .quick import CALL_SIZE, Quick, QuickArrivals, QuickNotices, QuickOwners
 from .register import Register
 from .routes import Routes
-from .sockaddr import Address
+from .sockaddr import AF_INET, Address
 from .sockets import LATER
 from .target import Target
 from .world import NodeWorld, World
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, Optional
 
     from .keeper import Heirloom
@@ -68,8 +70,10 @@ class Netd:
         world = (NodeWorld if network.get("onNode") else World)(network, heirloom.address)
         self._directory = Directory(network, self._line.send, node)
         self._directory.before_waiting = self._step_aside
-        self._bindings = Bindings(world, self._tell)
-        self._quick, self._notices, owners, arrivals = _parts(world, heirloom)
+        self._bindings = Bindings(world, self._tell, heirloom.host_ports)
+        self._leases = Leases()
+        self._leases.on_first = self._pending.wake
+        self._quick, self._notices, owners, arrivals = _parts(world, heirloom, self._leases)
         identities = Identities(world, self._bindings, Register(heirloom.names))
         routes = Routes(world, self._bindings, self._directory)
         lent = Lent(heirloom.names, register.SIZE + heard.SIZE)
@@ -85,13 +89,21 @@ class Netd:
             identities,
             self._pending,
             self._abstract,
+            owners,
+            self._leases,
         )
+        self._datagrams.step_aside = self._step_aside
+        self._datagrams.twins.on_first = self._pending.wake
+        self._notices.given = self._bindings.given
+        self._notices.identify = identities.connected
+        self._notices.on_ack = self._pending.nudge
+        proof = Proof(world, self._notices, identities, owners)
         self._connecting = Connecting(
-            world, routes, self._notices, identities, self._pending, self._datagrams, lent
+            world, routes, proof, identities, self._pending, self._datagrams, lent
         )
         handover = Handover(heirloom.rooms)
         for listening, connection, number in handover.left():
-            arrivals.keep(listening, connection, identities.who(connection), number)
+            arrivals.keep(listening, connection, None, number)
         self._accepting = Accepting(
             world,
             self._directory,
@@ -103,7 +115,7 @@ class Netd:
             handover,
         )
         self._connecting.step_aside = self._step_aside
-        self._bindings.before_conflict = self._sweep
+        self._bindings.before_conflict = self._let_go_of
         self._bindings.on_lost = self._tell_lost
         self._listeners: dict[int, Listener] = {}
         if self._quick is not None:
@@ -114,10 +126,11 @@ class Netd:
         self._posts = threading.local()
         self._aside = 0
         nameserver = (network.get("dns") or {}).get("nameserver")
+        self._owners = owners
+        self._nameserver = sockaddr.number(nameserver or "0.0.0.0")
         if nameserver:
             for protocol in ("tcp", "udp"):
-                key = (protocol, sockaddr.number(nameserver), DNS)
-                routes.own_services[key] = self._serve_names
+                routes.own_services[(protocol, self._nameserver, DNS)] = self._serve_names
         self._network, self._world = network, world
         self._directory.located(heirloom.address, self._notices.port)
         for message, holder in heirloom.bindings:
@@ -132,8 +145,15 @@ class Netd:
         self._directory.on_policy = quick.policy
         self._directory.on_told = lambda key: _drop(quick, key)
 
+    def _let_go_of(self, port: int) -> None:
+        """The pod wants a real port again that a copy of ours may be all that is left of."""
+        self._sweep()
+        self._leases.give_up(port)
+
     def _sweep(self) -> None:
+        """Let go of copies of sockets whose programs may be done with them."""
         self._pending.sweep()
+        self._datagrams.twins.give_up()
         if self._quick is not None:
             self._quick.sweep()
 
@@ -143,10 +163,19 @@ class Netd:
             if self._names is None:
                 from .dns import DnsServer
 
-                server = DnsServer(self._directory, self._network)
+                server = DnsServer(self._directory, self._network, self._asks_names)
                 port = server.serve(sockaddr.text(self._world.loopback))
-                self._names = Address(sockaddr.AF_INET, self._world.loopback, port)
+                self._names = Address(AF_INET, self._world.loopback, port)
         return self._names
+
+    def _asks_names(self, protocol: str, client: tuple[str, int], own: tuple[str, int]) -> bool:
+        """Whether it is a socket that this pod has sent here, and no other program of the node."""
+        peer, here = (Address(AF_INET, sockaddr.number(end[0]), end[1]) for end in (client, own))
+        owners = self._owners
+        if not (owners.can_tell_udp if protocol == "udp" else owners.can_tell):
+            return True  # where the kernel cannot be asked, nobody can be told from our own
+        cookie = owners.look(PROTOCOLS[protocol], peer, here).cookie
+        return bool(cookie) and self._datagrams.speaks_to(cookie, here, self._nameserver)
 
     def _by_number(self) -> dict[int, Handler]:
         handlers: dict[str, Handler] = {
@@ -161,6 +190,11 @@ class Netd:
             "sendto": self._datagrams.sendto,
             "sendmsg": self._datagrams.sendmsg,
             "sendmmsg": self._datagrams.sendmmsg,
+            "read": self._datagrams.read,
+            "readv": self._datagrams.readv,
+            "write": self._datagrams.write,
+            "writev": self._datagrams.writev,
+            "setsockopt": self._datagrams.setsockopt,
             "recvfrom": self._datagrams.recvfrom,
             "recvmsg": self._datagrams.recvmsg,
             "recvmmsg": self._datagrams.recvmmsg,
@@ -171,8 +205,8 @@ class Netd:
 
     # Threads
 
-    def run(self, listeners: dict[bytes, int]) -> None:
-        """Until the agent is gone."""
+    def run(self, listeners: dict[bytes, int], first: Sequence[tuple[int, bytes]] = ()) -> None:
+        """Until the agent is gone; `first` are calls that were taken, and where they came in."""
         _, most = getrlimit(RLIMIT_NOFILE)  # calls that wait have a descriptor here, too
         setrlimit(RLIMIT_NOFILE, (most, most))
         threading.Thread(target=self._hear, name="line", daemon=True).start()
@@ -182,9 +216,14 @@ class Netd:
         if self._quick is not None:
             threading.Thread(target=self._take_back, args=(self._quick,), daemon=True).start()
         self._pending.watch(self._porch.fileno(), self._on_porch)
+        self._pending.watch(self._notices.inbox, self._notices.read)
         send(self._control, dumps({"type": "ready"}).encode(), [])
+        for fd, raw in first:
+            taken = Listener(fd).call(raw), Target()
+            threading.Thread(target=self._answer, args=taken, daemon=True).start()
         while True:
-            self._pending.turn(IDLE)
+            due = self._leases.sweep(), self._datagrams.twins.sweep()
+            self._pending.turn(min((when for when in due if when), default=IDLE))
 
     def _hear(self) -> None:
         try:
@@ -224,7 +263,7 @@ class Netd:
         if result is None:
             call.go_on()
         elif result != LATER and not call.answer(result):
-            self._connecting.not_heard(call)
+            self._connecting.not_heard(call, result)
 
     def _take_back(self, quick: Quick) -> None:
         """Calls that turned out to be for us after a while; each may take another."""
@@ -286,22 +325,28 @@ class Netd:
     def _connect(self, call: Call, target: Target) -> Optional[int]:
         raw = target.read_address(call, call.args[1], call.args[2] & 0xFFFFFFFF)
         to = sockaddr.parse(raw)
-        if to is None:
-            return self._abstract.connect(call, target, raw)
-        return self._connecting.connect(call, target, to)
+        if to is not None:
+            return self._connecting.connect(call, target, to, raw)
+        result = self._abstract.connect(call, target, raw)
+        if result is None and self._connecting.is_held:
+            return self._connecting.held.connect_other(call, target, raw)
+        return result
 
 
-def _parts(world: World, heirloom: Heirloom) -> tuple[Optional[Quick], Notices, Owners, Arrivals]:
+def _parts(
+    world: World, heirloom: Heirloom, leases: Leases
+) -> tuple[Optional[Quick], Notices, Owners, Arrivals]:
     """What is kept by the compiled part, where that can be used, and else here."""
     quick, diagnostics, uids = heirloom.quick, heirloom.diagnostics, heirloom.uids
     known = heard.Heard(heirloom.names, register.SIZE)
     if quick is not None and not world.is_node:
-        notices = QuickNotices(world, quick, known)
-        fd, rooms = notices.socket.fileno(), heirloom.rooms
-        if quick.start(world, fd, diagnostics, uids, heirloom.names, rooms):
-            return quick, notices, QuickOwners(quick), QuickArrivals(quick)
-        notices.socket.close()
-    return None, Notices(world, known), Owners(diagnostics, uids), Arrivals()
+        quick_owners = QuickOwners(quick, diagnostics >= 0)
+        found = QuickNotices(quick, world, heirloom.notices, known, quick_owners, leases)
+        ends = heirloom.notices.fileno(), found.forward.fileno()
+        if quick.start(world, ends, diagnostics, uids, heirloom.names, heirloom.rooms):
+            return quick, found, quick_owners, QuickArrivals(quick)
+    owners = Owners(diagnostics, uids)
+    return None, Notices(world, heirloom.notices, known, owners, leases), owners, Arrivals()
 
 
 def _drop(quick: Quick, key: str) -> None:
@@ -311,6 +356,8 @@ def _drop(quick: Quick, key: str) -> None:
 
 
 def complain(words: str) -> None:
-    """Into the job's output."""
-    sys.stderr.write(f"orlop netd: {words}\n")
-    sys.stderr.flush()
+    """Into the job's output, and not as often as a program may like."""
+    _sayings.say(words)
+
+
+_sayings = Sayings("orlop netd")

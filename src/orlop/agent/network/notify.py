@@ -138,18 +138,24 @@ class Listener:
         if self._quick is not None:
             raw = ctypes.create_string_buffer(_NOTICE.size)
             return self.call(raw.raw) if self._quick.next(self._desk, self.fd, raw) else None
+        while True:
+            found = self.take()
+            if found is not None:
+                return self.call(found)
+            if self.is_abandoned():
+                return None
+
+    def take(self) -> Optional[bytearray]:
+        """The next call as the kernel tells it; None when its caller is gone, or all are."""
         buffer = bytearray(_EMPTY)
         while True:
             try:
                 fcntl.ioctl(self.fd, _RECV, buffer, True)
+                return buffer
             except InterruptedError:
                 continue
-            except OSError:  # the caller is gone already, or all are
-                if self.is_abandoned():
-                    return None
-                buffer[:] = _EMPTY
-                continue
-            return self.call(buffer)
+            except OSError:
+                return None
 
     def call(self, raw: Union[bytes, bytearray]) -> Call:
         id, pid, _, number, _, _, *args = _NOTICE.unpack(raw)

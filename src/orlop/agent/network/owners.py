@@ -1,7 +1,8 @@
-"""Whose socket is at the other end of a connection that stays on this node, by sock_diag(7).
+"""Whose the sockets of this node are, by sock_diag(7): both ends of a connection, a listener.
 
-Asked at accept, over a socket that the agent opened before it entered its user namespace: user
-numbers are the node's own then, and not what the namespace makes of a stranger's. It only reads.
+Asked at connect and accept, over a socket that the agent opened before it entered its user
+namespace: user numbers are the node's own then, and not what the namespace makes of a stranger's.
+It changes nothing.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ _COOKIE_AT = 16 + 44
 _UID_AT = 16 + 64
 _TELLING = range(1, 4)  # established or about to be: a socket that is closing has lost its owner
 _MAPPED = bytes(10) + b"\xff\xff"
+TCP, UDP = 6, 17
+_ESTABLISHED, _SYN_RECV, _CLOSE_WAIT, _LISTEN = 1, 3, 8, 10
+_OF_A_CLIENT = (_ESTABLISHED, _SYN_RECV, _CLOSE_WAIT)
+_NOBODY = Address(AF_INET, bytes(4), 0)
+OTHERS = (1 << 64) - 1  # in place of a cookie: it is another user's
 
 
 class Owner:
@@ -50,6 +56,30 @@ class Owners:
         self._socket: Optional[socket.socket] = None
         if fd >= 0:
             self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4, fileno=fd)
+        self._knows_udp: Optional[bool] = None
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether there is anybody to ask."""
+        return self._socket is not None
+
+    @property
+    def can_tell_udp(self) -> bool:
+        """Whether the kernel can be asked about UDP: a socket of our own must be found."""
+        if self._knows_udp is None:
+            probe = socket.socket(AF_INET, socket.SOCK_DGRAM)
+            try:
+                probe.bind(("127.0.0.1", 0))
+                ip, port = probe.getsockname()
+                place = Address(AF_INET, socket.inet_aton(ip), port)
+                self._knows_udp = self.look(UDP, place, _NOBODY).cookie != 0
+            finally:
+                probe.close()
+        return self._knows_udp
 
     def look(self, protocol: int, peer: Address, own: Address) -> Owner:
         """Whose the socket at `peer` is that speaks to `own`."""
@@ -60,10 +90,40 @@ class Owners:
             if len(answer) < _UID_AT + 4:
                 continue
             cookie = struct.unpack_from("<Q", answer, _COOKIE_AT)[0]
-            if answer[_STATE_AT] in _TELLING:
-                uid = struct.unpack_from("<I", answer, _UID_AT)[0]
-                return Owner(any(first <= uid < first + n for first, n in self._uids), cookie)
+            if protocol == UDP or answer[_STATE_AT] in _TELLING:
+                return Owner(self._is_ours(answer), cookie)
         return Owner(None, cookie)
+
+    def _is_ours(self, answer: bytes) -> bool:
+        uid = struct.unpack_from("<I", answer, _UID_AT)[0]
+        return any(first <= uid < first + count for first, count in self._uids)
+
+    def child(self, server: Address, client: Address) -> int:
+        """The cookie of a server's end of a connection, if it and its listener are ours.
+
+        OTHERS where they are not, and 0 where there is no such end. One that nobody has accepted
+        yet has no owner; its listener has. One whose handshake is not complete has the cookie
+        already that it will have then.
+        """
+        for family in (AF_INET, AF_INET6):
+            answer = self._ask(family, TCP, server, client)
+            if len(answer) < _UID_AT + 4 or answer[_STATE_AT] not in _OF_A_CLIENT:
+                continue
+            is_taken = struct.unpack_from("<I", answer, _UID_AT)[0] != 0
+            if self._is_ours(answer) or (not is_taken and self.holds(TCP, server)):
+                return int(struct.unpack_from("<Q", answer, _COOKIE_AT)[0])
+            return OTHERS
+        return 0
+
+    def holds(self, protocol: int, server: Address) -> bool:
+        """Whether one of ours listens at a real address, or has it for UDP."""
+        for family in (AF_INET, AF_INET6) if len(server.ip) == 4 else (AF_INET6,):
+            answer = self._ask(family, protocol, server, _NOBODY)
+            if len(answer) < _UID_AT + 4:
+                continue
+            if protocol == UDP or answer[_STATE_AT] == _LISTEN:
+                return self._is_ours(answer)
+        return False
 
     def _ask(self, family: int, protocol: int, peer: Address, own: Address) -> bytes:
         """Empty when there is no such socket."""
@@ -72,7 +132,9 @@ class Owners:
         with self._lock:
             self._asked = (self._asked + 1) & 0xFFFFFFFF
             try:
-                self._socket.send(_request(self._asked, family, protocol, peer, own))
+                # Of UDP the kernel takes them the other way round.
+                ends = (own, peer) if protocol == UDP else (peer, own)
+                self._socket.send(_request(self._asked, family, protocol, *ends))
                 while True:
                     answer = self._socket.recv(8192)
                     kind, number = _HEAD.unpack_from(answer)

@@ -20,6 +20,7 @@ A, NS, CNAME, SOA, PTR, TXT, AAAA, SRV, OPT, ANY = 1, 2, 5, 6, 12, 16, 28, 33, 4
 NOERROR, FORMERR, SERVFAIL, NXDOMAIN, NOTIMP, REFUSED = range(6)
 IN = 1
 SMALLEST, LARGEST = 512, 4096  # bytes of an answer over UDP
+LONGEST = 65535  # over TCP: its length goes before it in two bytes
 QR, AA, TC, RD, RA = 0x8000, 0x0400, 0x0200, 0x0100, 0x0080
 _HEADER = struct.Struct(">HHHHHH")
 
@@ -101,7 +102,7 @@ def answer(
     *,
     limit: int = 0,
 ) -> bytes:
-    """The message that answers; longer than `limit`, it is cut and says so."""
+    """The message that answers; longer than `limit`, or than any may be, it is cut and says so."""
     flags = QR | AA | RA | (question.flags & (0x7800 | RD)) | code
     names = {question.name: 12}  # where a name stands already: two bytes instead of all of it
     body = bytearray(question.section)
@@ -114,7 +115,7 @@ def answer(
     if question.has_opt:
         body += b"\0" + struct.pack(">HHIH", OPT, LARGEST, 0, 0)
         counts[2] += 1
-    if limit and 12 + len(body) > limit:
+    if 12 + len(body) > (limit or LONGEST):
         return _cut(question, flags)
     return _HEADER.pack(question.id, flags, 1, *counts) + bytes(body)
 

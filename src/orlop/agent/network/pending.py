@@ -81,6 +81,21 @@ class Pending:
                     entry.deadline = time.monotonic()
         self.wake()
 
+    def take_up(self, call: Call, cookie: int) -> Optional[bool]:
+        """Go on for a caller that was interrupted and asks again.
+
+        False where the first call still waits, None where nobody waits for the socket any more.
+        """
+        with self._lock:
+            for fd, entry in self._entries.items():
+                if sockets.cookie(fd) == cookie:
+                    if entry.call.is_waiting:
+                        return False
+                    entry.call, entry.deadline = call, time.monotonic()
+                    self.wake()
+                    return True
+        return None
+
     def turn(self, longest: float) -> None:
         """Wait for something to happen, and do what is due."""
         for fd, _ in self._epoll.poll(self._timeout(longest)):

@@ -14,29 +14,33 @@ from errno import EAGAIN
 
 from . import heard, register
 from .arrivals import Arrivals
-from .keeper import ROOMS
-from .notices import PROTOCOLS, Notice, Notices
+from .keeper import PACKETS, ROOMS
+from .notices import LENGTH, PROTOCOLS, Notices
 from .owners import Owner, Owners
-from .sockaddr import AF_INET, Address
+from .sockaddr import AF_INET, Address, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import mmap
+    import socket
     from collections.abc import Callable
     from typing import Any, Optional
 
     from .handover import Room
     from .heard import Heard
+    from .leases import Leases
     from .sockaddr import Range
     from .world import World
+else:
+    import _socket as socket  # without the enums of `socket`, which are slow to import
 
-ABI = 6  # as quick.h has it
+ABI = 8  # as quick.h has it
 CALL_SIZE = 80
 MAX_UIDS = 16
 _ADDRESS = struct.Struct("<HHI16s")
 _PLACE = struct.Struct("<4s4sHHI")
-_NOTICE = struct.Struct(f"<{_ADDRESS.size}s{_ADDRESS.size}sHxx")
-_WORLD = struct.Struct(f"<4s4s4sIIIIiiii{2 * MAX_UIDS}I64sIQQQ{2 * ROOMS}i")
+_WORLD = struct.Struct(f"<4s4s4sIIIIiiiiii{2 * MAX_UIDS}I64sIQQ{2 * ROOMS}i")
+_FORWARDED = struct.Struct("<4sHxxd")  # before a notice that is for Python: sender and arrival
 _NOTHING = bytes(_ADDRESS.size)
 _int, _long, _bytes, _pointer = ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_void_p
 _SHORT: dict[str, tuple[Any, list[Any]]] = {  # they never wait, and keep the interpreter's lock
@@ -49,9 +53,6 @@ _SHORT: dict[str, tuple[Any, list[Any]]] = {  # they never wait, and keep the in
     "policy": (None, [_int, _int]),
     "bound": (None, [_int, _bytes, _bytes]),
     "not_heard": (None, [_long]),
-    "expect": (None, [_int, _bytes, _bytes]),
-    "find_notice": (_int, [_int, _bytes, _int, _pointer]),
-    "read_notices": (None, []),
     "desk": (_pointer, []),
     "leave": (None, [_pointer]),
 }
@@ -61,6 +62,9 @@ _LONG: dict[str, tuple[Any, list[Any]]] = {
     "returned": (_int, [_pointer]),
     "sweep": (None, []),
     "is_ours": (_int, [_int, _bytes, _bytes, _pointer]),
+    "read_notices": (None, []),
+    "child": (_long, [_bytes, _bytes]),
+    "holds": (_int, [_int, _bytes]),
     "take": (_int, [_int, _int, _int, _pointer]),
     "keep": (None, [_long, _int, _bytes, _int]),
     "take_kept": (_int, [_int, _pointer, _pointer]),
@@ -99,13 +103,16 @@ class Quick:
     def start(
         self,
         world: World,
-        notices: int,
+        notices: tuple[int, int],
         diagnostics: int,
         uids: list[tuple[int, int]],
         names: mmap.mmap,
         rooms: list[Room],
     ) -> bool:
-        """Whether it can be used for this pod."""
+        """Whether it can be used for this pod.
+
+        `notices`: where they arrive, and where those are passed on that are for Python.
+        """
         numbers = [number for pair in uids for number in pair]
         if len(uids) > MAX_UIDS or len(world.key) > 64:
             return False
@@ -115,10 +122,11 @@ class Quick:
         packed = _WORLD.pack(
             *(world.pod, world.node, world.loopback),
             *(number for one in ranges for number in (one.first, one.mask)),
-            *(int(world.allows_outside), notices, diagnostics, len(uids)),
+            *(int(world.allows_outside), *notices, int(not world.is_reached_from_outside)),
+            *(diagnostics, len(uids)),
             *numbers,
             *(world.key, len(world.key)),
-            *(memory, memory + register.SIZE, memory + register.SIZE + heard.SIZE),
+            *(memory, memory + register.SIZE + heard.SIZE),
             *(end.fileno() for room in rooms for end in room),
         )
         return bool(self._call("start")(packed) == 0)
@@ -154,35 +162,58 @@ class Quick:
 
 
 class QuickNotices(Notices):
-    """What is known by notices is known there."""
+    """Hears what the compiled part passes on: all but what it does with TCP itself."""
 
-    def __init__(self, world: World, quick: Quick, heard: Optional[Heard] = None) -> None:
-        super().__init__(world, heard)
-        self.read = quick.functions["read_notices"]  # type: ignore[method-assign]
-        self._expect, self._find = quick.functions["expect"], quick.functions["find_notice"]
+    def __init__(
+        self,
+        quick: Quick,
+        world: World,
+        sock: socket.socket,
+        heard: Heard,
+        owners: Owners,
+        leases: Leases,
+    ) -> None:
+        super().__init__(world, sock, heard, owners, leases)
+        self._read_first = quick.functions["read_notices"]
+        self.passed_on, self.forward = socket.socketpair(socket.AF_UNIX, PACKETS)
+        self.passed_on.setblocking(False)
 
-    def expect(self, protocol: str, real: Address, peer: Address, own: Address) -> None:
-        packed = _NOTICE.pack(_packed(peer), _packed(own), own.port)
-        self._expect(PROTOCOLS[protocol], _packed(real), packed)
+    @property
+    def inbox(self) -> int:
+        return self.passed_on.fileno()
 
-    def known(self, protocol: str, real: Address, port: int) -> Optional[Notice]:
-        buffer = ctypes.create_string_buffer(_NOTICE.size)
-        if not self._find(PROTOCOLS[protocol], _packed(real), port, buffer):
-            return self._heard_before(real, port) if protocol == "udp" else None
-        peer, own, _ = _NOTICE.unpack(buffer.raw)
-        is_own = own != _NOTHING
-        return Notice(_unpacked(peer), port, 0.0, _unpacked(own) if is_own else None)
+    def read(self) -> None:
+        self._read_first()
+        super().read()
+
+    def _receive(self) -> tuple[bytes, tuple[str, int], float]:
+        raw = self.passed_on.recv(_FORWARDED.size + LENGTH)
+        ip, port, arrived = _FORWARDED.unpack_from(raw)
+        return raw[_FORWARDED.size :], (text(ip), port), arrived
 
 
 class QuickOwners(Owners):
-    def __init__(self, quick: Quick) -> None:
+    """Asks by the compiled part, since there is one socket to ask by."""
+
+    def __init__(self, quick: Quick, can_tell: bool) -> None:
         super().__init__(-1, [])
-        self._is_ours = quick.functions["is_ours"]
+        self._functions, self._can_tell = quick.functions, can_tell
+
+    @property
+    def can_tell(self) -> bool:
+        return self._can_tell
 
     def look(self, protocol: int, peer: Address, own: Address) -> Owner:
         cookie = ctypes.c_uint64(0)
-        found = self._is_ours(protocol, _packed(peer), _packed(own), ctypes.byref(cookie))
+        ends = _packed(peer), _packed(own)
+        found = self._functions["is_ours"](protocol, *ends, ctypes.byref(cookie))
         return Owner(None if found < 0 else bool(found), cookie.value)
+
+    def child(self, server: Address, client: Address) -> int:
+        return int(self._functions["child"](_packed(server), _packed(client)))
+
+    def holds(self, protocol: int, server: Address) -> bool:
+        return bool(self._functions["holds"](protocol, _packed(server)))
 
 
 class QuickArrivals(Arrivals):

@@ -19,7 +19,7 @@ def packed(ip: str) -> bytes:
         if ":" in ip:
             return socket.inet_pton(socket.AF_INET6, ip)
         return socket.inet_pton(socket.AF_INET, ip)
-    except OSError:
+    except (OSError, ValueError):  # a zero byte is no OSError
         return b""
 
 

@@ -33,7 +33,9 @@ class Register:
         ends = [len(peer.ip), peer.port, peer.ip]
         ends += [len(own.ip), own.port, own.ip] if own is not None else [0, 0, b""]
         place = cookie % ENTRIES * _ENTRY.size
-        _ENTRY.pack_into(self._memory, place, cookie, *ends)
+        # The compiled part reads beside us, and must not take one socket's names for another's.
+        _ENTRY.pack_into(self._memory, place, 0, *ends)
+        _COOKIE.pack_into(self._memory, place, cookie)
 
     def remove(self, cookie: int) -> None:
         place = cookie % ENTRIES * _ENTRY.size
@@ -44,7 +46,7 @@ class Register:
         """The peer and, maybe, the own name."""
         place = cookie % ENTRIES * _ENTRY.size
         found = _ENTRY.unpack_from(self._memory, place)
-        if found[0] != cookie:
+        if found[0] != cookie or _COOKIE.unpack_from(self._memory, place)[0] != cookie:
             return None
         peer = Address(family, found[3][: found[1]], found[2])
         own = Address(family, found[6][: found[4]], found[5]) if found[4] else None

@@ -62,10 +62,21 @@ class Routes:
             return self._service(protocol, to)
         if world.is_node and to.ip not in world.pods:
             return None  # no policy holds on the node's network, and nobody need be asked
-        self._check(protocol, to)
+        self.check(protocol, to)
         return iter([self._pod(protocol, to)]) if to.ip in world.pods else None
 
-    def _check(self, protocol: str, to: Address) -> None:
+    @property
+    def are_held(self) -> bool:
+        """Whether an egress policy restricts this pod."""
+        return not self._world.is_node and self._directory.restricts("egress")
+
+    @property
+    def may_be_held(self) -> bool:
+        """Whether one does, or nobody can say yet: then nothing is left to the kernel."""
+        return not self._world.is_node and self._directory.may_restrict("egress")
+
+    def check(self, protocol: str, to: Address) -> None:
+        """Raise OSError where an egress policy does not allow it."""
         allows = self._directory.allows
         if not allows("egress", protocol, sockaddr.text(to.ip), to.port):
             raise OSError(EHOSTUNREACH, "a NetworkPolicy forbids it")
@@ -142,7 +153,7 @@ class Routes:
         for ip, port in found:
             endpoint = Address(family, sockaddr.number(ip), port)
             try:
-                self._check(protocol, endpoint)
+                self.check(protocol, endpoint)
                 if self._world.is_own(endpoint):
                     yield self._own(protocol, endpoint)
                 elif endpoint.ip in self._world.pods:

@@ -30,10 +30,11 @@ _V6 = struct.Struct("<HBBI16sI")
 class Address:
     """Where a socket is, or wants to be."""
 
-    __slots__ = ("family", "ip", "port")
+    __slots__ = ("family", "ip", "port", "scope")
 
-    def __init__(self, family: int, ip: bytes, port: int) -> None:
+    def __init__(self, family: int, ip: bytes, port: int, scope: int = 0) -> None:
         self.family, self.ip, self.port = family, ip, port
+        self.scope = scope  # the interface that an address of IPv6 holds on, where it is link-local
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Address) and self.pack() == other.pack()
@@ -52,6 +53,11 @@ class Address:
     def is_loopback(self) -> bool:
         return self.ip == LOOPBACK6 or (len(self.ip) == 4 and self.ip[0] == 127)
 
+    @property
+    def is_for_many(self) -> bool:
+        """A group's, or everybody's."""
+        return self.ip[0] >= 224 if len(self.ip) == 4 else self.ip[0] == 0xFF
+
     def pack(self) -> bytes:
         """As a system call takes it."""
         high, low, ip = self.port >> 8, self.port & 255, self.ip
@@ -59,7 +65,7 @@ class Address:
             return _V4.pack(AF_INET, high, low, ip)
         if len(ip) == 4:
             ip = ANY6 if ip == ANY4 else _MAPPED + ip
-        return _V6.pack(AF_INET6, high, low, 0, ip, 0)
+        return _V6.pack(AF_INET6, high, low, 0, ip, self.scope)
 
 
 def parse(raw: bytes) -> Optional[Address]:
@@ -70,8 +76,8 @@ def parse(raw: bytes) -> Optional[Address]:
     if family == AF_INET:
         return Address(family, raw[4:8], port)
     if family == AF_INET6 and len(raw) >= 24:
-        ip = raw[8:24]
-        return Address(family, ip[12:] if ip.startswith(_MAPPED) else ip, port)
+        ip, scope = raw[8:24], int.from_bytes(raw[24:28], "little")
+        return Address(family, ip[12:] if ip.startswith(_MAPPED) else ip, port, scope)
     return None
 
 

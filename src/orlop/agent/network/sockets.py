@@ -7,8 +7,11 @@ before its first use. Each raises OSError with the kernel's errno; nothing here 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import select
+import stat
+import struct
 from errno import EAGAIN, EINPROGRESS
 
 from .sockaddr import MAX, Address, parse
@@ -20,10 +23,12 @@ if TYPE_CHECKING:
 
 SOL_SOCKET, IPPROTO_TCP, IPPROTO_IP, IPPROTO_IPV6 = 1, 6, 0, 41
 SO_REUSEADDR, SO_REUSEPORT, SO_COOKIE, SO_DOMAIN = 2, 15, 57, 39
-SO_RCVTIMEO, SO_PROTOCOL = 20, 38
-IP_BIND_ADDRESS_NO_PORT, IPV6_V6ONLY, TCP_INFO = 24, 26, 11
-TCP_CLOSE = 7
+SO_RCVTIMEO, SO_SNDTIMEO, SO_PROTOCOL = 20, 21, 38
+IP_BIND_ADDRESS_NO_PORT, IPV6_V6ONLY, TCP_INFO, TCP_FASTOPEN_CONNECT = 24, 26, 11, 30
+TCP_ESTABLISHED, TCP_SYN_SENT, TCP_CLOSE = 1, 2, 7
 MSG_DONTWAIT = 0x40
+SHUT_WR = 1
+_SIOCGSTAMPNS, _STAMP = 0x8907, struct.Struct("<qq")
 _PROTOCOLS = {6: "tcp", 17: "udp"}  # raw sockets of these take no port, and no harm
 LATER = 1 << 30  # not an answer to a call: it will come from elsewhere
 
@@ -32,6 +37,7 @@ _bytes, byref = ctypes.c_char_p, ctypes.byref
 libc.connect.argtypes = libc.bind.argtypes = [_int, _bytes, _int]
 libc.sendto.argtypes = [_int, _bytes, _long, _int, _bytes, _int]
 libc.sendto.restype = _long
+libc.shutdown.argtypes = [_int, _int]
 _one = ctypes.byref(ctypes.c_int(1))
 
 
@@ -68,6 +74,10 @@ def cookie(fd: int) -> int:
     return value.value
 
 
+def is_socket(fd: int) -> bool:
+    return stat.S_ISSOCK(os.fstat(fd).st_mode)
+
+
 def protocol(fd: int) -> str:
     """tcp, udp, or empty for what is none of ours (unix, SCTP, ping)."""
     return _PROTOCOLS.get(option(fd, SOL_SOCKET, SO_PROTOCOL), "")
@@ -81,9 +91,26 @@ def tcp_state(fd: int) -> int:
 
 def receive_timeout(fd: int) -> float:
     """How long the owner wants to wait for something to come; 0: for ever."""
+    return _timeout(fd, SO_RCVTIMEO)
+
+
+def send_timeout(fd: int) -> float:
+    """How long the owner wants to wait for a connection to be made; 0: as long as it takes."""
+    return _timeout(fd, SO_SNDTIMEO)
+
+
+def _timeout(fd: int, name: int) -> float:
     value, length = (ctypes.c_long * 2)(), ctypes.c_uint(16)
-    libc.getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, value, ctypes.byref(length))
+    libc.getsockopt(fd, SOL_SOCKET, name, value, ctypes.byref(length))
     return float(value[0]) + float(value[1]) / 1e6
+
+
+def silence(fd: int) -> None:
+    """Keep a UDP socket from ever sending by itself, whoever has it and by whatever call.
+
+    The kernel does so and complains nevertheless, of one that is not connected.
+    """
+    libc.shutdown(fd, SHUT_WR)
 
 
 def own_name(fd: int) -> bytes:
@@ -129,6 +156,23 @@ def connect(fd: int, packed: bytes) -> int:
     return ctypes.get_errno() if libc.connect(fd, packed, len(packed)) else 0
 
 
+def disconnect(fd: int) -> None:
+    """End a connection at once, so that the socket can be connected anew."""
+    connect(fd, bytes(16))  # AF_UNSPEC
+
+
+def stamp(fd: int) -> float:
+    """When the datagram arrived that was received last; 0 where the kernel has not noted it.
+
+    The first question has the kernel note it from then on.
+    """
+    try:
+        seconds, parts = _STAMP.unpack(fcntl.ioctl(fd, _SIOCGSTAMPNS, bytes(_STAMP.size)))
+        return float(seconds + parts / 1e9)
+    except OSError:
+        return 0.0
+
+
 is_blocking = os.get_blocking
 
 
@@ -155,7 +199,7 @@ def accept(fd: int, flags: int, blocking: bool) -> tuple[int, Optional[Address]]
 
 
 def send(fd: int, data: bytes, flags: int, to: bytes) -> int:
-    sent = int(libc.sendto(fd, data, len(data), flags, to, len(to)))
+    sent = int(libc.sendto(fd, data, len(data), flags, to or None, len(to)))
     if sent < 0:
         raise _fail()
     return sent

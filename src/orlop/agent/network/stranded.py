@@ -10,13 +10,18 @@ import os
 
 from ..lean import signal
 from ..process import parents
+from .bpf import STRICT, TAGGED
 from .numbers import calls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Optional
 
-_DATA = ("ioctl", "seccomp", "pidfd_open", "pidfd_getfd")  # not asked about, or hardly ever
+# Not asked about, or hardly ever.
+_DATA = ("ioctl", "seccomp", "pidfd_open", "pidfd_getfd", "setsockopt", "socketpair")
+# Asked about at some descriptors only.
+_PLAIN = {"read": TAGGED, "readv": TAGGED, "write": STRICT, "writev": STRICT}
 
 
 def ask_again(leaders: Iterable[int], others: Iterable[int] = (), but: int = 0) -> list[int]:
@@ -24,7 +29,7 @@ def ask_again(leaders: Iterable[int], others: Iterable[int] = (), but: int = 0) 
 
     `others` are looked at themselves, too.
     """
-    asked = {number for name, number in calls().items() if name not in _DATA}
+    asked = {number: _PLAIN.get(name) for name, number in calls().items() if name not in _DATA}
     known = {*_below([*leaders, *others]), *others}
     found = [pid for pid in known if pid != but and _is_waiting(pid, asked)]
     for pid in found:
@@ -49,13 +54,16 @@ def _below(leaders: list[int]) -> list[int]:
     return found
 
 
-def _is_waiting(pid: int, asked: set[int]) -> bool:
+def _is_waiting(pid: int, asked: dict[int, Optional[range]]) -> bool:
     """Whether a thread of the process is in one of the calls."""
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/syscall") as file:
-                word = file.read().split(" ", 1)[0]
-            if word.isdigit() and int(word) in asked:
+                words = file.read().split(" ", 2)
+            if not words[0].isdigit() or int(words[0]) not in asked:
+                continue
+            places = asked[int(words[0])]
+            if places is None or int(words[1], 16) in places:
                 return True
     except OSError:
         pass  # gone, or not ours to look into

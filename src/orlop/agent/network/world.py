@@ -28,6 +28,8 @@ class World:
         self.services: Range = sockaddr.parse_range(network["serviceCIDR"])
         self.key = bytes.fromhex(network["key"])
         self.allows_outside = bool((network.get("host") or {}).get("allowOutside"))
+        # Where anybody may connect, notices need not get through, and are not waited for.
+        self.is_reached_from_outside = self.allows_outside
         # Ports of the pod that are at ports of the node, and where these are open to everybody.
         self.host_ports: dict[tuple[str, int], Address] = {}
         self._open: dict[tuple[str, int], bytes] = {}

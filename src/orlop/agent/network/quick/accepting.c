@@ -94,13 +94,15 @@ static void own_end(const struct taking *taking, struct address *own)
         own_name(taking->connection, own);
 }
 
-static int is_known(struct taking *taking, const struct address *real, const struct notice *notice)
+/* Whether a notice, or a netd before us, has said who it is. */
+static int is_vouched(struct taking *taking, const struct address *real)
 {
-    taking->peer = notice->peer;
+    struct names found;
+    if (!vouched(cookie_of(taking->connection), real->family, &found))
+        return 0;
+    taking->peer = found.peer;
     taking->peer.family = real->family;
-    remember(cookie_of(taking->connection), &taking->peer,
-             notice->own.length ? &notice->own : NULL);
-    return SOMEBODY;
+    return 1;
 }
 
 /* Whether the caller is one who would wait in any case, and has not waited for a stranger yet. */
@@ -115,26 +117,30 @@ static int is_at_leisure(const struct taking *taking, double left)
 static int judge(struct taking *taking)
 {
     struct address real = taking->peer, own;
-    struct notice notice;
+    struct names names;
     uint64_t cookie;
     int ours = -1;
     if (!real.length)
         return NOBODY;
-    if (find_notice(TCP, &real, taking->port, &notice))
-        return is_known(taking, &real, &notice);
+    if (is_vouched(taking, &real))
+        return SOMEBODY;
     own_end(taking, &own);
     /* Another pod has no business at our localhost. */
     int is_amiss = is_here(&real) && is4(&own, world.loopback) && !is4(&real, world.loopback);
     if (!is_amiss) {
         read_notices();
-        if (find_notice(TCP, &real, taking->port, &notice))
-            return is_known(taking, &real, &notice);
+        if (is_vouched(taking, &real))
+            return SOMEBODY;
     }
     if (is_here(&real)) {
         ours = is_ours(TCP, &real, &own, &cookie);
         /* One of the pod's own that is not expected yet, or was by the netd before us. */
-        if (sibling(cookie, &real, taking->port, &notice))
-            return is_known(taking, &real, &notice);
+        if (sibling(cookie, &real, taking->port, &names)) {
+            taking->peer = names.peer;
+            taking->peer.family = real.family;
+            remember(cookie_of(taking->connection), &taking->peer, &names.own);
+            return SOMEBODY;
+        }
         if (is_amiss)
             return NOBODY;
         if (ours == 1 && is4(&real, world.loopback)) { /* the agent: a probe, a forwarded port */

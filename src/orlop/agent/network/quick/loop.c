@@ -20,7 +20,7 @@ API int quick_start(const struct world *given)
 {
     world = *given;
     set_key(world.key, world.key_length);
-    return start_pending();
+    return start_notices() ? -1 : start_pending();
 }
 
 API void *quick_desk(void)
@@ -36,6 +36,25 @@ API void quick_leave(struct desk *desk)
     free(desk);
 }
 
+/* What names nobody, at a descriptor where it is asked about. What is sent by UDP is Python's, and
+ * what is received by a socket that hears more than one: of UDP, or what tells of interfaces. */
+static int do_plain(struct desk *desk, const struct call *call, int is_sent)
+{
+    struct address peer;
+    int fd = grab(desk, call, (int)call->asked.args[0]);
+    if (fd < 0)
+        return TO_PYTHON;
+    int domain = option(fd, SOL_SOCKET, 39 /* SO_DOMAIN */);
+    int is_for_python = option(fd, SOL_SOCKET, SO_PROTOCOL) == UDP;
+    if (!is_sent)
+        is_for_python = domain == AF_NETLINK || (is_for_python && peer_name(fd, &peer) <= 0);
+    close(fd);
+    if (is_for_python)
+        return TO_PYTHON;
+    go_on(call);
+    return DONE;
+}
+
 static int handle(struct desk *desk, const struct call *call)
 {
     switch (call->asked.number) {
@@ -49,6 +68,16 @@ static int handle(struct desk *desk, const struct call *call)
         return do_getsockname(desk, call);
     case SYS_getpeername:
         return do_getpeername(desk, call);
+    case SYS_write:
+    case SYS_writev:
+        return do_plain(desk, call, 1);
+    case SYS_read:
+    case SYS_readv:
+        return do_plain(desk, call, 0);
+    case SYS_sendto:
+        return call->asked.args[4] ? TO_PYTHON : do_plain(desk, call, 1);
+    case SYS_recvfrom:
+        return call->asked.args[4] ? TO_PYTHON : do_plain(desk, call, 0);
     default:
         return TO_PYTHON;
     }

@@ -15,6 +15,7 @@ struct entry { /* of the register, which the agent made and every netd of the po
     struct name peer, own;
 };
 
+/* Written in an order in which no reader takes one socket's names for another's. */
 void remember(uint64_t cookie, const struct address *peer, const struct address *own)
 {
     struct entry *entry = (struct entry *)world.names + cookie % ENTRIES;
@@ -25,7 +26,10 @@ void remember(uint64_t cookie, const struct address *peer, const struct address 
         made.own.port = own->port;
         memcpy(made.own.ip, own->ip, own->length);
     }
-    *entry = made;
+    __atomic_store_n(&entry->cookie, 0, __ATOMIC_SEQ_CST);
+    entry->peer = made.peer;
+    entry->own = made.own;
+    __atomic_store_n(&entry->cookie, cookie, __ATOMIC_SEQ_CST);
 }
 
 /* It speaks with nobody of the cluster. */
@@ -49,8 +53,10 @@ static void read_name(const struct name *name, int family, struct address *found
 static int recall(uint64_t cookie, int family, struct address *peer, struct address *own,
                   int *has_own)
 {
-    struct entry entry = ((struct entry *)world.names)[cookie % ENTRIES];
-    if (entry.cookie != cookie)
+    const struct entry *at = (struct entry *)world.names + cookie % ENTRIES;
+    struct entry entry = {__atomic_load_n(&at->cookie, __ATOMIC_SEQ_CST), at->peer, at->own};
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (entry.cookie != cookie || __atomic_load_n(&at->cookie, __ATOMIC_SEQ_CST) != cookie)
         return 0;
     read_name(&entry.peer, family, peer);
     *has_own = entry.own.length != 0;
@@ -116,8 +122,16 @@ void named(const struct address *to, uint16_t port, struct address *found)
         set4(found, world.pod);
 }
 
+/* Who an accepted connection is, by a notice or a netd before us. */
+int vouched(uint64_t cookie, int family, struct names *found)
+{
+    int has_own;
+    memset(found, 0, sizeof *found);
+    return recall(cookie, family, &found->peer, &found->own, &has_own);
+}
+
 /* Of a connection to our port from a socket of this very pod: its names at both ends. */
-int sibling(uint64_t cookie, const struct address *real, uint16_t port, struct notice *found)
+int sibling(uint64_t cookie, const struct address *real, uint16_t port, struct names *found)
 {
     struct address to, own;
     int has_own;
@@ -126,7 +140,6 @@ int sibling(uint64_t cookie, const struct address *real, uint16_t port, struct n
     shown(TCP, real, 1, &found->peer);
     towards(&to, &found->peer);
     named(&to, port, &found->own);
-    found->port = port;
     return 1;
 }
 

@@ -17,11 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ABI 6 /* as quick.py has it */
+#define ABI 8 /* as quick.py has it */
 #define API __attribute__((visibility("default")))
 #define TRIES 5 /* endpoints tried for one connection, as in directory.py */
 #define NAME_MAX_LENGTH 128
 #define ROOMS 8 /* as keeper.py */
+#define NOTICE_LENGTH 68 /* of a datagram between netds, as notices.py has it */
 
 enum { DONE, TO_PYTHON }; /* what became of a call */
 enum { TCP = 6, UDP = 17 };
@@ -43,12 +44,14 @@ struct place { /* one real place of a destination */
 struct world { /* as world.py */
     uint32_t pod, node, loopback;
     uint32_t pods_first, pods_mask, services_first, services_mask; /* as numbers */
-    int32_t allows_outside, notices, diagnostics, uid_ranges;
+    int32_t allows_outside;
+    int32_t notices, forward; /* where they arrive; where those go that are for Python */
+    int32_t needs_proof;      /* whether a pod's netd must acknowledge a connection to it */
+    int32_t diagnostics, uid_ranges;
     uint32_t uids[32]; /* first, count */
     uint8_t key[64];
     uint32_t key_length;
     void *names; /* the register */
-    void *heard; /* as heard.py: who speaks UDP, for the next netd */
     void *lent;  /* as lent.py */
     int32_t rooms[2 * ROOMS]; /* as handover.py: both ends of each */
 };
@@ -79,6 +82,12 @@ struct attempt { /* one connect of one caller */
     struct place places[TRIES];
     int count, next, is_blocking, has_more; /* more endpoints, that only Python can find */
     uint64_t cookie;
+    int is_asked, is_acknowledged; /* whether a netd elsewhere has to say, and has said, that it knows */
+    int again, error;
+    double began, made; /* when it was set going, and when the kernel had connected it */
+    double said, pause; /* when the notice was sent, and how long until it is sent again */
+    double left;        /* when its caller was interrupted, 0: it waits */
+    uint8_t notice[NOTICE_LENGTH];
 };
 
 struct taking { /* one accept of one caller */
@@ -91,9 +100,8 @@ struct taking { /* one accept of one caller */
     double give_up_at, doubt_until;
 };
 
-struct notice { /* who speaks from a real address */
+struct names { /* of a connection's two ends */
     struct address peer, own; /* own: of this very pod, the name of ours that it asked for */
-    uint16_t port;
 };
 
 extern struct world world;
@@ -131,11 +139,13 @@ void set_key(const uint8_t *key, unsigned length);
 void sign(const uint8_t *body, unsigned length, uint8_t signature[16]);
 
 /* notices.c */
-void expect(int protocol, const struct address *real, const struct notice *notice);
-int find_notice(int protocol, const struct address *real, uint16_t port, struct notice *found);
+void make_notice(const struct address *real, uint16_t port, const struct place *place,
+                 uint64_t cookie, uint64_t child, uint8_t raw[NOTICE_LENGTH]);
+void send_notice(const uint8_t raw[NOTICE_LENGTH], const struct place *place);
+int is_answer(const uint8_t notice[NOTICE_LENGTH], const uint8_t raw[NOTICE_LENGTH]);
 void read_notices(void);
 void await_notice(double seconds);
-void announce(const struct address *real, uint16_t port, const struct place *place);
+int start_notices(void);
 
 /* tables.c */
 enum { FOUND, OUTSIDE, UNKNOWN };
@@ -149,12 +159,16 @@ int neighbour(const struct address *real, struct address *found);
 void shown(int protocol, const struct address *real, int is_connected, struct address *found);
 void towards(const struct address *peer, struct address *shown);
 void named(const struct address *to, uint16_t port, struct address *found);
-int sibling(uint64_t cookie, const struct address *real, uint16_t port, struct notice *found);
+int vouched(uint64_t cookie, int family, struct names *found);
+int sibling(uint64_t cookie, const struct address *real, uint16_t port, struct names *found);
 int do_getsockname(struct desk *desk, const struct call *call);
 int do_getpeername(struct desk *desk, const struct call *call);
 
 /* owners.c: 1, 0, or -1 when nobody can tell; `cookie`: the socket's, 0 when it is not known */
 int is_ours(int protocol, const struct address *peer, const struct address *own, uint64_t *cookie);
+#define OTHERS UINT64_MAX /* in place of a cookie: it is another user's */
+uint64_t child_of(const struct address *server, const struct address *client);
+int holds(int protocol, const struct address *server);
 
 /* lent.c */
 int connect_lent(const struct call *call, int fd, const void *raw, unsigned length, uint64_t cookie);
@@ -168,6 +182,8 @@ enum { WAIT = 2 }; /* beside DONE and TO_PYTHON: for the socket, as long as `sec
 #define LOOK_AGAIN 0.001 /* seconds, for a notice that is late */
 int do_connect(struct desk *desk, const struct call *call);
 int resume_connect(const struct call *call, int fd, struct attempt *attempt, int is_ready);
+uint32_t awaits(const struct attempt *attempt, double *seconds);
+int leave_connect(const struct call *call, int fd, struct attempt *attempt);
 int do_accept(struct desk *desk, const struct call *call, int flags);
 int resume_accept(const struct call *call, int fd, struct taking *taking, double *seconds,
                   int *is_for_socket);
@@ -178,6 +194,9 @@ int leave_accept(const struct call *call, int fd, struct taking *taking);
 void wait_connect(const struct call *call, int fd, const struct attempt *attempt);
 void wait_accept(const struct call *call, int fd, const struct taking *taking, double seconds,
                  int is_for_socket);
+int take_up_connect(const struct call *call, int fd);
+void await_acknowledgement(struct attempt *attempt);
+int acknowledged(uint64_t cookie, const uint8_t raw[NOTICE_LENGTH]);
 void look_for_kept(void);
 int start_pending(void);
 

@@ -23,5 +23,6 @@ def run(filter: bytes, number: int, args: tuple[int, ...] = (), arch: int = 0) -
             at += value
         else:
             tests = {0x15: accumulator == value, 0x25: accumulator > value}
+            tests[0x45] = accumulator & value
             is_true = tests.get(code, accumulator >= value)
             at += then if is_true else otherwise

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from orlop.agent.logs import file_of, starts_of
 from orlop.wellknown import AGENT_LAUNCH
 from tools.devroot import dev_root
 
@@ -203,7 +204,8 @@ class Pod:
     def lines(self, name: str = "c", restart: int = 0) -> list[str]:
         """What the container printed, without the heads of the log's lines."""
         path = self.folder / "logs" / name / f"{restart}.log"
-        return [line.split(" ", 3)[3] for line in _whole_lines(path)]
+        files = [Path(file_of(str(path), start)) for start in starts_of(str(path)) or [0]]
+        return [line.split(" ", 3)[3] for file in files for line in _whole_lines(file)]
 
     def wait_for(self, what: Any, timeout: float = 15.0) -> Any:
         """Until `what()` is true; its value."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from orlop.agent.envfiles import values_in
@@ -69,3 +71,13 @@ def test_a_link_to_a_file_of_the_node_is_not_read(run_pod):
         volumes=[EMPTY],
     )
     assert "leads out of the volume" in pod.status()["message"]
+
+
+def test_a_line_that_would_be_read_again_and_again_is_read_once():
+    """It is the container's, and the agent has nobody else to look after the pod meanwhile."""
+    began = time.monotonic()
+    for line in ("A" + " " * 65_000 + "x", " " * 65_000 + "'", "A=" + " " * 65_000 + "'"):
+        with pytest.raises(ValueError, match="expected NAME"):
+            values_in(line)
+    assert time.monotonic() - began < 2
+    assert values_in("A b \t= 'c'") == {"A b": "c"}

@@ -17,7 +17,7 @@ from typing import Any, cast
 import pytest
 
 from orlop.agent.execs import Execs
-from orlop.agent.group import FIRST_NUMBER, Group
+from orlop.agent.group import FIRST_NUMBER, PIPES, Group
 from orlop.agent.link import Link
 from orlop.agent.sessions import Sessions
 from orlop.agent.supervisor import Supervisor
@@ -276,3 +276,83 @@ def test_nothing_that_it_started_outlives_the_script(bench: Bench, shell: list[s
     assert bench.end(process) == (b"[0]\n", b"", 0)
     os.close(held)
     os.close(ours)
+
+
+# A container that does not play by the rules
+
+
+def ring(bench: Bench, place: int) -> None:
+    with (bench.folder / "ring").open("w") as pipe:
+        pipe.write(f"{place}\n")
+
+
+def turned(bench: Bench, seconds: float = 0.3) -> None:
+    until = time.monotonic() + seconds
+    bench.turn_until(lambda: time.monotonic() > until)
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    path.write_text("s3cret")
+    path.chmod(0o600)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "large", "device"])
+def test_a_wish_that_is_no_file_is_not_read(bench: Bench, secret: Path, kind: str) -> None:
+    """The agent may read what the container may not, and would tell it as an unknown host."""
+    ask = bench.folder / "3.ask"
+    if kind == "link":
+        ask.symlink_to(secret)
+    elif kind == "pipe":
+        os.mkfifo(ask)
+    elif kind == "folder":
+        ask.mkdir()
+    elif kind == "device":
+        ask.symlink_to("/dev/zero")
+    else:
+        ask.write_bytes(b"x" * (2 << 20))
+    ring(bench, 3)
+    turned(bench)
+    assert bench.line.asks("start") == []
+    (bench.folder / "4.ask").write_text("host\ntrue")
+    ring(bench, 4)
+    assert bench.asked(1)[0]["host"] == "host"
+
+
+@pytest.mark.parametrize("name", ["out", "err", "say", "in"])
+def test_a_link_in_the_place_of_a_pipe_is_neither_written_nor_read(
+    bench: Bench, secret: Path, name: str
+) -> None:
+    place = bench.folder / f"3.{name}"
+    place.unlink()
+    place.symlink_to(secret)
+    held = [os.open(bench.folder / f"3.{pipe}", os.O_RDWR) for pipe in PIPES if pipe != name]
+    (bench.folder / "3.ask").write_text("host\ntrue")
+    ring(bench, 3)
+    stream = bench.asked(1)[0]["stream"]
+    bench.answer(stream, "opened")
+    bench.answer(stream, "closed", code=0, error="written by the agent")
+    turned(bench)
+    assert secret.read_text() == "s3cret"
+    assert secret.stat().st_mode & 0o777 == 0o600
+    assert "s3cret" not in str(bench.line.data)
+    for fd in held:
+        os.close(fd)
+
+
+def test_a_place_that_was_spoiled_spoils_no_other(bench: Bench) -> None:
+    (bench.folder / "0.ask").write_text("host\ntrue")
+    ring(bench, 0)
+    stream = bench.asked(1)[0]["stream"]
+    (bench.folder / "0.out").unlink()
+    (bench.folder / "0.out").mkdir()
+    (bench.folder / "0.ask").unlink()
+    bench.answer(stream, "closed", code=0, error="no such host")
+    turned(bench)
+    with (bench.folder / "ring").open("w") as pipe:
+        pipe.write("9" * 3000 + "\n" * 3)
+    (bench.folder / "5.ask").write_text("other\ntrue")
+    ring(bench, 5)
+    assert bench.asked(2)[1]["host"] == "other"

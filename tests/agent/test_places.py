@@ -72,3 +72,26 @@ def test_what_is_held_is_not_swept(tmp_path):
     os.close(fd)
     sweep(str(tmp_path), 1000)
     assert not held.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to be two users")
+def test_where_anybody_could_exchange_our_folder_we_have_none(plan, tmp_path):
+    os.chown(tmp_path, 12345, 12345)
+    tmp_path.chmod(0o777)
+    with pytest.raises(OSError, match=r"not safe.*agent\.scratch"):
+        make_places(plan, OUTSIDE)
+    assert list(tmp_path.iterdir()) == []
+    tmp_path.chmod(0o1777)
+    assert make_places(plan, OUTSIDE).base == str(tmp_path)
+
+
+def test_a_name_that_somebody_has_taken_is_not_ours(plan, tmp_path, monkeypatch):
+    """They saw the folder being made, and were quicker than its last step."""
+    words = iter([b"aaaa", b"bbbb"])
+    monkeypatch.setattr(os, "urandom", lambda count: next(words))
+    squatted = tmp_path / f"orlop-1000-u-{b'aaaa'.hex()}"
+    (squatted / "theirs").mkdir(parents=True)
+    places = make_places(plan, OUTSIDE)
+    assert places.scratch.endswith(b"bbbb".hex())
+    made = {path.name for path in tmp_path.iterdir()}
+    assert made == {squatted.name, os.path.basename(places.scratch)}

@@ -22,6 +22,13 @@ def test_a_folder_is_counted_as_du_counts(tmp_path):
     assert 1_000_000 <= bytes_in(str(tmp_path)) < 1_200_000
 
 
+def test_files_without_contents_count_too(tmp_path):
+    """Otherwise a pod could take all inodes of a disk, and be within its limit."""
+    for number in range(1000):
+        (tmp_path / f"f{number}").touch()
+    assert bytes_in(str(tmp_path)) >= 256_000
+
+
 def test_what_is_gone_counts_nothing(tmp_path):
     assert bytes_in(str(tmp_path / "gone")) == 0
 

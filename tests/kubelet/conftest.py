@@ -218,6 +218,7 @@ async def bare_site(tmp_path, authority, schema, settings, quick, signing_key):
     site = Site(api, paths, authority, FakeEngine(), FakeImages(), settings)
     yield site
     await site.stop()
+    FakeAgent.cut_all()
     await server.stop()
     await store.close()
 

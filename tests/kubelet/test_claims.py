@@ -13,14 +13,15 @@ SPEC = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": 
 VOLUME = [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]
 
 
-async def bind(site, **spec):
+async def bind(site, holder="", **spec):
     """What the binder would do."""
     claim = {"metadata": {"name": "data"}, "spec": {**SPEC, **spec, "volumeName": "pv"}}
     claim["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
-    await site.api.create(PERSISTENT_VOLUME_CLAIM, claim, namespace="default")
+    made = await site.api.create(PERSISTENT_VOLUME_CLAIM, claim, namespace="default")
     own = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
-    volume = {"metadata": {"name": "pv"}, "spec": {**own, "hostPath": {"path": "/data"}}}
-    await site.api.create(PERSISTENT_VOLUME, volume)
+    holder = {"namespace": "default", "name": "data", "uid": holder or made["metadata"]["uid"]}
+    own |= {"hostPath": {"path": "/data"}, "claimRef": holder}
+    await site.api.create(PERSISTENT_VOLUME, {"metadata": {"name": "pv"}, "spec": own})
     status = {"status": {"phase": "Bound"}}
     key = Key("default", "data")
     await site.api.patch(PERSISTENT_VOLUME_CLAIM, key, status, subresource="status")
@@ -52,6 +53,13 @@ async def test_a_bound_claim_is_the_path_of_its_volume(site):
     await site.submitted()
     plan = json.loads((site.folder() / "plan.json").read_text())
     assert plan["volumes"][0] == {"name": "d", "kind": "hostPath", "path": "/data", "type": ""}
+
+
+async def test_a_claim_that_only_says_it_is_bound_gives_nobody_anothers_volume(site):
+    await bind(site, holder="of-another-claim")
+    await site.create(volumes=VOLUME)
+    await said(site, "PV pv is not bound to this claim")
+    assert not list(site.paths.pods.glob("*"))
 
 
 async def test_read_write_once_pod_is_held_to_one_pod_here_too(site):

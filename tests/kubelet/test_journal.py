@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from orlop.kubelet.journal import Journal, JournalFile, Record, record_of
+from orlop.kubelet.journal import MOST_AT_ONCE, MOST_KNOWN, Journal, JournalFile, Record, record_of
 
 from .objects import NOW, a_journal, exited, finished, running, started, terminating, waiting
 
@@ -55,6 +55,7 @@ def test_a_torn_line_that_its_agent_cut_off_and_wrote_anew_is_read(file):
 @pytest.mark.parametrize(
     "garbage",
     [
+        b'{"seq": ' + b"[" * 66_000 + b"\n",
         b"nonsense\n",
         b"[]\n",
         b'{"type":"event"}\n',
@@ -131,3 +132,42 @@ def test_the_agents_conditions_are_kept_by_their_type():
 @pytest.mark.parametrize(("why", "expected"), [("signal", True), ("deleted", False)])
 def test_who_told_the_pod_to_end_is_known(why, expected):
     assert a_journal(started(), terminating(why)).was_signalled is expected
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"startedAt": 1e300},
+        {"finishedAt": -1.0},
+        {"time": 1e15},
+        {"exitCode": 2**40},
+        {"restart": -1},
+        {"restart": 2**63},
+        {"signal": 2**31},
+    ],
+)
+def test_what_no_status_can_hold_is_no_record(file, fields):
+    """The containers of a pod have its user: they can write into its journal."""
+    reader, path = file
+    garbled = line(2, **{"type": "container", "name": "main", "state": "terminated", **fields})
+    path.write_text(line(1, type="started") + garbled + line(3, type="finished"))
+    assert [record.seq for record in reader.read()] == [1, 3]
+    assert record_of({"seq": 2, "type": "container", **fields}) is None
+
+
+def test_a_journal_that_names_containers_without_end_is_not_followed_without_end():
+    journal = Journal()
+    for seq in range(1, 10_000, 2):
+        journal.apply(Record(seq, "container", name=f"c{seq}", state="running"))
+        journal.apply(Record(seq + 1, "condition", condition=f"x{seq}"))
+    assert len(journal.containers) == len(journal.conditions) == MOST_KNOWN
+
+
+def test_a_journal_without_lines_is_read_in_pieces_and_passed_over(file):
+    reader, path = file
+    with path.open("wb") as journal:
+        journal.truncate(3 * MOST_AT_ONCE)  # a hole: much to read, and nothing to store
+        journal.seek(0, 2)
+        journal.write(b"\n" + line(1, type="started").encode())
+    found = [reader.read() for _ in range(5)]
+    assert [record.seq for records in found for record in records] == [1]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from orlop.errors import BadRequest, NotFound
 from orlop.kubelet import logs
+from orlop.kubelet.log_files import LogFiles
 from orlop.kubelet.logs import Cutter, LogOptions, read_log, tail_offset, which_run
 from orlop.kubelet.status import Observed, Trouble, pod_status
 
@@ -89,6 +90,7 @@ def test_garbled_lines_are_left_out():
         {"tailLines": "-1"},
         {"sinceSeconds": "0"},
         {"limitBytes": "0"},
+        {"sinceSeconds": "9" * 400},
         {"sinceTime": "yesterday"},
     ],
 )
@@ -114,13 +116,13 @@ def test_the_tail_begins_where_a_line_does(tmp_path, monkeypatch, lines, expecte
     monkeypatch.setattr(logs, "CHUNK", chunk)
     path = tmp_path / "0.log"
     path.write_bytes(FILE)
-    assert cut({}, FILE[tail_offset(path, lines) :]) == expected
+    assert cut({}, FILE[tail_offset(LogFiles(path), lines) :]) == expected
 
 
 def test_an_unfinished_last_line_counts(tmp_path):
     path = tmp_path / "0.log"
     path.write_bytes(FILE + b"2026-01-01T00:00:06Z stdout P unfin\n")
-    assert cut({}, path.read_bytes()[tail_offset(path, 1) :]) == b"unfin"
+    assert cut({}, path.read_bytes()[tail_offset(LogFiles(path), 1) :]) == b"unfin"
 
 
 RANKS = b"""\
@@ -148,7 +150,7 @@ def test_a_rank_has_its_own_lines_and_its_own_tail(tmp_path, query, expected):
     options = LogOptions.parse(query, NOW)
     start = 0
     if options.tail_lines is not None:
-        start = tail_offset(path, options.tail_lines, options.mark)
+        start = tail_offset(LogFiles(path), options.tail_lines, options.mark)
     assert cut(query, RANKS[start:]) == expected
 
 
@@ -170,7 +172,7 @@ def test_any_tail_of_any_log_in_any_pieces_is_what_it_should_be(lines, count, st
         patch.setattr(logs, "CHUNK", chunk)
         file.write("".join(raw).encode())
         file.flush()
-        data = Path(file.name).read_bytes()[tail_offset(Path(file.name), count) :]
+        data = Path(file.name).read_bytes()[tail_offset(LogFiles(Path(file.name)), count) :]
     assert cut({}, data, step) == expected.encode()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -98,3 +99,52 @@ async def test_ports_that_are_none_are_refused(site) -> None:
                 async with websocket(site, PATH + query, "v4.channel.k8s.io"):
                     raise AssertionError(words)
         assert (await refused(site, "/portForward/default/nobody"))[0] == 404
+
+
+@pytest.mark.parametrize(
+    "streams",
+    [
+        [(1, "error", "80", "0"), (3, "data", "80", "0"), (3, "data", "80", "1")],
+        [(3, "error", "80", "0"), (1, "data", "80", "0")],
+        [(2 * n + 1, "error", "80", str(n)) for n in range(300)],
+        [(1, "error", "80", "0"), (3, "data", "9" * 5_000, "0")],
+        [(1, "error", "0", "0"), (3, "data", "0", "0")],
+        [(1, "error", "80", "0"), (3, "data", "65536", "0")],
+    ],
+    ids=["twice", "backwards", "without their half", "digits", "port 0", "beyond all ports"],
+)
+async def test_streams_that_nobody_honest_opens_end_the_connection(site, streams) -> None:
+    async with echoing(site, "hang") as agent:
+        _, caller = await SpdyCaller.dial(port_of(site), tls_of(site), PATH, "portforward.k8s.io")
+        for number, kind, port, request in streams:
+            headers = {"streamtype": kind, "port": port, "requestid": request}
+            caller.writer.write(caller.codec.open(number, headers))
+        async with asyncio.timeout(20):
+            while await caller.reader.read(1 << 16):
+                pass
+        assert len(agent.asked) <= 1
+        caller.close()
+
+
+async def test_streams_that_nobody_reads_hold_little(site) -> None:
+    """However many there are: what fills one of them holds up its connection."""
+    async with echoing(site, "hang"):
+        _, caller = await SpdyCaller.dial(port_of(site), tls_of(site), PATH, "portforward.k8s.io")
+        number = caller.open("error", port="80", requestID="0")
+        sent = 0
+        with contextlib.suppress(TimeoutError):
+            while sent < 64 << 20:
+                caller.writer.write(spdy.data(number, b"x" * (1 << 20)))
+                sent += 1 << 20
+                async with asyncio.timeout(2):
+                    await caller.writer.drain()
+        assert sent < 32 << 20, "the rest waits at the client"
+        caller.close()
+
+
+async def test_a_request_names_no_more_ports_than_anyone_needs(site) -> None:
+    query = "&".join(["ports=80"] * 300)
+    async with echoing(site):
+        with pytest.raises(Exception, match="400"):
+            async with websocket(site, f"{PATH}?{query}", "v4.channel.k8s.io"):
+                raise AssertionError("more than anyone needs")

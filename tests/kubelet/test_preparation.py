@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,31 @@ async def test_certificates_that_the_cluster_trusts_are_read_for_the_volumes_tha
     plan = json.loads((site.folder() / "plan.json").read_text())
     (volume,) = [one for one in plan["volumes"] if one["name"] == "v"]
     assert [file["path"] for file in volume["files"]] == ["ca.pem"]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "link", "upwards", "folder", "loop"])
+def test_accounts_of_an_image_that_means_no_good_are_none(rootfs, tmp_path, kind):
+    """They are read by the control plane itself, from whatever an image has there."""
+    path = rootfs / "etc/passwd"
+    path.unlink()
+    (tmp_path / "secret").write_text("secret:x:7:7:::\n")
+    targets = {
+        "device": "/dev/zero",
+        "link": str(tmp_path / "secret"),
+        "upwards": "../../../../../../../.." + str(tmp_path / "secret"),
+        "loop": "passwd",
+    }
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(targets[kind])
+    found = preparation._accounts(Image("app", "sha256:1", rootfs))
+    assert (found.passwd, found.group) == ("", "video:x:44:web\n")
+
+
+def test_of_a_large_file_of_accounts_the_beginning_is_read(rootfs):
+    with (rootfs / "etc/passwd").open("w") as file:
+        file.truncate(1 << 40)
+    assert len(preparation._accounts(Image("app", "sha256:1", rootfs)).passwd) == 1 << 20

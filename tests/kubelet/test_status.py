@@ -460,3 +460,13 @@ def test_the_image_of_a_container_that_was_added_is_remembered_by_its_status():
         "ephemeralContainerStatuses"
     ]
     assert (found["image"], found["imageID"]) == ("tools:1", "tools@sha256:12")
+
+
+def test_all_termination_messages_of_a_pod_are_twelve_kibibytes_at_most():
+    pod = a_pod(containers=[a_container(f"c{n}") for n in range(6)])
+    records = [exited(1, f"c{n}", message="ä" * 2048) for n in range(6)]
+    found = status(pod, journal=a_journal(started(), *records), job_id=JOB)
+    told = [one["state"]["terminated"]["message"] for one in found["containerStatuses"]]
+    assert {len(text.encode()) for text in told} == {2048}
+    few = status(journal=a_journal(started(), exited(1, message="x" * 4096)), job_id=JOB)
+    assert len(few["containerStatuses"][0]["state"]["terminated"]["message"]) == 4096

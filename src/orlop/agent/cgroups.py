@@ -1,9 +1,9 @@
 """Limits for each container, in cgroups below the one our job is in, where that is ours.
 
-Slurm gives a job's user the cgroup directories of its step (version 1), or a site delegates them
-(version 2); then each container gets its own and is killed alone when it needs more memory than
-its limit. Where there is none, nothing is limited here: `memory` watches instead, and what still
-holds is said in words. It never touches a cgroup outside the job's.
+An older Slurm gives a job's user the cgroup directories of its step (version 1), or a site
+delegates them (version 2); then each container gets its own and is killed alone when it needs more
+memory than its limit. Where there is none, nothing is limited here: `memory` watches instead, and
+what still holds is said in words. It never touches a cgroup outside the job's.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import termios
 
 from . import capabilities, syscalls
 from .executing import Failure, execute, go_to
+from .interlude import Interlude, explained
 from .lean import value
 from .runtimes import Box
 
@@ -45,9 +46,13 @@ def launch(command: Command, report: socket.socket) -> Callable[[], None]:
     def body() -> None:
         try:
             spare = os.openpty() if command.tty else None
+            ends = os.pipe()
+            interlude = Interlude(command.argv, env_of(command), ends[1], _profile(command))
             user = enter(command)
             ours, theirs = _open_terminal(spare) if spare is not None else (-1, -1)
-            pid = fork_into(lambda: _become(command, user, theirs))
+            pid = fork_into(
+                lambda: _become(command, user, theirs, interlude), ends, command.argv[0]
+            )
             socket.send_fds(report, [str(pid).encode()], [ours] if ours >= 0 else [])
         except (Failure, OSError) as error:
             report.send(FAILED + str(error).encode(errors="replace"))
@@ -101,9 +106,14 @@ def _open_terminal(spare: tuple[int, int]) -> tuple[int, int]:
         return spare
 
 
-def fork_into(become: Callable[[], object]) -> int:
-    """The number of the new process once it is the command; raises with what kept it from that."""
-    read_end, write_end = os.pipe()  # closed by a successful exec
+def fork_into(
+    become: Callable[[], object], ends: tuple[int, int] | None = None, name: str = ""
+) -> int:
+    """The number of the new process once it is the command; raises with what kept it from that.
+
+    `ends` are those of a pipe of which a successful exec closes the second, `name` the command's.
+    """
+    read_end, write_end = ends or os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
@@ -116,11 +126,22 @@ def fork_into(become: Callable[[], object]) -> int:
     words = os.read(read_end, 4096)
     if words:
         os.waitpid(pid, 0)
-        raise Failure(words.decode(errors="replace"))
+        raise Failure(explained(words, name, is_small=True))
     return pid
 
 
-def _become(command: Command, user: int, terminal: int) -> None:
+def env_of(command: Command) -> dict[str, str]:
+    env = dict(command.box.env)
+    if command.tty:
+        env.setdefault("TERM", "xterm")
+    return env
+
+
+def _profile(command: Command) -> bytes:
+    return command.box.seccomp.filter if command.box.seccomp is not None else b""
+
+
+def _become(command: Command, user: int, terminal: int, interlude: Interlude) -> None:
     os.setsid()
     if terminal >= 0:
         fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
@@ -132,12 +153,11 @@ def _become(command: Command, user: int, terminal: int) -> None:
     syscalls.no_new_privileges()
     os.umask(0o022)
     go_to(box.container.cwd)
-    env = dict(box.env)
-    if command.tty:
-        env.setdefault("TERM", "xterm")
+    if interlude.is_there:
+        interlude.become()
     if box.seccomp is not None:
         syscalls.confine(box.seccomp.filter)
-    execute(command.argv, env)
+    execute(command.argv, env_of(command))
 
 
 def _take_user(box: Box, namespace: int, terminal: int) -> None:

@@ -8,7 +8,6 @@ through descriptors that cannot leave its volume.
 from __future__ import annotations
 
 import os
-import re
 import stat
 
 from .volumes import VolumeError, Volumes, open_below
@@ -18,25 +17,57 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_FILE = 64 << 10  # as upstream's
-_LINE = re.compile(r"\s*([^=\s#'][^=\n']*?)[ \t]*=[ \t]*(?:'([^']*)'[ \t]*|([^'\n]*))(?:\n|$)")
-_NOTHING = re.compile(r"[ \t]*(?:#[^\n]*)?(?:\n|$)")
 
 
 def values_in(text: str) -> dict[str, str]:
-    """The variables of a file; raises ValueError with the line that is none."""
+    """The variables of a file; raises ValueError with the line that is none.
+
+    By hand: patterns look again from every space of a line, and the file is the container's.
+    """
     found: dict[str, str] = {}
     at = 0
     while at < len(text):
-        match = _NOTHING.match(text, at)
-        if match is None:
-            match = _LINE.match(text, at)
-            if match is None:
-                line = text.count("\n", 0, at) + 1
-                raise ValueError(f"line {line}: expected NAME='value'")
-            quoted, plain = match.group(2), match.group(3)
-            found[match.group(1)] = quoted if quoted is not None else plain.rstrip()
-        at = match.end()
+        at = _past(text, at)
+        end = _end_of_line(text, at)
+        if at < end and text[at] != "#":
+            name, value, end = _variable(text, at, end)
+            found[name] = value
+        at = end + 1
     return found
+
+
+def _variable(text: str, at: int, end: int) -> tuple[str, str, int]:
+    """Name, value, and the end of the line that the value ends in."""
+    name, equals, plain = text[at:end].partition("=")
+    if not (name and equals) or "'" in name:
+        raise _no_variable(text, at)
+    start = _past(text, at + len(name) + 1)
+    if text[start : start + 1] != "'":
+        if "'" in plain:
+            raise _no_variable(text, at)
+        return name.rstrip(" \t"), plain.strip(" \t").rstrip(), end
+    closing = text.find("'", start + 1)
+    end = _end_of_line(text, closing)
+    if closing < 0 or text[closing + 1 : end].strip(" \t"):
+        raise _no_variable(text, at)
+    return name.rstrip(" \t"), text[start + 1 : closing], end
+
+
+def _past(text: str, at: int) -> int:
+    """Where the next is that is no space."""
+    while text[at : at + 1] in (" ", "\t"):
+        at += 1
+    return at
+
+
+def _end_of_line(text: str, at: int) -> int:
+    found = text.find("\n", max(at, 0))
+    return found if found >= 0 else len(text)
+
+
+def _no_variable(text: str, at: int) -> ValueError:
+    line = text.count("\n", 0, at) + 1
+    return ValueError(f"line {line}: expected NAME='value'")
 
 
 def variables(wanted: list[dict[str, Any]], volumes: Volumes) -> dict[str, str]:

@@ -88,7 +88,7 @@ class Execs:
                 body = self._beside_rank(what, run, theirs) or self._asking(body, run)
             elif self._network is not None:
                 body = self._network.around(body)
-            pid = spawn(pinned(body, run.cores), given, run.cgroup.procs)
+            pid = spawn(pinned(body, run.cores), given, run.cgroup.procs, run.processes)
         finally:
             theirs.close()
             os.close(null)

@@ -23,6 +23,7 @@ else:
     import _socket as socket  # without the enums of `socket`, which are slow to import
 
 CONNECT_TIME = 5.0
+NOBODY = os.strerror(errno.ECONNREFUSED).lower()  # where none of the pod's listens
 _networks: list[Keeper] = []  # the pod's own, if it has one
 
 
@@ -32,7 +33,10 @@ def use(network: Keeper) -> None:
 
 
 def reach(port: int) -> list[tuple[int, tuple[str, int]]]:
-    """Where a port of the pod may listen, as families and addresses, in the order to try."""
+    """Where a port of the pod may listen, as families and addresses, in the order to try.
+
+    None where nobody of the pod does: who is found there would be another user of the node.
+    """
     if _networks:
         return _networks[0].reach(port)
     return [(socket.AF_INET, ("127.0.0.1", port)), (socket.AF_INET6, ("::1", port))]
@@ -55,7 +59,7 @@ class Forward:
         self._left = reach(port)
         self._socket: socket.socket | None = None
         self._stream: Stream | None = None
-        self._error = ""
+        self._error = "" if self._left else NOBODY
         self._give_up_at = 0.0
         self._next()
 

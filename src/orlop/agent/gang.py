@@ -31,6 +31,7 @@ PATIENCE = 60.0  # seconds for which a member that left just before the start ma
 TRIES = 3  # to create a step
 AGAIN = 2.0
 USAGE = 64
+MOST_NODES = 65536  # as slurm/hostlist.py
 # What srun would take as options for all of its steps, and what only the batch step has.
 _DROPPED = (
     "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_TASKS_PER", "SLURM_CPUS_PER", "SLURM_MEM", "SLURM_GPU",
@@ -406,7 +407,10 @@ def counts(text: str) -> list[int]:
     found: list[int] = []
     for part in filter(None, text.split(",")):
         count, _, times = part.partition("(x")
-        found += [int(count)] * int(times.rstrip(")") or 1)
+        nodes = int(times.rstrip(")") or 1)
+        if nodes > MOST_NODES:
+            raise ValueError(f"expected {MOST_NODES} nodes at most, found {text!r}")
+        found += [int(count)] * nodes
     return found
 
 

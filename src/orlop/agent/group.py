@@ -3,7 +3,8 @@
 A container needs no more than a shell: in a folder that is mounted into it are named pipes, in
 numbered places. It takes a place by writing there what it wants, rings, and its input, output and
 the exit code pass through the pipes. Used by the sessions, in the uplink's thread; who may be
-reached is the kubelet's to say.
+reached is the kubelet's to say. The folder is the container's to change at any moment, and we have
+rights that it has not: what lies there instead of a pipe or a file is neither read nor written.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import select
 
 from ..wellknown import GROUP_HOLD, GROUP_PLACES, GROUP_RING
 from .streams import Stream
+from .wary import make_pipe, open_pipe, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 UCX_DEVICES = "UCX_NET_DEVICES"
 FIRST_NUMBER = 1 << 31  # of the streams that the agent opens; the kubelet's own are below
 _LAST_NUMBER = (1 << 32) - 2
+MOST_ASKED = 1 << 20  # bytes of a host's name and a command
 PIPES = ("in", "out", "err", "say")
 RUNS_ON = b"orlop: the line to the control plane broke; the command runs on, unseen\n"
 
@@ -31,24 +34,20 @@ class Group:
     """The folder: `make` before the first container runs, the rest in the uplink's thread."""
 
     def __init__(self, folder: str) -> None:
-        self._folder = folder
+        self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._last = FIRST_NUMBER - 2
         self._waiting: list[int] = []  # rung, and not asked for yet on this line
         self._heard = b""
         for name in (GROUP_RING, GROUP_HOLD):
-            self._make(name)
+            make_pipe(name, self._folder)
         for place in range(GROUP_PLACES):
             for name in PIPES:
-                self._make(f"{place}.{name}")
+                make_pipe(f"{place}.{name}", self._folder)
         # For reading and writing: a ring is then never lost, nor does a ringer wait.
-        self.ring = os.open(self.path(GROUP_RING), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self.ring = self.pipe(GROUP_RING, os.O_RDWR)
 
-    def path(self, name: str) -> str:
-        return os.path.join(self._folder, name)
-
-    def _make(self, name: str) -> None:
-        os.mkfifo(self.path(name))
-        os.chmod(self.path(name), 0o666)  # any user of the pod, whatever our own umask
+    def pipe(self, name: str, way: int) -> int:
+        return open_pipe(name, way, self._folder)
 
     def listen(self) -> None:
         """Take in what was rung since; what is no number of a place is passed over."""
@@ -56,9 +55,12 @@ class Group:
             self._heard += os.read(self.ring, 4096)
         except BlockingIOError:
             return
-        *lines, self._heard = self._heard.split(b"\n")
-        places = [int(line) for line in lines if line.isdigit()]
-        self._waiting += [place for place in places if place < GROUP_PLACES]
+        *lines, rest = self._heard.split(b"\n")
+        self._heard = rest[:16]  # no number is longer
+        places = [int(line) for line in lines if line.isdigit() and len(line) < 16]
+        for place in places:  # who rings twice is asked once
+            if place < GROUP_PLACES and place not in self._waiting:
+                self._waiting.append(place)
 
     def begin(self, link: Link) -> list[Errand]:
         """Ask for what was rung for."""
@@ -66,8 +68,8 @@ class Group:
         while self._waiting:
             place = self._waiting.pop(0)
             try:
-                with open(self.path(f"{place}.ask"), errors="surrogateescape") as file:
-                    host, _, command = file.read().partition("\n")
+                asked = read_text(f"{place}.ask", MOST_ASKED, self._folder)
+                host, _, command = asked.partition("\n")
             except OSError:
                 continue  # nothing was asked here
             self._last = self._last + 2 if self._last + 2 < _LAST_NUMBER else FIRST_NUMBER
@@ -79,10 +81,16 @@ class Group:
 
     def free(self, place: int) -> None:
         """New pipes for whoever takes the place next: those who have the old ones keep them."""
-        for name in PIPES:
-            os.unlink(self.path(f"{place}.{name}"))
-            self._make(f"{place}.{name}")
-        os.unlink(self.path(f"{place}.ask"))
+        for name in (*(f"{place}.{pipe}" for pipe in PIPES), f"{place}.ask"):
+            try:
+                os.unlink(name, dir_fd=self._folder)
+            except OSError:
+                pass  # the container has been at it; so much the worse for who wants the place
+        for pipe in PIPES:
+            try:
+                make_pipe(f"{place}.{pipe}", self._folder)
+            except OSError:
+                pass
 
 
 class Errand:
@@ -148,8 +156,7 @@ class Errand:
         self._tell(b"run\n")
 
     def _open_pipe(self, name: str, way: int) -> int:
-        path = self._group.path(f"{self._place}.{name}")
-        return os.open(path, way | os.O_NONBLOCK | os.O_CLOEXEC)
+        return self._group.pipe(f"{self._place}.{name}", way)
 
     def _complain(self, words: bytes) -> None:
         """On the standard error of who rang, or where it listens before that is open."""

@@ -44,12 +44,18 @@ def check(connection: socket.socket, service: str, authority: str) -> str:
         elif kind == GOAWAY or (kind == RESET and stream == 1):
             raise NotHealth("the server closed the stream")
         elif stream == 1 and kind == DATA:
-            answer += payload[1 : len(payload) - payload[0]] if flags & PADDED else payload
+            answer += _unpadded(payload) if flags & PADDED else payload
             if (status := _status(answer)) is not None:
                 return status
         if stream == 1 and kind in (DATA, HEADERS) and flags & END_STREAM:
             protocol = "the grpc health protocol (grpc.health.v1.Health)"
             raise NotHealth(f"this server does not implement {protocol}, or not for this service")
+
+
+def _unpadded(payload: bytes) -> bytes:
+    if not payload or payload[0] >= len(payload):
+        raise NotHealth("the server does not speak HTTP/2")
+    return payload[1 : len(payload) - payload[0]]
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:

@@ -128,7 +128,11 @@ def main(argv: list[str]) -> int:
     cgroups.limit_pod(the_plan.pod.memory_limit, the_plan.pod.cpu_limit)
     box = sandbox.enter(the_plan.pod.hostname, the_plan.pod.shared)
     os.umask(0o022)  # the job's own is 077; containers of other uids must read what is made here
-    places = make_places(the_plan, box)
+    try:
+        places = make_places(the_plan, box)
+    except OSError as error:
+        print(f"orlop agent: no folder for the pod on this node: {error}", file=sys.stderr)
+        return REFUSED
     plan.check_reach(the_plan, box.is_isolated)
     network, lack = _network(the_plan, box, diagnostics)
     return _keep(Course(the_plan, job, folder, journal, box, places, cgroups, network, lack))

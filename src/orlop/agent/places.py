@@ -7,16 +7,19 @@ agent of the same user on the node.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 
 from . import syscalls
 from .lean import value
 from .plan import Plan
 from .sandbox import Sandbox
-from .volumes import remove_tree
+from .wary import remove_tree
 
 EPHEMERAL = "ephemeral-storage"
+ATTEMPTS = 5
 
 
 class NoRoom(Exception):
@@ -34,17 +37,43 @@ class Places:
 def make_places(plan: Plan, sandbox: Sandbox) -> Places:
     """Folders for this pod alone; locked as long as the agent lives."""
     base = plan.scratch or os.environ.get("TMPDIR") or "/tmp"
-    name = f"orlop-{sandbox.uid}-{plan.pod.uid}-{os.urandom(4).hex()}"
-    scratch, unlocked = os.path.join(base, name), os.path.join(base, "." + name)
-    os.mkdir(unlocked, 0o700)
-    fcntl.flock(os.open(unlocked, os.O_RDONLY | os.O_CLOEXEC), fcntl.LOCK_EX)
-    os.rename(unlocked, scratch)  # only now would a sweep see it
+    _check(base)
+    scratch = _own_folder(base, f"orlop-{sandbox.uid}-{plan.pod.uid}")
     places = Places(base, scratch, os.path.join(scratch, "disk"), os.path.join(scratch, "memory"))
     os.mkdir(places.disk, 0o755)
     os.mkdir(places.memory, 0o755)
     if sandbox.is_isolated:
         syscalls.mount("tmpfs", places.memory, "tmpfs", syscalls.MS_NODEV, "mode=0755")
     return places
+
+
+def _check(base: str) -> None:
+    """Raise OSError where anybody could put a folder of theirs in the place of ours."""
+    found = os.stat(base)
+    is_ours = found.st_uid == os.getuid()
+    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX and not is_ours:
+        words = f"{base} is not safe: everybody may rename what others have there"
+        remedy = "name another folder in agent.scratch, or ask the site for `chmod +t`"
+        raise OSError(errno.EPERM, f"{words}; {remedy}")
+
+
+def _own_folder(base: str, name: str) -> str:
+    """A new folder that nobody else may enter; by another name where somebody was quicker."""
+    for attempt in range(ATTEMPTS):
+        word = f"{name}-{os.urandom(4).hex()}"
+        path, unlocked = os.path.join(base, word), os.path.join(base, "." + word)
+        os.mkdir(unlocked, 0o700)
+        fd = os.open(unlocked, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        try:
+            os.rename(unlocked, path)  # only now would a sweep see it
+            return path
+        except OSError:
+            os.close(fd)
+            os.rmdir(unlocked)
+            if attempt + 1 == ATTEMPTS:
+                raise
+    raise AssertionError("the last attempt returns or raises")
 
 
 def check_room(plan: Plan, disk: str) -> None:

@@ -135,6 +135,8 @@ class Plan:
     resolver: dict[str, Any] | None = None  # what goes into resolv.conf; None: the node's
     group: str = ""  # the volume by which commands are started in other pods
     ranks: dict[str, Any] | None = None  # the container that runs once for every task, and how
+    pids: int = 0  # processes that its containers may have together; 0: see process.most_processes
+    logs: Mapping[str, int] = {}  # how much is kept of a run's, where that is not as the kubelet's
 
 
 def read(path: str) -> Plan:
@@ -186,6 +188,8 @@ def _plan(raw: dict[str, Any]) -> Plan:
         resolver=raw.get("resolver"),
         group=raw.get("group") or "",
         ranks=raw.get("ranks"),
+        pids=int(raw.get("pids") or 0),
+        logs=raw.get("logs") or {},
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from resource import RLIM_INFINITY, RLIMIT_NPROC, getrlimit, setrlimit
 
 from .lean import signal
 
@@ -31,15 +32,32 @@ _RESET = (
 )
 
 
+RESERVE = 256  # of the processes that a user may have, for what is no container's
+
+
+def most_processes(asked: int) -> int:
+    """How many processes and threads a pod's containers may have; 0: as many as there can be.
+
+    Linux counts them by user, and from 5.14 on by user namespace, too. One pod must not take all
+    that its user may have on the node: our own, of this pod and of others, are among them.
+    """
+    own = getrlimit(RLIMIT_NPROC)[0]
+    if own == RLIM_INFINITY:
+        return asked
+    left = own - min(RESERVE, own // 4)
+    return min(asked, left) if asked else left
+
+
 def spawn(
     body: Callable[[], object],
     streams: tuple[int, int, int],
     cgroups: Sequence[str] = (),
+    processes: int = 0,
 ) -> int:
     """Fork a child that runs `body` with the given stdin, stdout and stderr; returns its pid.
 
-    `cgroups` are cgroup.procs files the child enters first. A body that returns or raises ends
-    the child with 127 and the error on its stderr.
+    `cgroups` are cgroup.procs files the child enters first, `processes` how many there may be with
+    it. A body that returns or raises ends the child with 127 and the error on its stderr.
     """
     pid = os.fork()
     if pid:
@@ -53,6 +71,8 @@ def spawn(
         for path in cgroups:
             _enter(path)
         _redirect(streams)
+        if processes:
+            setrlimit(RLIMIT_NPROC, (processes, processes))
         body()
     except BaseException as error:
         os.write(2, f"{error}\n".encode(errors="replace"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import time
 
-from .forwarding import come_from_pod, own_host, reach
+from .forwarding import NOBODY, come_from_pod, own_host, reach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +90,10 @@ class Reach:
         """To the pod's own port, wherever that listens, or to the host that is named."""
         where = f"{host or own_host()}:{port}"
         error: OSError | None = None
-        for family, address in reach(port) if not host else _lookup(host, port):
+        places = reach(port) if not host else _lookup(host, port)
+        if not places:
+            raise _Failed(f"{self._name()}dial tcp {where}: connect: {NOBODY}")
+        for family, address in places:
             connection = socket.socket(family, socket.SOCK_STREAM)
             connection.settimeout(self._left())
             self._sockets.append(connection)

@@ -30,7 +30,7 @@ class Run:
     def __init__(self, prepared: Prepared, log_path: str, poll: select.poll) -> None:
         self.box, self.launch = prepared.box, prepared.launch
         self.cgroup, self._runtime = prepared.cgroup, prepared.runtime
-        self.cores = prepared.cores
+        self.cores, self.processes = prepared.cores, prepared.processes
         self.log = prepared.open_log(log_path)
         self._poll = poll
         self._streams: dict[int, str] = {}
@@ -91,7 +91,7 @@ class Run:
             self._status_fd = os.open(self.launch.status, flags)
             self._watch(self._status_fd)
         try:
-            return spawn(self.launch.body, given, self.cgroup.procs)
+            return spawn(self.launch.body, given, self.cgroup.procs, self.processes)
         finally:
             for fd in set(given):
                 os.close(fd)

@@ -16,9 +16,11 @@ from . import happenings
 from .journal import Journal
 from .lean import signal
 from .life import Life
+from .logs import forget_runs
 from .plan import Container, Plan
 from .process import children, reaped, session_of
 from .run import Run
+from .saying import Sayings
 from .volumes import VolumeError
 from .workshop import Workshop
 
@@ -64,6 +66,7 @@ class Supervisor:
         self._grace = plan.pod.grace  # what a signal of the engine's leaves of it
         self._exit_code: int | None = None
         self._calls: list[Callable[[], None]] = []
+        self._sayings = Sayings("orlop agent")
         self._watches: dict[int, Callable[[], object]] = {}  # descriptor -> what reads it
         self._checks: Checks | None = None
         self._prober: Prober | None = None
@@ -212,8 +215,7 @@ class Supervisor:
             try:
                 what()
             except Exception as error:
-                words = f"orlop agent: not done, as the kubelet asked for it: {error!r}\n"
-                os.write(2, words.encode(errors="replace"))
+                self._sayings.say(f"not done, as the kubelet asked for it: {error!r}")
 
     def _let_go(self) -> None:
         """Tell those who ran commands in containers that these have ended."""
@@ -280,11 +282,13 @@ class Supervisor:
 
     def _start(self, name: str, restart: int) -> None:
         """Launch a container; a failure comes back to Life as an event, as all else does."""
-        log = os.path.join(self._folder, wellknown.LOGS_DIR, name, f"{restart}.log")
+        logs = os.path.join(self._folder, wellknown.LOGS_DIR, name)
         try:
+            forget_runs(logs, restart)
             container = self._containers[name]
             joins = self._process_of(container.target) if container.target else 0
             prepared = self._workshop.prepare(container, restart, joins)
+            log = os.path.join(logs, f"{restart}.log")
             self._runs[name] = Run(prepared, log, self._poll)
         except (VolumeError, OSError) as error:
             self._inbox.append(happenings.NotStarted(name, str(error)))

@@ -10,6 +10,9 @@ import ctypes
 import errno
 import os
 
+from .lean import value
+
+CLONE_FS = 0x00000200
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWIPC = 0x08000000
@@ -46,6 +49,15 @@ _SYS_OPENAT2 = 437
 _SYS_PIDFD_GETFD = 438
 _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_BENEATH = 0x08
+# Of one thread, where the C library's functions change all of a process: x86-64, aarch64.
+_OF_THREADS = {
+    "setgroups": (116, 159),
+    "setresuid": (117, 147),
+    "setresgid": (119, 149),
+    "capget": (125, 90),
+    "capset": (126, 91),
+}
+_CAPABILITY_VERSION = 0x20080522
 
 _libc = ctypes.CDLL(None, use_errno=True)
 # Looked up here and now: in a fork of an agent with threads the loader's lock may be held for ever.
@@ -155,6 +167,36 @@ def open_beneath(folder: int, path: str) -> int:
     if result < 0 and ctypes.get_errno() in (errno.ENOSYS, errno.EPERM):
         raise NotImplementedError("openat2")  # EPERM: a filter that does not know it
     return _check(result, path)
+
+
+@value
+class Rights:
+    """What a thread may do to files; groups in order, capabilities as a mask."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    effective: int
+
+
+def become_in_thread(wanted: Rights) -> None:
+    """Take rights for the rest of the calling thread's life, in this thread alone."""
+    if tuple(sorted(os.getgroups())) != wanted.groups:
+        groups = (ctypes.c_uint32 * len(wanted.groups))(*wanted.groups)
+        _thread_call("setgroups", len(wanted.groups), ctypes.byref(groups))
+    for name, number in (("setresgid", wanted.gid), ("setresuid", wanted.uid)):
+        _thread_call(name, *[ctypes.c_uint32(number)] * 3)
+    head, data = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    _thread_call("capget", ctypes.byref(head), ctypes.byref(data))
+    for half in (0, 3):  # effective, permitted, inheritable; of the first 32, then of the rest
+        mask = wanted.effective >> (32 if half else 0) & data[half + 1]
+        data[half : half + 3] = [mask, mask, 0]
+    _thread_call("capset", ctypes.byref(head), ctypes.byref(data))
+
+
+def _thread_call(name: str, *args: object) -> None:
+    column = {"x86_64": 0, "aarch64": 1}[os.uname().machine]
+    _check(int(_libc.syscall(_OF_THREADS[name][column], *args)))
 
 
 def descriptor_of(process: int, number: int) -> int:

@@ -19,6 +19,7 @@ from .lean import Flag, loads, start_thread, value
 from .logs import LogReader
 from .plan import Plan
 from .relay import CONNECTED, DISCONNECTED, Carrier
+from .saying import Sayings
 from .sessions import Sessions
 from .updates import KINDS, Updates
 
@@ -68,6 +69,7 @@ class Uplink:
         self._carrier = Carrier()
         self._told = self._acked = 0
         self._complaints: set[str] = set()
+        self._sayings = Sayings("orlop agent")
         self._is_welcome = False
         self._is_ending = False
         self._done = Flag()
@@ -123,8 +125,9 @@ class Uplink:
     def _complain(self, words: str) -> None:
         """Into the job's output, once for each thing that is wrong."""
         if words not in self._complaints:
-            self._complaints.add(words)
-            os.write(2, f"orlop agent: {words}; trying again\n".encode(errors="replace"))
+            if len(self._complaints) < 1000:
+                self._complaints.add(words)
+            self._sayings.say(f"{words}; trying again")
 
     def _sleep(self, seconds: float) -> None:
         """Until the time is over, or the pod is."""
@@ -262,14 +265,18 @@ class Uplink:
             return True
         has_more = False
         for stream, reader in list(self._readers.items()):
-            data = reader.read()
+            error = ""
+            try:
+                data = reader.read()
+            except OSError as gone:
+                data, error = None, gone.strerror or str(gone)
             if data:
                 link.send(stream, data)
                 has_more = True
             elif data is None:
                 reader.close()
                 del self._readers[stream]
-                link.tell({"type": "closed", "stream": stream, "error": ""})
+                link.tell({"type": "closed", "stream": stream, "error": error})
         return has_more
 
     def _check_done(self, link: Link) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 INTERVAL = 2.0  # seconds between two looks
+INODE = 256  # bytes; ext4's
 
 
 class Watch:
@@ -103,7 +104,10 @@ def _listed(folder: str) -> list[str]:
 
 
 def bytes_in(path: str) -> int:
-    """What a folder takes up on its disk, as du counts it; what we may not see does not count."""
+    """What a folder takes up on its disk, as du counts it; what we may not see does not count.
+
+    A file without contents takes up something, too: as much as an inode.
+    """
     total = 0
     seen: set[int] = set()
     folders = [path]
@@ -128,4 +132,4 @@ def _size(entry: os.DirEntry[str], seen: set[int]) -> int:
         if found.st_ino in seen:
             return 0
         seen.add(found.st_ino)
-    return found.st_blocks * 512
+    return found.st_blocks * 512 or INODE

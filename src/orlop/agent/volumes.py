@@ -17,6 +17,7 @@ from . import syscalls
 from .exports import MOUNTINFO, huge_pages, mounted
 from .lean import value
 from .plan import Container, Mount
+from .wary import remove_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -459,27 +460,6 @@ def _give_one(name: str, place: int | None, group: int) -> None:
             os.chmod(path, stat.S_IMODE(mode) | 0o660)
     finally:
         os.close(fd)
-
-
-def remove_tree(path: str) -> None:
-    """Remove a folder and all below it on the same file system, as far as we may."""
-    try:
-        os.chmod(path, 0o700)  # an overlay leaves a work folder nobody may enter
-        entries = list(os.scandir(path))
-    except OSError:
-        entries = []
-    for entry in entries:
-        try:
-            if entry.is_dir(follow_symlinks=False):
-                remove_tree(entry.path)
-            else:
-                os.unlink(entry.path)
-        except OSError:
-            pass
-    try:
-        os.rmdir(path)
-    except OSError:
-        pass
 
 
 _SETTERS: dict[str, Callable[[Volumes, dict[str, Any]], str]] = {

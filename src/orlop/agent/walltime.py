@@ -25,7 +25,7 @@ def _from_squeue(job: str) -> str:
         return ""
     import subprocess
 
-    argv = ["squeue", "-h", "-j", job, "-O", "EndTime:32,TimeLimit:32"]
+    argv = ["squeue", "-h", "-a", "-j", job, "-O", "EndTime:32,TimeLimit:32"]
     environment = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
     try:
         found = subprocess.run(

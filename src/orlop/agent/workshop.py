@@ -15,14 +15,14 @@ from .cgroups import NONE, Cgroups, Group
 from .cores import bound_cores, dealt, pinned
 from .etc import HOSTS_HEAD, own_hosts, resolv_conf
 from .lean import value
-from .logs import LogFile
+from .logs import LogFile, Room
 from .places import Places
 from .plan import Container, Plan
-from .points import inside
-from .process import run_quickly
+from .process import most_processes, run_quickly
 from .runtimes import Box, Kit, Launch, find
 from .sandbox import Sandbox
-from .volumes import Bind, Volumes, absolute, remove_tree
+from .volumes import Bind, Volumes, absolute
+from .wary import read_inside, remove_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # As pkg/kubelet/kubelet_pods.go has it for pods on their node's network.
 NODE_HOSTS_HEAD = "# Kubernetes-managed hosts file (host network).\n"
 SHM_SIZE = "64m"  # containerd's
+PASSWD = 1 << 20  # bytes of an image's accounts
 # Without one of these there is no GPU here, and nothing about them need be imported.
 GPU_SIGNS = (
     "SLURM_JOB_GPUS",
@@ -57,6 +58,7 @@ class Prepared:
     cgroup: Group
     cores: Sequence[int] = ()  # empty: all of the job's
     open_log: Callable[[str], LogFile] = LogFile
+    processes: int = 0  # that it and the other containers may have; 0: as many as there can be
 
 
 class Workshop:
@@ -78,6 +80,8 @@ class Workshop:
         self._driver = ""  # where the GPUs' libraries are gathered, once a container needs them
         self._kit, self._cgroups = Kit(plan, sandbox, places.memory), cgroups
         self.plan, self.sandbox, self.places = plan, sandbox, places
+        self._logs = Room(**plan.logs)
+        self._processes = most_processes(plan.pids)
         disk = plan.ranks["disk"] if plan.ranks is not None else ""
         disk = disk or places.disk
         self.volumes = Volumes(plan.volumes, disk, places.memory, sandbox.is_isolated)
@@ -104,7 +108,10 @@ class Workshop:
             launch.body = self.network.around(launch.body)
         cores = self._cores.get(container.name, [])
         launch.body = pinned(launch.body, cores)
-        return Prepared(box, runtime, launch, cgroup, cores)
+        return Prepared(box, runtime, launch, cgroup, cores, self._open_log, self._processes)
+
+    def _open_log(self, path: str) -> LogFile:
+        return LogFile(path, self._logs)
 
     def _prepare_ranks(self, container: Container, restart: int) -> Prepared:
         """The container that runs once for every task: on the node's network, limited by Slurm."""
@@ -117,10 +124,12 @@ class Workshop:
         newline = b"\r\n" if container.tty else b"\n"
         launch = runtime.compose(box)
         if self.plan.ranks and self.plan.ranks.get("launches"):
-            return Prepared(box, runtime, launch, NONE)
-        return Prepared(
-            box, runtime, launch, NONE, open_log=lambda path: RankLog(path, is_labelled, newline)
-        )
+            return Prepared(box, runtime, launch, NONE, open_log=self._open_log)
+
+        def open_log(path: str) -> RankLog:
+            return RankLog(path, is_labelled, newline, self._logs)
+
+        return Prepared(box, runtime, launch, NONE, open_log=open_log)
 
     def inside(self, container: Container, restart: int = 0) -> tuple[Box, Runtime]:
         """What ranks on this node run in, and by which runtime."""
@@ -402,7 +411,7 @@ def _home_on_node(uid: int) -> str:
 def _home_in_image(container: Container) -> str:
     """The home of the container's user, by the image's own passwd file."""
     uid = str(container.user.uid if container.user else 0)
-    for line in _read(inside(container.rootfs, "etc/passwd")).splitlines():
+    for line in read_inside(container.rootfs, "etc/passwd", PASSWD).splitlines():
         words = line.split(":")
         if len(words) >= 6 and words[2] == uid:
             return words[5] or "/"

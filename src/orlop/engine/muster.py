@@ -70,4 +70,4 @@ def _gang(submission: Submission) -> Gang:
 def _order(submission: Submission) -> list[object]:
     """worker-10 after worker-9."""
     parts = _DIGITS.split(str(key_of(submission.pod)))
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

@@ -66,6 +66,9 @@ def ephemeral_container_statuses(scene: Scene, troubles: Mapping[str, Waiting]) 
     return found
 
 
+MESSAGES = 12 << 10  # bytes
+
+
 def is_sidecar(container: Obj) -> bool:
     """Whether an init container stays, and counts as the others do."""
     return container.get("restartPolicy") == "Always"
@@ -163,6 +166,16 @@ def _why(scene: Scene, name: str, *, is_init: bool) -> Obj:
     return {"reason": "PodInitializing" if is_init or has_init else "ContainerCreating"}
 
 
+def _share(pod: Obj, message: str) -> str:
+    """What is told of a termination message: all of a pod have 12 KiB together.
+
+    As pkg/kubelet/status/status_manager.go: normalizeStatus.
+    """
+    kinds = ("containers", "initContainers", "ephemeralContainers")
+    count = sum(len(pod["spec"].get(kind) or []) for kind in kinds)
+    return message.encode()[: MESSAGES // max(count, 1)].decode(errors="ignore")
+
+
 def _terminated(scene: Scene, record: Record) -> Obj:
     fields: Obj = {"exitCode": 137 if record.exitCode is None else record.exitCode}
     if record.signal:
@@ -170,7 +183,7 @@ def _terminated(scene: Scene, record: Record) -> Obj:
     if record.reason:
         fields["reason"] = record.reason
     if record.message:
-        fields["message"] = record.message
+        fields["message"] = _share(scene.pod, record.message)
     fields["startedAt"] = rfc3339(record.startedAt or record.time)
     fields["finishedAt"] = rfc3339(record.finishedAt or record.time)
     fields["containerID"] = container_id(scene.pod, scene.journal, record.name, record.restart)

@@ -129,6 +129,6 @@ def size_of_job(job: Obj) -> int:
 
 
 def _number(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise errors.ConfigError(f"{GANG_SIZE}: expected a number from 1 on, found {text!r}")
     return int(text)

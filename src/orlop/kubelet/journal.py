@@ -7,9 +7,10 @@ is skipped; nothing here writes to the file or asks the engine.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -18,12 +19,22 @@ from ..log import logger
 log = logger(__name__)
 
 
+MOST_AT_ONCE = 16 << 20  # bytes of a file; what is left is read at the next look
+MOST_KNOWN = 1000  # containers, and conditions, of one pod: a journal may name any
+# What an agent may say at most: containers of its own user can write into its journal, and what a
+# status cannot hold would keep the pod from ever having another.
+_Moment = Annotated[float, msgspec.Meta(ge=0.0, le=253402300799.0)]  # the last second of 9999
+_Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e12)]
+_Code = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+
+
 class Used(msgspec.Struct, frozen=True):
     """What a pod has used in all, as its agent counted."""
 
-    elapsed: float = 0.0  # seconds, as `cpu`
-    cpu: float | None = None  # not known of ranks
-    memory: int = 0  # the most there was, in bytes
+    elapsed: _Seconds = 0.0  # as `cpu`
+    cpu: _Seconds | None = None  # not known of ranks
+    memory: Annotated[int, msgspec.Meta(ge=0, le=2**60)] = 0  # the most there was, in bytes
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -31,7 +42,7 @@ class Record(msgspec.Struct, frozen=True):
 
     seq: int
     type: str
-    time: float = 0.0
+    time: _Moment = 0.0
     # started
     job: str = ""
     node: str = ""
@@ -40,14 +51,14 @@ class Record(msgspec.Struct, frozen=True):
     # container; `restart` also of started
     name: str = ""
     init: bool = False
-    restart: int = 0
+    restart: _Count = 0
     state: str = ""
     reason: str = ""
     message: str = ""
-    startedAt: float | None = None
-    finishedAt: float | None = None
-    exitCode: int | None = None
-    signal: int | None = None
+    startedAt: _Moment | None = None
+    finishedAt: _Moment | None = None
+    exitCode: _Code | None = None
+    signal: _Code | None = None
     # container that runs, and health
     started: bool = True
     ready: bool = True
@@ -59,7 +70,7 @@ class Record(msgspec.Struct, frozen=True):
     status: str = ""
     # terminating
     why: str = ""
-    grace: float | None = None
+    grace: _Seconds | None = None
     # finished
     phase: str = ""
     usage: Used | None = None
@@ -155,12 +166,12 @@ class Journal:
         match record.type:
             case "started":
                 self._begin(record)
-            case "container" if record.state in ("waiting", "running", "terminated"):
+            case "container" if record.state in _STATES and _has_room(self.containers, record.name):
                 known = self.containers.setdefault(record.name, Container(record.name))
                 known.apply(record)
             case "health" if record.name in self.containers:
                 self.containers[record.name].on_health(record)
-            case "condition" if record.condition:
+            case "condition" if record.condition and _has_room(self.conditions, record.condition):
                 self.conditions[record.condition] = record
             case "terminating":
                 self.terminating = record
@@ -181,6 +192,13 @@ class Journal:
         return self.terminating is not None and self.terminating.why == "signal"
 
 
+_STATES = ("waiting", "running", "terminated")
+
+
+def _has_room(known: Mapping[str, object], name: str) -> bool:
+    return name in known or len(known) < MOST_KNOWN
+
+
 class JournalFile:
     """Reads what was appended since the last look."""
 
@@ -193,13 +211,15 @@ class JournalFile:
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
-                data = file.read()
+                data = file.read(MOST_AT_ONCE)
         except FileNotFoundError:
             return []
         except OSError as error:  # a shared file system that is away: unknown is not empty
             log.warning("a journal cannot be read now", file=self._path, error=error)
             return []
         whole, newline, _ = data.rpartition(b"\n")
+        if not newline and len(data) == MOST_AT_ONCE:  # no record is that long: pass it over
+            whole = data
         self._offset += len(whole) + len(newline)
         records = (self._decoded(line) for line in whole.splitlines() if line.strip())
         return [record for record in records if record is not None]
@@ -207,6 +227,6 @@ class JournalFile:
     def _decoded(self, line: bytes) -> Record | None:
         try:
             return _decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             log.warning("a line of a journal is no record", file=self._path, error=error)
             return None

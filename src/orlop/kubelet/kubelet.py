@@ -27,6 +27,7 @@ from ..api.objects import (
     phase_of,
     uid_of,
 )
+from ..api.quantity import to_bytes
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock, SystemClock
 from ..client.informer import Informers, revision_of
@@ -238,6 +239,9 @@ class Kubelet:
             runtimes=(agent.runtime,) if agent.runtime else RUNTIMES,
             runtime=agent.runtime,
             scratch=agent.scratch,
+            log_size=to_bytes(agent.log_max_size) if agent.log_max_size else 0,
+            log_files=agent.log_max_files,
+            pids=agent.pod_pids_limit,
             seccomp=self._paths.seccomp,
             starter=str(self._starter or ""),
             api_server=self._api_server,

@@ -121,7 +121,7 @@ def renewal_of(token: str) -> float:
         issued = float(claims["iat"])
         # A token that lives on for old clients says when it should have been replaced.
         ends = float(claims.get("kubernetes.io", {}).get("warnafter") or claims["exp"])
-    except (IndexError, ValueError, KeyError, TypeError, AttributeError):
+    except (IndexError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return 0.0
     return issued + min(_AGED * (ends - issued), _DAY)
 

@@ -8,7 +8,6 @@ system may be seconds behind. Errors are upstream's own sentences. It never writ
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -20,8 +19,8 @@ from ..api.times import parse as parse_time
 from ..errors import BadRequest, NotFound
 from ..wellknown import ALLOCATED
 from .agents import LogStream
+from .log_files import CHUNK, LogFiles
 
-CHUNK = 256 << 10
 FILE_POLL = 0.25  # seconds between two looks at a file that no agent speaks for
 
 
@@ -64,6 +63,9 @@ class LogOptions:
         )
 
 
+_MOST_DIGITS = 19  # upstream's are of 64 bits
+
+
 def _flag(query: Mapping[str, str], name: str) -> bool:
     return query.get(name, "").lower() in ("1", "true", "t")
 
@@ -72,8 +74,10 @@ def _number(query: Mapping[str, str], name: str, least: int) -> int | None:
     text = query.get(name)
     if not text:
         return None
-    if not text.lstrip("-").isdecimal() or int(text) < least:
-        raise BadRequest(f"{name}: expected a number not less than {least}, found {text!r}")
+    is_number = len(text) < _MOST_DIGITS and text.lstrip("-").isdecimal()
+    if not is_number or int(text) < least:
+        found = text[:_MOST_DIGITS]
+        raise BadRequest(f"{name}: expected a number not less than {least}, found {found!r}")
     return int(text)
 
 
@@ -177,22 +181,22 @@ class Cutter:
             return True
 
 
-def tail_offset(path: Path, lines: int, mark: bytes = b"") -> int:
-    """Where the last `lines` lines of a file begin; the parts of a long line count as one.
+def tail_offset(files: LogFiles, lines: int, mark: bytes = b"") -> int:
+    """Where the last `lines` lines of a log begin; the parts of a long line count as one.
 
     Only lines with the `mark` of a rank count, where there is one.
     """
-    with path.open("rb") as file:
-        start = end = file.seek(0, os.SEEK_END)
-        buffer = b""
-        while start > 0:
-            start = max(0, start - CHUNK)
-            file.seek(start)
-            buffer = file.read(end - start - len(buffer)) + buffer
-            found = _nth_last(buffer, lines, mark, is_whole=start == 0)
-            if found is not None:
-                return start + found
-    return 0
+    end, first = files.end(), min(files.starts(), default=0)
+    start, step = end, CHUNK
+    while start > first:
+        start = max(first, end - step)
+        step *= 2
+        begin, data = files.span(start, end)
+        is_whole = start == first or begin > start  # what was before it is gone
+        found = _nth_last(data, lines, mark, is_whole=is_whole)
+        if found is not None:
+            return begin + found
+    return first
 
 
 def _nth_last(buffer: bytes, lines: int, mark: bytes, *, is_whole: bool) -> int | None:
@@ -228,11 +232,11 @@ class Feed(Protocol):
 
 async def read_log(path: Path, options: LogOptions, feed: Feed) -> AsyncGenerator[bytes, None]:
     """What the client sees, as it comes."""
-    offset = 0
-    if options.tail_lines is not None and path.exists():
-        offset = await asyncio.to_thread(tail_offset, path, options.tail_lines, options.mark)
+    files, offset = LogFiles(path), 0
+    if options.tail_lines is not None:
+        offset = await asyncio.to_thread(tail_offset, files, options.tail_lines, options.mark)
     cutter = Cutter(options)
-    async with aclosing(_raw(path, offset, options.follow, feed)) as raw:
+    async with aclosing(_raw(files, offset, options.follow, feed)) as raw:
         async for data in raw:
             shown = cutter.cut(data)
             if shown:
@@ -241,15 +245,20 @@ async def read_log(path: Path, options: LogOptions, feed: Feed) -> AsyncGenerato
                 return
 
 
-async def _raw(path: Path, offset: int, follow: bool, feed: Feed) -> AsyncGenerator[bytes, None]:
-    """The bytes of a log: from the file what is there, from the agent what it has beyond that.
+async def _raw(
+    files: LogFiles, offset: int, follow: bool, feed: Feed
+) -> AsyncGenerator[bytes, None]:
+    """The bytes of a log: from its files what is there, from the agent what it has beyond that.
 
-    Where the agent's connection breaks, or there is none, the file is looked at again and again
-    until the run is over.
+    Where the agent's connection breaks, or there is none, or what we wait for has gone meanwhile,
+    the files are looked at again and again until the run is over.
     """
     while True:
         was_over = feed.is_over()
-        while data := await asyncio.to_thread(_chunk, path, offset):
+        while True:
+            offset, data = await asyncio.to_thread(files.read, offset)
+            if not data:
+                break
             offset += len(data)
             yield data
         if was_over:
@@ -267,12 +276,3 @@ async def _raw(path: Path, offset: int, follow: bool, feed: Feed) -> AsyncGenera
         if not follow:
             return
         await asyncio.sleep(FILE_POLL)
-
-
-def _chunk(path: Path, offset: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            return file.read(CHUNK)
-    except FileNotFoundError:
-        return b""

@@ -2,7 +2,7 @@
 
 Called by the server for pods that only show what runs without them. Such a file has lines and
 nothing else: whatever asks for times gets that of the file's last change, and a stream is as good
-as another. It never writes.
+as another. What is no regular file, as /dev/null or a pipe, has no lines. It never writes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from pathlib import Path
 
 from ..api.objects import Obj, annotations_of
 from ..api.times import rfc3339_micro
+from ..files import open_regular
 from ..wellknown import MIRROR
-from .logs import CHUNK, FILE_POLL, LogOptions
+from .log_files import CHUNK
+from .logs import FILE_POLL, LogOptions
 
 Outputs = Callable[[Obj, str], Path | None]
 """For a pod and a container of it, the file with its output."""
@@ -65,7 +67,7 @@ def _start(path: Path, options: LogOptions) -> int:
 
 
 def _tail(path: Path, lines: int) -> int:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         start = end = file.seek(0, os.SEEK_END)
         # The newline at the very end ends the last line and begins none.
         wanted, last = lines, end - 1
@@ -99,7 +101,7 @@ def _stamped(data: bytes, path: Path, is_line_start: bool) -> tuple[bytes, bool]
 
 def _chunk(path: Path, offset: int) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(offset)
             return file.read(CHUNK)
     except OSError:

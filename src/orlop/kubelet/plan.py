@@ -98,6 +98,9 @@ class Site:
     runtimes: tuple[str, ...] = RUNTIMES
     runtime: str = ""  # the one that the settings name
     scratch: str = ""
+    log_size: int = 10 << 20  # bytes of a file of a container's log; 0: however long
+    log_files: int = 5
+    pids: int = 0  # that a pod may have; 0: nearly all that its user may
     seccomp: Path = Path("/nonexistent")  # the folder of profiles
     starter: str = ""  # the compiled starter of ranks, used by agents where it is there
     api_server: str = ""  # https://host:port where pods reach it; empty: they are not told
@@ -172,6 +175,8 @@ def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
         "runtimeRequired": _is_runtime_asked_for(pod),
         **({"runtimeSetting": site.runtime} if site.runtime else {}),
         "scratch": site.scratch,
+        "logs": {"size": site.log_size, "files": site.log_files},
+        "pids": site.pids,
         "passEnv": list(SLURM_ENV_PASSED),
         **_ranks(pod, site, inputs),
         "volumes": planned_volumes(pod, inputs.sources, inputs.allocatable),

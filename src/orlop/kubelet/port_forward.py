@@ -14,6 +14,7 @@ from typing import Protocol
 
 from aiohttp import web
 
+from ..api.names import is_port
 from ..errors import BadRequest
 from ..log import logger
 from ..upgrade import Taken
@@ -28,6 +29,8 @@ from .streaming.transports import Transport, WebSocketTransport
 PROTOCOL = "portforward.k8s.io"
 TUNNEL = f"SPDY/3.1+{PROTOCOL}"
 DATA, ERROR = "data", "error"
+MAX_PORTS = 256  # that one request may name
+MAX_WAITING = 256  # streams of a connection, whose other half has not been opened
 LAST_WORDS = 1.0  # seconds for a client to end after the pod's side has, as containerd
 
 log = logger(__name__)
@@ -112,8 +115,10 @@ def ports_of(request: web.BaseRequest) -> list[int]:
     names = [*words, *request.query.getall("port", [])]
     if not names:
         raise BadRequest('query parameter "port" is required')
-    if not all(name.isdecimal() and 0 < int(name) < 65536 for name in names):
-        raise BadRequest(f"unable to parse {names} as ports")
+    if not all(is_port(name) for name in names):
+        raise BadRequest(f"unable to parse {names[:MAX_PORTS]} as ports")
+    if len(names) > MAX_PORTS:
+        raise BadRequest(f"{len(names)} ports are more than the {MAX_PORTS} that may be named")
     return [int(name) for name in names]
 
 
@@ -123,7 +128,10 @@ def ports_of(request: web.BaseRequest) -> list[int]:
 class StreamPair:
     def __init__(self, streams: dict[str, SpdyStream]) -> None:
         self._data, self._error = streams[DATA], streams[ERROR]
-        self.port = int(self._data.headers.get("port", "0"))
+        port = self._data.headers.get("port", "")
+        if not is_port(port):
+            raise SpdyError(f"{port[:20]!r} is no port")
+        self.port = int(port)
 
     async def read(self) -> bytes:
         return await self._data.read()
@@ -154,6 +162,8 @@ class Pairing:
         # Clients of before requestID opened the error stream first, and the data stream next.
         number = stream.number if stream.kind == ERROR else stream.number - 2
         request = stream.headers.get("requestid") or str(number)
+        if request not in self._waiting and len(self._waiting) >= MAX_WAITING:
+            raise SpdyError(f"more than {MAX_WAITING} streams wait for their other half")
         streams = self._waiting.setdefault(request, {})
         streams[stream.kind] = stream
         if not {DATA, ERROR} <= streams.keys():

@@ -124,6 +124,10 @@ class SourceReader:
         if volume is None:
             words = f'error processing PVC {key}: failed to fetch PV {name}: "{name}" not found'
             raise mount_refusal(wanted.volume, words)
+        holder = (volume["spec"].get("claimRef") or {}).get("uid")
+        if holder != uid_of(claim):  # whoever may write claims may write any name there
+            words = f"error processing PVC {key}: PV {name} is not bound to this claim"
+            raise mount_refusal(wanted.volume, words)
         return wanted.volume, volume
 
     async def _alone(self, pod: Obj, claim: Obj, wanted: PodClaim) -> None:

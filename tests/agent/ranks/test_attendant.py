@@ -42,7 +42,7 @@ def test_callers_are_forgotten_with_their_listeners(tmp_path, monkeypatch):
     assert attendant._keeper.elsewhere() == [18]
     os.close(ends[18])
     keeper = attendant._keeper
-    rooms = (end for room in keeper._rooms for end in room)
+    rooms = [end for room in keeper._rooms for end in room] + [keeper._notices]
     ends_of_keeper = (keeper._door, keeper._way_in, keeper._porch, keeper._way_to_porch)
     for end in (attendant._door, *ends_of_keeper, *rooms):
         end.close()

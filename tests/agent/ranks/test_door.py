@@ -218,6 +218,42 @@ def test_a_door_of_somebody_else_is_not_entered(tmp_path, monkeypatch, capfd):
     assert "belongs to somebody else" in capfd.readouterr().err
 
 
+LISTENS = """
+import os, socket, sys
+os.setresuid(65534, 65534, 65534)
+sock = socket.socket(socket.AF_UNIX)
+sock.bind(sys.argv[1])
+sock.listen()
+print("ready", flush=True)
+connection, _ = sock.accept()
+print(connection.recv(9999), flush=True)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+@pytest.mark.parametrize("place", ["folder", "link"])
+def test_who_is_somebody_else_behind_a_door_of_ours_hears_nothing(start, tmp_path, place):
+    """The name of the door is on command lines; a link may lead to a folder that is ours."""
+    tmp_path.chmod(0o777)
+    for parent in list(tmp_path.parents)[:3]:
+        parent.chmod(parent.stat().st_mode | 0o011)
+    folder = tmp_path / ("m-n1" if place == "folder" else "public")
+    folder.mkdir()
+    folder.chmod(0o777)
+    if place == "link":
+        (tmp_path / "m-n1").symlink_to(folder)
+        os.lchown(tmp_path / "m-n1", 65534, 65534)
+    argv = ["/usr/bin/python3", "-c", LISTENS, str(folder / "door")]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as stranger:
+        assert stranger.stdout is not None
+        assert stranger.stdout.readline() == b"ready\n"
+        rank = start(1)
+        assert b"belongs to somebody else" in rank.communicate(timeout=30)[1]
+        assert rank.returncode != 0
+        stranger.kill()
+        assert stranger.stdout.read() in (b"", b"b''\n")
+
+
 def test_the_starter_imports_next_to_nothing():
     code = textwrap.dedent("""
         import sys

@@ -19,11 +19,25 @@ from orlop.agent.ranks.leader import Leader, gpu_binding, is_shared
         ({}, {"SLURM_GPUS_PER_TASK": "a100:2"}, "21.08.0", ["--gpu-bind=per_task:2"]),
         ({"gpus": 1}, {"SLURM_GPU_BIND": "none"}, "23.11.4", []),
         ({}, {"SLURM_GPUS_PER_TASK": "a100:2", "SLURM_GPU_BIND": "closest"}, "23.11.4", []),
+        ({"gpus": 1}, {"SLURM_TRES_BIND": "gres/gpu:none"}, "24.11.5", []),
+        ({"gpus": 1}, {"SLURM_TRES_BIND": "x"}, "24.11.5", ["--gpu-bind=per_task:1"]),
         ({"gpus": 2}, {}, "20.11.9", []),
         ({}, {"SLURM_GPUS_PER_TASK": "a100:2"}, "20.11.9", []),
         ({"gpus": 2}, {}, "of our own", ["--gpu-bind=per_task:2"]),
     ],
-    ids=["asked", "none", "by-srun", "typed", "shared", "the-users-word", "old", "typed-old", "?"],
+    ids=[
+        "asked",
+        "none",
+        "by-srun",
+        "typed",
+        "shared",
+        "the-users-word",
+        "shared-new",
+        "no-gpu-new",
+        "old",
+        "typed-old",
+        "?",
+    ],
 )
 def test_each_rank_is_bound_to_the_gpus_it_asks_for(ranks, environ, version, expected):
     assert gpu_binding(ranks, environ, lambda: f"slurm {version}\n") == expected

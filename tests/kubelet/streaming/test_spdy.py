@@ -83,6 +83,12 @@ def test_what_is_not_spdy_is_refused(frame: bytes, words: str) -> None:
         fed(frame)
 
 
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_a_ping_without_its_number_is_refused(size: int) -> None:
+    with pytest.raises(spdy.SpdyError, match="garbled frame of type 6"):
+        fed(spdy.ping(b"x" * size))
+
+
 def test_headers_that_swell_are_refused() -> None:
     bomb = spdy.Codec().open(1, {"a": "b" * (1 << 20)})
     assert len(bomb) < 10_000
@@ -104,3 +110,37 @@ def test_garbage_raises_nothing_else(data: bytes) -> None:
         fed(data)
     except spdy.SpdyError:
         pass
+
+
+def _frame(kind: int, payload: bytes) -> bytes:
+    return struct.pack(">HHI", 0x8003, kind, len(payload)) + payload
+
+
+def test_headers_of_many_names_are_refused() -> None:
+    """A few hundred bytes of nothing but empty names and values are thousands of them."""
+    squeeze = zlib.compressobj(9, zlib.DEFLATED, 15, 9, 0, DICTIONARY)
+    block = squeeze.compress(struct.pack(">I", 2_000) + b"\0" * 16_000)
+    block += squeeze.flush(zlib.Z_SYNC_FLUSH)
+    assert len(block) < 300
+    for kind, rest in ((spdy.HEADERS, b"\0\0\0\1"), (spdy.SYN_STREAM, b"\0\0\0\1" + b"\0" * 6)):
+        with pytest.raises(spdy.SpdyError, match="2000 headers, expected 64"):
+            fed(_frame(kind, rest + block))
+
+
+def test_a_ping_that_says_nothing_is_garbled() -> None:
+    with pytest.raises(spdy.SpdyError, match="garbled"):
+        fed(_frame(spdy.PING, b"\0"))
+
+
+def test_a_large_frame_is_passed_on_as_it_comes() -> None:
+    codec, payload = spdy.Codec(), bytes(range(256)) * 4_096
+    whole = spdy.data(1, payload, is_last=True) + spdy.data(3, b"x")
+    held, events = 0, []
+    for at in range(0, len(whole), 1_000):
+        events += codec.feed(whole[at : at + 1_000])
+        held = max(held, len(codec._received))
+    assert held < 1_100
+    mine = [event for event in events if event.stream == 1]
+    assert b"".join(event.data for event in mine) == payload
+    assert [event.is_last for event in mine] == [False] * (len(mine) - 1) + [True]
+    assert events[-1] == spdy.Data(3, b"x")

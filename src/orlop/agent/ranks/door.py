@@ -445,8 +445,10 @@ def _outermost(folders: Iterable[str]) -> list[str]:
 
 def tasks_on(text: str, node: int) -> int:
     """How many tasks a node has, from Slurm's `8(x2),4`; 0 where that does not say."""
-    counts: list[int] = []
     for part in text.split(","):
         count, _, times = part.partition("(x")
-        counts += [int(count)] * int(times.rstrip(")") or 1)
-    return counts[node] if node < len(counts) else 0
+        nodes = int(times.rstrip(")") or 1)
+        if node < nodes:
+            return int(count)
+        node -= nodes
+    return 0

@@ -35,6 +35,7 @@ BEGUN = b"S"
 LEFT = 2.0  # seconds for what a container has left behind, once its own process has ended
 LOOK = 200  # milliseconds between two looks at that
 GPU_BIND = "SLURM_GPU_BIND"
+TRES_BIND = "SLURM_TRES_BIND"  # where newer Slurms (24.11) put it, as gres/gpu:none
 BINDS_EACH = (21, 8)  # the first Slurm that knows --gpu-bind=per_task
 
 
@@ -311,7 +312,8 @@ def gpu_binding(
     """
     kind, _, number = environ.get("SLURM_GPUS_PER_TASK", "").rpartition(":")
     gpus = int(number) if kind and number.isdigit() else ranks.get("gpus") or 0
-    if not gpus or GPU_BIND in environ or is_older(version(), BINDS_EACH):
+    is_said = GPU_BIND in environ or "gres/gpu:" in environ.get(TRES_BIND, "")
+    if not gpus or is_said or is_older(version(), BINDS_EACH):
         return []
     return [f"--gpu-bind=per_task:{gpus}"]
 

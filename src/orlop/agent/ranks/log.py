@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from ..lean import signal
-from ..logs import LogFile
+from ..logs import MAX_LINE, LogFile, Room
 
 _LABEL = re.compile(rb"\A *(\d+): ?")
 _FAILED = re.compile(rb"srun: error: (\S+): tasks? (\S+): (.*)")
@@ -56,8 +56,14 @@ class Failure:
 class RankLog(LogFile):
     """`is_labelled`: lines keep the label that srun gave them."""
 
-    def __init__(self, path: str, is_labelled: bool = False, newline: bytes = b"\n") -> None:
-        super().__init__(path)
+    def __init__(
+        self,
+        path: str,
+        is_labelled: bool = False,
+        newline: bytes = b"\n",
+        room: Room | None = None,
+    ) -> None:
+        super().__init__(path, room)
         self._is_labelled, self._newline = is_labelled, newline
         self._unshown: dict[str, bytes] = {}  # beginnings of lines
         self.failure: Failure | None = None  # the first
@@ -79,7 +85,10 @@ class RankLog(LogFile):
         """Whole lines, without labels that nobody asked for; a terminal's as they come."""
         if "-" in stream:
             return data
-        *lines, self._unshown[stream] = (self._unshown.get(stream, b"") + data).split(b"\n")
+        *lines, rest = (self._unshown.get(stream, b"") + data).split(b"\n")
+        if len(rest) > MAX_LINE:  # a line without an end is not waited for
+            lines, rest = [*lines, rest], b""
+        self._unshown[stream] = rest
         if not self._is_labelled:
             lines = [_LABEL.sub(b"", line, count=1) for line in lines]
         return b"".join(line + self._newline for line in lines)

@@ -141,19 +141,30 @@ def _have_it_made(meeting: str, folder: str) -> None:
 
 
 def _connect(meeting: str, patience: float = PATIENCE) -> _socket.socket:
-    """To the door of this node; the folder that it is in must be our own."""
+    """To the door of this node; the folder that it is in must be our own, and who opens it too.
+
+    Its name is on command lines, and it is in a folder of everybody's.
+    """
     until = time.monotonic() + patience
     while True:
         try:
-            if os.stat(meeting).st_uid != os.getuid():
+            if os.lstat(meeting).st_uid != os.getuid():
                 raise Failure(f"{meeting} belongs to somebody else")
             line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
             line.connect(os.path.join(meeting, "door"))
+            if _peer(line) != os.getuid():  # what was looked at may be another by now
+                raise Failure(f"{meeting} belongs to somebody else")
             return line
         except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
             if time.monotonic() > until:
                 raise Failure("no container was made on this node") from None
             time.sleep(PAUSE)
+
+
+def _peer(line: _socket.socket) -> int:
+    """Whose process listens there."""
+    raw = line.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+    return int.from_bytes(raw[4:8], sys.byteorder)
 
 
 def _take_terminal(meeting: str) -> None:

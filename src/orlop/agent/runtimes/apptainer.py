@@ -18,12 +18,11 @@ from ..points import make_points
 from ..process import program, run_quickly
 from ..volumes import Bind
 from . import Box, Launch
-from .stub import ARCHITECTURES, RECORD, Cell, Program
+from .stub import ARCHITECTURES, RECORD, Cell, Program, confine
 
 AT_FDCWD, AT_REMOVEDIR = -100, 0x200
 O_WRONLY_CLOEXEC = os.O_WRONLY | os.O_CLOEXEC
 CLONE_NEWUSER = 0x10000000
-PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, CLEAR_ALL = 24, 38, 47, 4
 TIOCSCTTY = 0x540E
 CAPABILITY_VERSION = 0x20080522
@@ -164,7 +163,7 @@ def stub(box: Box, machine: str) -> Program:
     made.call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     made.call("chdir", made.string(box.container.cwd), step=CWD)
     if box.seccomp is not None:
-        _confine(made, box.seccomp.filter)
+        confine(made, box.seccomp.filter, step=FILTER)
     env = [f"{name}={text}" for name, text in box.env]
     made.become(candidates(box), box.container.argv, env, step=EXEC)
     return made
@@ -193,11 +192,6 @@ def _limit_capabilities(made: Program, numbers: list[int]) -> None:
     high, low = divmod(capabilities.mask(numbers), 1 << 32)
     # Effective, permitted, inheritable; of the first 32, then of the rest.
     made.call("capset", header, made.data(struct.pack("<6I", low, low, 0, high, high, 0)))
-
-
-def _confine(made: Program, filter: bytes) -> None:
-    length = struct.pack("<H6xQ", len(filter) // 8, made.data(filter))  # struct sock_fprog
-    made.call("prctl", PR_SET_SECCOMP, SECCOMP_MODE_FILTER, made.data(length), 0, 0, step=FILTER)
 
 
 def _become_user(made: Program, user: User, has_range: bool) -> None:

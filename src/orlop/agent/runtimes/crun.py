@@ -13,7 +13,7 @@ from .. import capabilities
 from ..lean import dumps, loads
 from ..plan import User
 from ..process import program, run_quickly
-from ..volumes import remove_tree
+from ..wary import remove_tree
 from . import Box, Launch
 
 TYPE_CHECKING = False

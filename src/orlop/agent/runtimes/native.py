@@ -12,10 +12,13 @@ import os
 
 from ...wellknown import SERVICE_ACCOUNT_PATH
 from .. import capabilities, devices, syscalls
+from ..interlude import Interlude, explained
 from ..plan import User
-from ..points import inside, make_points
+from ..points import Placer, make_points
 from ..process import become
+from ..volumes import Bind
 from . import Box, Launch
+from .crun import MASKED, READ_ONLY
 from .mirror import mirror_root
 
 TYPE_CHECKING = False
@@ -62,12 +65,12 @@ def _launch(box: Box, pid_file: str, error_file: str) -> None:
     read_end, write_end = os.pipe()  # closed by a successful exec
     pid = os.fork()
     if pid == 0:
-        _run(lambda: _become(box), write_end)
+        _run(lambda: _become(box, write_end), write_end)
     os.close(write_end)
     error = os.read(read_end, 4096)
     if error:
         os.waitpid(pid, 0)
-        _leave(error_file, error.decode(errors="replace"))
+        _leave(error_file, explained(error, box.container.argv[0]))
     with open(pid_file + ".new", "w") as file:
         file.write(str(pid))
     os.rename(pid_file + ".new", pid_file)
@@ -104,8 +107,11 @@ def _run(body: Callable[[], object], write_end: int) -> None:
         os._exit(127)
 
 
-def _become(box: Box) -> None:
+def _become(box: Box, report: int) -> None:
     """In the container's first process."""
+    container, env = box.container, dict(box.env)
+    profile = box.seccomp.filter if box.seccomp is not None else b""
+    interlude = Interlude(container.argv, env, report, profile)
     if box.container.tty:
         take_terminal(0)
     if box.sandbox.is_isolated:
@@ -114,16 +120,16 @@ def _become(box: Box) -> None:
         become_user(box)
     syscalls.no_new_privileges()
     os.umask(0o022)
-    container = box.container
     try:
         os.chdir(container.cwd)
     except OSError as error:
         words = f'chdir to cwd ("{container.cwd}") set in the plan failed: {error.strerror}'
         raise _Failure(words) from error
+    if interlude.is_there:
+        interlude.become()
     if box.seccomp is not None:
         syscalls.confine(box.seccomp.filter)
     try:
-        env = dict(box.env)
         become(container.argv, env, env.get("PATH", os.defpath))
     except OSError as error:
         is_missing = error.errno == 2 and "/" not in container.argv[0]
@@ -145,19 +151,19 @@ def enter_root(box: Box) -> None:
     if box.container.read_only_root:
         syscalls.bind(root, root)
         syscalls.make_read_only(root)
-    proc = os.path.join(root, "proc")
+    placer = Placer(root, box.folder)
     if box.sandbox.has_own_pids:
-        quiet = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
-        syscalls.mount("proc", proc, "proc", quiet)
+        placer.mount_proc(syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
+        if box.root and not box.container.unmasked:  # as OCI runtimes are told, see crun.py
+            for path in READ_ONLY:
+                placer.write_protect(path)
     else:
-        syscalls.bind("/proc", proc)
+        placer.place(Bind("/proc", "/proc", propagates=True))
     for bind in binds:
-        target = inside(root, bind.path)
-        syscalls.bind(bind.source, target)
-        if not bind.propagates:
-            syscalls.mount("none", target, flags=syscalls.MS_REC | syscalls.MS_PRIVATE)
-        if bind.read_only:
-            syscalls.make_read_only(target)
+        placer.place(bind)
+    if box.root and not box.container.unmasked:
+        for path in MASKED:
+            placer.hide(path)
     syscalls.pivot_root(root)
 
 

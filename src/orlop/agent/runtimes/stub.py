@@ -21,12 +21,14 @@ PAGE = 0x10000  # the largest page of either architecture
 ENOENT = 2
 FAILED = 127  # exit code when the program could not be reached; its record says why
 RECORD = struct.Struct("<qq")  # step, minus errno
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 
 # Numbers of the same calls: x86-64, aarch64.
 CALLS = {
     "write": (1, 64),
     "close": (3, 57),
     "ioctl": (16, 29),
+    "fcntl": (72, 25),
     "execve": (59, 221),
     "exit": (60, 93),
     "chdir": (80, 49),
@@ -136,6 +138,10 @@ class Program:
     def string(self, text: str) -> int:
         return self.data(text.encode(errors="surrogateescape") + b"\0")
 
+    def number(self, value: int) -> Cell:
+        """Keep a number that is known already."""
+        return Cell(self.data(_word(value)))
+
     def strings(self, texts: list[str]) -> int:
         """A null-terminated array of strings, as execve takes them."""
         addresses = [self.string(text) for text in texts]
@@ -197,6 +203,12 @@ class Program:
         header += _segment(6, data_at, DATA, len(self._data))
         image = header.ljust(code_at, b"\0") + bytes(self._code)
         return image.ljust(data_at, b"\0") + bytes(self._data)
+
+
+def confine(made: Program, filter: bytes, step: int) -> None:
+    """Put a seccomp filter before what the program does from here on."""
+    length = struct.pack("<H6xQ", len(filter) // 8, made.data(filter))  # struct sock_fprog
+    made.call("prctl", PR_SET_SECCOMP, SECCOMP_MODE_FILTER, made.data(length), 0, 0, step=step)
 
 
 def _segment(flags: int, offset: int, address: int, size: int) -> bytes:

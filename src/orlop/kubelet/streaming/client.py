@@ -10,15 +10,15 @@ import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
-import msgspec
-
 from ...api.objects import Obj
+from ...api.reading import decode_json
 from .spdy_session import SpdySession, SpdyStream
 from .status import encode
 from .transports import Transport
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE = "stdin", "stdout", "stderr", "error", "resize"
 SPDY_PROTOCOLS = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
+MAX_STREAMS = 16  # of one command, which has five at most
 STREAMS_TIME = 30.0  # to open all streams of a command, as upstream
 
 
@@ -68,7 +68,7 @@ class SpdyClient:
     """A client that opens a SPDY stream for each of the command's."""
 
     def __init__(self, transport: Transport, wanted: Wanted, protocol: str) -> None:
-        self._session = SpdySession(transport, self._on_stream)
+        self._session = SpdySession(transport, self._on_stream, MAX_STREAMS)
         self._names = wanted.streams()
         if wanted.tty and protocol in SPDY_PROTOCOLS[:2]:
             self._names.add(RESIZE)
@@ -124,8 +124,8 @@ def size_in(data: bytes) -> tuple[int, int] | None:
     """Width and height of a terminal; the last of several that came together."""
     for line in reversed(data.splitlines()):
         try:
-            size = msgspec.json.decode(line)
+            size = decode_json(line)
             return int(size["Width"]), int(size["Height"])
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError):
+        except (ArithmeticError, LookupError, TypeError, ValueError):
             continue
     return None

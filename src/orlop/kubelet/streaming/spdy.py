@@ -21,7 +21,11 @@ FIN = 0x01
 CONTROL = 0x80000000
 REFUSED, CANCEL, INTERNAL_ERROR = 3, 5, 6  # codes of RST_STREAM
 MAX_CONTROL = 64 << 10
-MAX_HEADERS = 256 << 10  # a block of names and values, when it is no longer compressed
+# A block of names and values, when it is no longer compressed. Kubernetes' have three names; a few
+# hundred bytes may stand for thousands of them, in every frame.
+MAX_HEADERS = 16 << 10
+MAX_NAMES = 64
+MAX_HELD = 64 << 10  # of a frame with data that is not yet whole: a larger one comes in pieces
 MAX_DATA = 1 << 20  # in one frame that we send
 
 
@@ -67,6 +71,8 @@ class Codec:
     """One connection's state: what is not yet a whole frame, and both compressors."""
 
     _received: bytearray = field(default_factory=bytearray)
+    _large: Data = field(default_factory=lambda: Data(0, b""))
+    _left: int = 0  # bytes of it that have not come yet
     _inflate: zlib._Decompress = field(default_factory=lambda: zlib.decompressobj(zdict=DICTIONARY))
     _deflate: zlib._Compress = field(
         default_factory=lambda: zlib.compressobj(9, zlib.DEFLATED, 15, 9, 0, DICTIONARY)
@@ -78,7 +84,7 @@ class Codec:
         """What the next bytes say; raises SpdyError."""
         self._received += data
         events: list[Event] = []
-        start = 0
+        start = self._piece(0, events)
         while len(self._received) - start >= 8:
             head, rest = struct.unpack_from(">II", self._received, start)
             flags, length = rest >> 24, rest & 0xFFFFFF
@@ -86,6 +92,10 @@ class Codec:
                 raise SpdyError(
                     f"a control frame of {length} bytes, expected {MAX_CONTROL} at most"
                 )
+            if not head & CONTROL and length > MAX_HELD:
+                self._large, self._left = Data(head, b"", bool(flags & FIN)), length
+                start = self._piece(start + 8, events)
+                continue
             end = start + 8 + length
             if len(self._received) < end:
                 break
@@ -97,6 +107,17 @@ class Codec:
                 events.append(Data(head, payload, bool(flags & FIN)))
         del self._received[:start]
         return events
+
+    def _piece(self, start: int, events: list[Event]) -> int:
+        """What has come of a large frame, if one is under way; where the next one begins."""
+        if not self._left:
+            return start
+        part = bytes(self._received[start : start + self._left])
+        self._left -= len(part)
+        if part:
+            is_last = self._large.is_last and not self._left
+            events.append(Data(self._large.stream, part, is_last))
+        return start + len(part)
 
     def _on_control(self, head: int, flags: int, payload: bytes) -> list[Event]:
         version, kind = head >> 16 & 0x7FFF, head & 0xFFFF
@@ -116,7 +137,7 @@ class Codec:
         elif kind == RST_STREAM:
             return [Reset(_number(payload), struct.unpack_from(">I", payload, 4)[0])]
         elif kind == PING:
-            return [Pinged(payload[:4])]
+            return [Pinged(struct.pack(">I", *struct.unpack_from(">I", payload)))]
         elif kind == GOAWAY:
             return [GoneAway()]
         return []  # SETTINGS, WINDOW_UPDATE and what may come one day
@@ -126,8 +147,10 @@ class Codec:
         if self._inflate.unconsumed_tail:
             raise SpdyError(f"headers of more than {MAX_HEADERS} bytes")
         (count,) = struct.unpack_from(">I", plain)
+        if count > MAX_NAMES:
+            raise SpdyError(f"{count} headers, expected {MAX_NAMES} at most")
         words, at = [], 4
-        for _ in range(2 * min(count, MAX_HEADERS)):
+        for _ in range(2 * count):
             (length,) = struct.unpack_from(">I", plain, at)
             words.append(plain[at + 4 : at + 4 + length].decode("latin-1"))
             at += 4 + length

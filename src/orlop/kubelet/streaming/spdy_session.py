@@ -16,6 +16,7 @@ from .pipe import Pipe
 from .transports import Transport
 
 MAX_STREAMS = 4096
+MAX_UNREAD = 64 << 10  # bytes of one stream: there may be many, and nobody need read any of them
 PING_INTERVAL = 15.0  # what is written to a client that is gone shows that it is
 
 
@@ -24,7 +25,7 @@ class SpdyStream:
 
     def __init__(self, session: SpdySession, number: int, headers: Mapping[str, str]) -> None:
         self._session, self.number, self.headers = session, number, headers
-        self.received = Pipe()
+        self.received = Pipe(MAX_UNREAD)
         self._has_ended = False
 
     @property
@@ -59,8 +60,13 @@ class SpdyStream:
 
 
 class SpdySession:
-    def __init__(self, transport: Transport, on_stream: Callable[[SpdyStream], None]) -> None:
-        self._transport, self._on_stream = transport, on_stream
+    def __init__(
+        self,
+        transport: Transport,
+        on_stream: Callable[[SpdyStream], None],
+        most: int = MAX_STREAMS,
+    ) -> None:
+        self._transport, self._on_stream, self._most = transport, on_stream, most
         self._codec = spdy.Codec()
         self._streams: dict[int, SpdyStream] = {}
         self._last = 0
@@ -101,8 +107,10 @@ class SpdySession:
                 await self.send(spdy.ping(event.payload))
 
     async def _open(self, event: spdy.Opened) -> None:
-        if len(self._streams) >= MAX_STREAMS:
-            raise spdy.SpdyError(f"more than {MAX_STREAMS} streams at once")
+        if len(self._streams) >= self._most:
+            raise spdy.SpdyError(f"more than {self._most} streams at once")
+        if event.stream <= self._last:
+            raise spdy.SpdyError(f"stream {event.stream} is opened after {self._last}")
         self._last = event.stream
         stream = self._streams[event.stream] = SpdyStream(self, event.stream, event.headers)
         if event.is_last:

@@ -65,6 +65,50 @@ static void must(long result, const char *what)
         fail(what, ": ", errno_words(-result));
 }
 
+/* What a rank finds as /proc/self/exe
+
+   A command may be a link to that, or a script with it as its interpreter, and is then what the
+   process was before: this program, which is a file of the user's, as is the rank. So we run from
+   a sealed copy in memory, where that can be had. */
+
+static int runs_from_memory(void)
+{
+    static char path[16];
+    const char *begin = "/memfd:";
+    int index;
+
+    if (sys(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)path, sizeof path, 0) < 7)
+        return 0;
+    for (index = 0; begin[index]; index++)
+        if (path[index] != begin[index])
+            return 0;
+    return 1;
+}
+
+static void run_from_memory(char **argv, char **env)
+{
+    static const char name[] = "orlop-starter";
+    long flags = MFD_CLOEXEC | MFD_ALLOW_SEALING, to, from, copied;
+
+    if (runs_from_memory())
+        return;
+    to = sys(SYS_memfd_create, (long)name, flags | MFD_EXEC, 0, 0, 0); /* since Linux 6.3 */
+    if (to < 0)
+        to = sys(SYS_memfd_create, (long)name, flags, 0, 0, 0);
+    from = sys(SYS_openat, AT_FDCWD, (long)"/proc/self/exe", O_CLOEXEC, 0, 0);
+    if (to >= 0 && from >= 0) {
+        do
+            copied = sys(SYS_sendfile, to, from, 0, 1L << 20, 0);
+        while (copied > 0);
+        if (copied == 0 && sys(SYS_fcntl, to, F_ADD_SEALS, ALL_SEALS, 0, 0) == 0)
+            sys(SYS_execveat, to, (long)"", (long)argv, (long)env, AT_EMPTY_PATH);
+    }
+    if (to >= 0)
+        sys(SYS_close, to, 0, 0, 0, 0);
+    if (from >= 0)
+        sys(SYS_close, from, 0, 0, 0, 0);
+}
+
 /* The meeting point */
 
 static void path_of_node(struct buffer *path, const char *meeting, char **env)
@@ -103,8 +147,19 @@ static int is_ours(const char *path)
 {
     static unsigned int status[64]; /* struct statx: the owner is at 20 */
 
-    must(sys(SYS_statx, AT_FDCWD, (long)path, 0, STATX_UID, (long)status), path);
+    must(sys(SYS_statx, AT_FDCWD, (long)path, AT_SYMLINK_NOFOLLOW, STATX_UID, (long)status), path);
     return status[5] == (unsigned int)sys(SYS_getuid, 0, 0, 0, 0, 0);
+}
+
+/* Whether the process that listens at the other end is our user's: what was looked at may be
+   another by now. */
+static int is_with_us(long fd)
+{
+    static struct { int pid; unsigned int uid, gid; } peer;
+    static unsigned int size = sizeof peer;
+
+    return sys(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (long)&peer, (long)&size) == 0 &&
+           peer.uid == (unsigned int)sys(SYS_getuid, 0, 0, 0, 0, 0);
 }
 
 static int exists(const char *path)
@@ -127,10 +182,12 @@ static void connect_to(const char *meeting)
                 fail(meeting, " belongs to somebody else", "");
             line = sys(SYS_socket, 1, 1 | SOCK_CLOEXEC, 0, 0, 0);
             result = sys(SYS_connect, line, (long)&address, 2 + path.length + 1, 0, 0);
-            if (result == 0)
+            if (result == 0 && is_with_us(line))
                 return;
             sys(SYS_close, line, 0, 0, 0, 0);
             line = -1;
+            if (result == 0)
+                fail(meeting, " belongs to somebody else", "");
             if (result != -ENOENT && result != -ECONNREFUSED && result != -EAGAIN)
                 must(result, meeting);
         }
@@ -431,6 +488,7 @@ int start(int argc, char **argv, char **env)
 
     if (argc < 3)
         fail("usage: starter MEETING N WORDS...", "", "");
+    run_from_memory(argv, env);
     path_of_node(&meeting, argv[1], env);
     put_byte(&meeting, 0);
     text = argv[2];

@@ -27,6 +27,7 @@
 #define SYS_faccessat __NR_faccessat
 #define SYS_socket __NR_socket
 #define SYS_connect __NR_connect
+#define SYS_getsockopt __NR_getsockopt
 #define SYS_nanosleep __NR_nanosleep
 #define SYS_recvmsg __NR_recvmsg
 #define SYS_sendto __NR_sendto
@@ -41,8 +42,24 @@
 #define SYS_chroot __NR_chroot
 #define SYS_prctl __NR_prctl
 #define SYS_umask __NR_umask
+#define SYS_readlinkat __NR_readlinkat
+#define SYS_memfd_create __NR_memfd_create
+#define SYS_openat __NR_openat
+#define SYS_sendfile __NR_sendfile
+#define SYS_fcntl __NR_fcntl
+#define SYS_execveat __NR_execveat
 
 #define AT_FDCWD -100
+#define AT_SYMLINK_NOFOLLOW 0x100
+#define AT_EMPTY_PATH 0x1000
+#define O_CLOEXEC 02000000
+#define MFD_CLOEXEC 0x1
+#define MFD_ALLOW_SEALING 0x2
+#define MFD_EXEC 0x10
+#define F_ADD_SEALS 1033
+#define ALL_SEALS 0xF
+#define SOL_SOCKET 1
+#define SO_PEERCRED 17
 #define STATX_UID 0x8
 #define SOCK_CLOEXEC 02000000
 #define MSG_CMSG_CLOEXEC 0x40000000

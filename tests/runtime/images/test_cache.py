@@ -26,8 +26,9 @@ SOURCE = Path(__file__).parents[3] / "src"
 
 
 @pytest.fixture
-def images(tmp_path: Path) -> Images:
-    return Images(tmp_path / "images", ImageSettings(), {}, tmp_path)
+def images(tmp_path: Path, loopback_registry: Registry) -> Images:
+    settings = ImageSettings(insecure_registries=[loopback_registry.address])
+    return Images(tmp_path / "images", settings, {}, tmp_path)
 
 
 def requests_of(registry: Registry) -> list[str]:
@@ -167,7 +168,8 @@ from orlop.runtime.images import Images
 from orlop.settings import ImageSettings
 
 root, name = sys.argv[1:]
-image = asyncio.run(Images(Path(root), ImageSettings(), {}, Path(root)).ensure(name))
+settings = ImageSettings(insecure_registries=[name.partition("/")[0]])
+image = asyncio.run(Images(Path(root), settings, {}, Path(root)).ensure(name))
 print(image.digest, flush=True)
 """
 
@@ -472,7 +474,8 @@ def test_an_ordinary_user_can_do_all_of_it(loopback_registry: Registry, installe
 async def test_images_that_no_pod_holds_make_room_for_the_next(
     tmp_path: Path, loopback_registry: Registry
 ):
-    images = Images(tmp_path / "images", ImageSettings(limit="1Ki"), {}, tmp_path)
+    settings = ImageSettings(limit="1Ki", insecure_registries=[loopback_registry.address])
+    images = Images(tmp_path / "images", settings, {}, tmp_path)
     pod = tmp_path / "pods" / "default_web_1"
     pod.mkdir(parents=True)
     for number in range(3):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import socket
@@ -29,12 +30,16 @@ ANN = Credential("ann", "s3cret")
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
     """Tries again at once."""
-    real = registry.asyncio.sleep
-    monkeypatch.setattr(registry.asyncio, "sleep", lambda seconds: real(0))
+    monkeypatch.setattr(registry, "_pause", lambda seconds: asyncio.sleep(0))
+
+
+def plainly(*registries: StandIn, **settings) -> ImageSettings:
+    """Settings that let these be spoken to by plain http: they know no other."""
+    return ImageSettings(insecure_registries=[each.address for each in registries], **settings)
 
 
 async def pulled(stand_in: StandIn, *logins: Credential, name: str = "app", **settings):
-    client = Client(parse(f"{stand_in.address}/{name}"), ImageSettings(**settings), logins)
+    client = Client(parse(f"{stand_in.address}/{name}"), plainly(stand_in, **settings), logins)
     try:
         return await client.manifest("latest")
     finally:
@@ -67,7 +72,7 @@ def test_which_registries_are_on_this_host(host, answer):
     [
         ("quay.io", {}, ["https://quay.io"]),
         ("docker.io", {}, ["https://registry-1.docker.io"]),
-        ("localhost:5000", {}, ["https://localhost:5000", "http://localhost:5000"]),
+        ("localhost:5000", {}, ["https://localhost:5000"]),
         ("r:1", {"insecure_registries": ["r:1"]}, ["https://r:1", "http://r:1"]),
         (
             "docker.io",
@@ -124,7 +129,7 @@ async def test_public_images_need_a_token_too_but_no_login():
 async def test_a_token_is_used_again_for_every_layer(tmp_path):
     async with StandIn() as stand_in:
         stand_in.login = "bearer"
-        images = Images(tmp_path, ImageSettings(), {}, tmp_path)
+        images = Images(tmp_path, plainly(stand_in), {}, tmp_path)
         login = secret(stand_in.address, username="ann", password="s3cret")
         await images.ensure(f"{stand_in.address}/app", pull_secrets=[login])
         assert len([request for request in stand_in.requests if request.startswith("token")]) == 1
@@ -169,7 +174,7 @@ async def test_a_failure_that_stays_is_told_in_the_registrys_words(status, words
 async def test_a_manifest_that_was_changed_on_the_way_is_refused():
     async with StandIn() as stand_in:
         stand_in.spoiled = True
-        client = Client(parse(f"{stand_in.address}/app"), ImageSettings(), [])
+        client = Client(parse(f"{stand_in.address}/app"), plainly(stand_in), [])
         from tests.cluster.oci import digest
 
         with pytest.raises(ImageError, match="changed it"):
@@ -180,7 +185,7 @@ async def test_a_manifest_that_was_changed_on_the_way_is_refused():
 async def test_a_layer_that_was_changed_on_the_way_is_fetched_again(tmp_path):
     layer = LayerBuilder().file("a", "A").build()
     async with StandIn(Image((layer,), {})) as stand_in:
-        client = Client(parse(f"{stand_in.address}/app"), ImageSettings(), [])
+        client = Client(parse(f"{stand_in.address}/app"), plainly(stand_in), [])
         from orlop.runtime.images.manifest import Blob
         from tests.cluster.oci import digest
 
@@ -197,7 +202,8 @@ async def test_a_login_is_not_sent_to_where_a_layer_is_redirected(tmp_path):
     async with StandIn() as store, StandIn(store.image) as stand_in:
         stand_in.login = "basic"
         stand_in.redirect = store.address.replace("127.0.0.1", "localhost")
-        images = Images(tmp_path, ImageSettings(), {}, tmp_path)
+        settings = ImageSettings(insecure_registries=[stand_in.address, stand_in.redirect])
+        images = Images(tmp_path, settings, {}, tmp_path)
         login = secret(stand_in.address, username="ann", password="s3cret")
         await images.ensure(f"{stand_in.address}/app", pull_secrets=[login])
         assert store.seen.keys() == {"none"}
@@ -214,9 +220,8 @@ async def test_mirrors_are_asked_before_the_registry_itself(tmp_path):
 async def test_if_a_mirror_fails_the_registry_itself_is_asked(tmp_path):
     async with StandIn() as mirror, StandIn() as origin:
         mirror.failures = [404] * 99
-        settings = ImageSettings(
-            mirrors={origin.address: ["127.0.0.1:1", f"http://{mirror.address}"]}
-        )
+        mirrors = {origin.address: ["127.0.0.1:1", f"http://{mirror.address}"]}
+        settings = plainly(origin, mirrors=mirrors)
         await Images(tmp_path, settings, {}, tmp_path).ensure(f"{origin.address}/app")
         assert mirror.requests
         assert origin.requests
@@ -226,7 +231,7 @@ async def test_an_index_leads_to_this_machines_image(tmp_path):
     ours = Image((LayerBuilder().file("a", "ours").build(),), {"Cmd": ["ours"]})
     theirs = Image((LayerBuilder().file("a", "theirs").build(),), {"Cmd": ["theirs"]})
     async with StandIn(Index({"sparc": theirs, machine_architecture(): ours})) as stand_in:
-        image = await Images(tmp_path, ImageSettings(), {}, tmp_path).ensure(
+        image = await Images(tmp_path, plainly(stand_in), {}, tmp_path).ensure(
             f"{stand_in.address}/app"
         )
         assert image.cmd == ["ours"]
@@ -238,7 +243,9 @@ async def test_an_index_without_this_machine_is_told(tmp_path):
     theirs = Image((LayerBuilder().file("a", "theirs").build(),), {})
     async with StandIn(Index({"sparc": theirs})) as stand_in:
         with pytest.raises(ImageError, match="only for linux/sparc"):
-            await Images(tmp_path, ImageSettings(), {}, tmp_path).ensure(f"{stand_in.address}/app")
+            await Images(tmp_path, plainly(stand_in), {}, tmp_path).ensure(
+                f"{stand_in.address}/app"
+            )
 
 
 @pytest.mark.parametrize("image", ["127.0.0.1:1/app", "registry.invalid/app"])

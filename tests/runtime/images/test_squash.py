@@ -23,7 +23,12 @@ def names_in(file: Path) -> set[str]:
 async def test_an_image_is_kept_as_one_file_where_that_is_asked_for(
     tmp_path: Path, loopback_registry: Registry
 ):
-    images = Images(tmp_path / "images", ImageSettings(squashfs=True), {}, tmp_path)
+    images = Images(
+        tmp_path / "images",
+        ImageSettings(squashfs=True, insecure_registries=[loopback_registry.address]),
+        {},
+        tmp_path,
+    )
     image = await images.ensure(loopback_registry.name("busybox"))
     assert image.rootfs is not None
     assert "/bin/busybox" in names_in(image.rootfs.parent / "image.sqfs")
@@ -31,7 +36,12 @@ async def test_an_image_is_kept_as_one_file_where_that_is_asked_for(
 
 
 async def test_else_it_is_not(tmp_path: Path, loopback_registry: Registry):
-    images = Images(tmp_path / "images", ImageSettings(), {}, tmp_path)
+    images = Images(
+        tmp_path / "images",
+        ImageSettings(insecure_registries=[loopback_registry.address]),
+        {},
+        tmp_path,
+    )
     image = await images.ensure(loopback_registry.name("busybox"))
     assert image.rootfs is not None
     assert not (image.rootfs.parent / "image.sqfs").exists()

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from orlop.runtime.images import unpack as module
-from orlop.runtime.images.unpack import UnpackError, opened, unpack
+from orlop.runtime.images.unpack import Room, UnpackError, opened, unpack
 from tests.cluster.oci import LayerBuilder
 
 
@@ -30,7 +30,7 @@ def laid(tmp_path: Path):
             path = tmp_path / f"layer{number}"
             path.write_bytes(layer if isinstance(layer, bytes) else layer.build().blob)
             files.append({"path": str(path)})
-        unpack(str(tmp_path / "root"), iter(files))
+        unpack(str(tmp_path / "root"), iter(files), Room(1 << 30, 10_000))
         return tmp_path / "root"
 
     return lay
@@ -281,7 +281,7 @@ def test_a_stream_is_closed_after_use(tmp_path):
 
 
 def child(root: Path, lines: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-I", str(module.__file__), str(root)]
+    argv = [sys.executable, "-I", str(module.__file__), str(root), str(1 << 30), "1000"]
     return subprocess.run(argv, input=lines, text=True, capture_output=True, check=False)
 
 

@@ -83,6 +83,7 @@ class Images:
         self._shared: dict[tuple[str, str, str], _Shared] = {}
         self._pulls = asyncio.Semaphore(max(1, settings.parallel_pulls))
         self._is_swept = False
+        self._max_size = quantity.to_bytes(settings.max_size)
         self._limit = quantity.to_bytes(settings.limit) if settings.limit else 0
 
     async def ensure(
@@ -101,8 +102,8 @@ class Images:
         """
         if image == wellknown.HOST_IMAGE:
             return Image(image, "", None)
-        if image.startswith("/") and not layout.is_layout(image) and not is_sif(Path(image)):
-            return _folder(image)
+        if image.startswith("/") and await asyncio.to_thread(_is_root, image):
+            return await asyncio.to_thread(_folder, image)
         keyring = credentials.of_secrets(pull_secrets)
         key = (image, policy, hashlib.sha256(repr(_plain(keyring)).encode()).hexdigest())
         shared = self._shared.setdefault(key, _Shared())
@@ -171,9 +172,7 @@ class Images:
 
     async def _source(self, image: str, keyring: credentials.Keyring) -> pull.Source:
         if image.startswith("/"):
-            if layout.is_layout(image):
-                return layout.Layout(image)
-            return await asyncio.to_thread(Sif, image)
+            return await asyncio.to_thread(_of_file, image)
         name = reference.parse(image, self._settings.default_registry)
         return pull.Remote(name, self._settings, lambda: self._logins(name, keyring))
 
@@ -219,7 +218,8 @@ class Images:
         temporary.mkdir(mode=0o700)
         try:
             config = manifest.config_of(await source.config(found), source.name)
-            await pull.unpack(source, found, temporary, lock.descriptor, progress)
+            room = pull.Room(self._max_size, self._settings.max_files)
+            await pull.unpack(source, found, temporary, lock.descriptor, room, progress)
             if self._settings.squashfs:
                 await squash(temporary)
             await asyncio.to_thread(collection.measure, temporary)
@@ -295,6 +295,18 @@ def _image(image: str, digest: str, rootfs: Path, config: dict[str, Any]) -> Ima
         working_dir=config.get("WorkingDir") or "",
         stop_signal=config.get("StopSignal") or "",
     )
+
+
+def _is_root(image: str) -> bool:
+    """Whether a path is neither a layout nor a SIF, as far as can be told."""
+    try:
+        return not layout.is_layout(image) and not is_sif(Path(image))
+    except (OSError, ValueError) as error:
+        raise ImageError("InvalidImageName", f"{image!r} is no path: {error}") from None
+
+
+def _of_file(image: str) -> pull.Source:
+    return layout.Layout(image) if layout.is_layout(image) else Sif(image)
 
 
 def _folder(image: str) -> Image:

@@ -7,7 +7,6 @@ never logs one.
 from __future__ import annotations
 
 import base64
-import binascii
 import fnmatch
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -129,7 +128,7 @@ def _credential(entry: dict[str, Any]) -> Credential | None:
     if not username and entry.get("auth"):
         try:
             pair = base64.b64decode(str(entry["auth"])).decode()
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:  # neither base64 nor text
             return None
         username, _, password = pair.partition(":")
     token = str(entry.get("identitytoken") or "")

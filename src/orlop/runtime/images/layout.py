@@ -6,13 +6,15 @@ it. It never writes into a layout.
 
 from __future__ import annotations
 
-import json
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ...errors import ImageError
+from ...files import read_regular
 from . import manifest
+from .answers import DOCUMENT, shown
 from .manifest import Blob, Manifest
 
 _NAME = "org.opencontainers.image.ref.name"
@@ -43,49 +45,56 @@ class Layout:
         return None
 
     async def resolve(self) -> Manifest:
-        index = json.loads((self._path / "index.json").read_bytes())
-        entry = self._chosen(index.get("manifests") or [])
-        found = self._manifest(entry["digest"])
+        data = await asyncio.to_thread(read_regular, self._path / "index.json", DOCUMENT)
+        index = manifest.parse(data, "", self.name)
+        if not isinstance(index, list):
+            raise ImageError("ErrImagePull", f"{self._path}: its index.json is no index")
+        found = await self._manifest(self._chosen(index))
         if isinstance(found, list):
-            found = self._manifest(manifest.choose(found, self.name).digest)
+            found = await self._manifest(manifest.choose(found, self.name))
         if isinstance(found, list):
             raise ImageError("ErrImagePull", f"{self.name} is an index of indexes; name one image")
         return found
 
-    def _chosen(self, entries: list[dict[str, Any]]) -> dict[str, Any]:
-        names = {(entry.get("annotations") or {}).get(_NAME, ""): entry for entry in entries}
+    def _chosen(self, entries: list[dict[str, Any]]) -> Blob:
+        names = {_name(entry): entry for entry in entries}
         if self._tag and self._tag in names:
-            return names[self._tag]
+            return manifest.blob(names[self._tag], self.name)
         if not self._tag and len(entries) == 1:
-            return entries[0]
+            return manifest.blob(entries[0], self.name)
         if not self._tag and "latest" in names:
-            return names["latest"]
-        message = f"{self._path} holds {', '.join(sorted(filter(None, names))) or 'no images'}"
+            return manifest.blob(names["latest"], self.name)
+        held = ", ".join(sorted(filter(None, names))[:20])
+        message = f"{self._path} holds {shown(held) or 'no images'}"
         raise ImageError("ErrImagePull", f"{message}; name one as {self._path}:<tag>")
 
-    def _manifest(self, digest: str) -> Manifest | list[dict[str, Any]]:
-        return manifest.parse(self._blob(digest), digest, self.name)
+    async def _manifest(self, named: Blob) -> Manifest | list[dict[str, Any]]:
+        return manifest.parse(await self._blob(named), named.digest, self.name)
 
     async def config(self, image: Manifest) -> bytes:
-        return self._blob(image.config.digest)
+        return await self._blob(image.config)
 
     async def layer(self, blob: Blob, folder: Path, arrived: Callable[[int], None]) -> Path:
-        path = self._file(blob.digest)
-        if not path.exists():
+        path = self._file(blob)
+        if not await asyncio.to_thread(path.is_file):
             raise ImageError("ErrImagePull", f"{self.name} lacks its layer {blob.digest}")
         arrived(blob.size)
         return path
 
-    def _blob(self, digest: str) -> bytes:
+    async def _blob(self, named: Blob) -> bytes:
         try:
-            data = self._file(digest).read_bytes()
+            data = await asyncio.to_thread(read_regular, self._file(named), DOCUMENT)
         except FileNotFoundError:
-            raise ImageError("ErrImagePull", f"{self.name} lacks {digest}") from None
-        manifest.check(data, digest, self.name)
+            raise ImageError("ErrImagePull", f"{self.name} lacks {named.digest}") from None
+        manifest.check(data, named.digest, self.name)
         return data
 
-    def _file(self, digest: str) -> Path:
-        algorithm, _, hexadecimal = digest.partition(":")
-        if not hexadecimal.isalnum() or not algorithm.isalnum():
-            raise ImageError("ErrImagePull", f"{self.name}: {digest!r} is no digest")
+    def _file(self, named: Blob) -> Path:
+        algorithm, _, hexadecimal = named.digest.partition(":")
         return self._path / "blobs" / algorithm / hexadecimal
+
+
+def _name(entry: dict[str, Any]) -> str:
+    annotations = entry.get("annotations")
+    name = annotations.get(_NAME) if isinstance(annotations, dict) else ""
+    return name if isinstance(name, str) else ""

@@ -12,6 +12,7 @@ import contextlib
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +20,7 @@ from ...errors import ImageError
 from ...settings import ImageSettings
 from . import manifest
 from . import unpack as unpacker
+from .answers import shown
 from .credentials import Credential
 from .manifest import Blob, Manifest
 from .reference import Reference
@@ -27,6 +29,14 @@ from .registry import Client
 PARALLEL_LAYERS = 3
 
 Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What one image may take, unpacked; by settings that are named where it is not enough."""
+
+    size: int
+    files: int
 
 
 class Source(Protocol):
@@ -93,9 +103,17 @@ class Remote:
 
 
 async def unpack(
-    source: Source, image: Manifest, folder: Path, lock: int, progress: Progress | None
+    source: Source,
+    image: Manifest,
+    folder: Path,
+    lock: int,
+    room: Room,
+    progress: Progress | None,
 ) -> None:
     """The image's root in `folder`/rootfs, unpacked by a child that holds `lock` while it lives."""
+    if image.size > room.size:
+        message = f"{source.name} is {image.size} bytes compressed, and {room.size} are the most"
+        raise ImageError("ErrImagePull", f"{message} unpacked; {unpacker.LARGER}")
     arrived = 0
 
     def count(amount: int) -> None:
@@ -110,7 +128,7 @@ async def unpack(
         async with slots:
             return await source.layer(blob, folder, count)
 
-    async with _unpacker(folder / "rootfs", lock) as child:
+    async with _unpacker(folder / "rootfs", lock, room) as child:
         try:
             # An image may name the same layer twice; it is fetched once.
             async with asyncio.TaskGroup() as group:
@@ -143,18 +161,20 @@ class _Child:
         self._process.stdin.close()
         _, errors = await self._process.communicate()
         if self._process.returncode:
-            words = errors.decode(errors="replace").strip().splitlines()
-            why = words[-1] if words else f"ended with {self._process.returncode}"
+            words = errors[-unpacker.WORDS :].decode(errors="replace").strip().splitlines()
+            why = shown(words[-1]) if words else f"ended with {self._process.returncode}"
             raise ImageError("ErrImagePull", f"{name} could not be unpacked: {why}")
 
 
 @contextlib.asynccontextmanager
-async def _unpacker(root: Path, lock: int) -> AsyncIterator[_Child]:
+async def _unpacker(root: Path, lock: int, room: Room) -> AsyncIterator[_Child]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",
         str(unpacker.__file__),
         str(root),
+        str(room.size),
+        str(room.files),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,

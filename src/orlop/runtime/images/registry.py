@@ -1,8 +1,9 @@
 """A client of registries: the pull half of the OCI distribution specification.
 
 Used by `cache`, one client per image pulled. Tries mirrors before the registry itself, https before
-the plain http that loopback and configured registries may speak, each login before none. Every
-failure is an ImageError that says which registry, what it answered, and what to do.
+the plain http that registries named in the settings may speak, each login before none. Loopback is
+no exception: it is shared with all users of the host. Every failure is an ImageError that says
+which registry, what it answered, and what to do.
 """
 
 from __future__ import annotations
@@ -20,18 +21,21 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from yarl import URL
 
 from ...errors import ImageError
 from ...settings import ImageSettings
+from . import answers
+from .answers import Destinations, Overstepped
 from .credentials import Credential
 from .manifest import ACCEPT, Blob, check, digest_of
 from .reference import Reference
 
 _HUB = "registry-1.docker.io"
-_CHUNK = 1 << 18
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
 _TRIES = 3
-_CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
+_pause = asyncio.sleep
+_CHALLENGE = re.compile(r'\b(\w+)="([^"]*)"')
 # Pythons that are built elsewhere look where their builder's distribution has them.
 _AUTHORITIES = (
     "/etc/ssl/certs/ca-certificates.crt",
@@ -39,6 +43,7 @@ _AUTHORITIES = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 )
+_LOGIN = "Authorization"
 _TRANSIENT = (429, 500, 502, 503, 504)
 
 Progress = Callable[[int], None]
@@ -79,7 +84,7 @@ def _of(host: str, settings: ImageSettings) -> list[Endpoint]:
     if host == "docker.io":
         return [Endpoint(f"https://{_HUB}")]
     is_insecure = host in settings.insecure_registries
-    plain = [Endpoint(f"http://{host}")] if is_insecure or is_loopback(host) else []
+    plain = [Endpoint(f"http://{host}")] if is_insecure else []
     return [Endpoint(f"https://{host}", is_verified=not is_insecure), *plain]
 
 
@@ -103,9 +108,15 @@ class Client:
         self._authorization: dict[str, str] = {}  # endpoint -> header that worked
         # Proxies of the environment are for the world outside, not for this host.
         trust = not is_loopback(reference.registry)
-        connector = aiohttp.TCPConnector(ssl=_trusting())
+        self._destinations = Destinations(settings.insecure_registries)
         self._session = aiohttp.ClientSession(
-            timeout=_TIMEOUT, trust_env=trust, connector=connector
+            timeout=_TIMEOUT,
+            trust_env=trust,
+            connector=aiohttp.TCPConnector(ssl=_trusting()),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # What is compressed on the way may be of any size, and would not have its digest.
+            auto_decompress=False,
+            headers={"Accept-Encoding": "identity"},
         )
 
     async def close(self) -> None:
@@ -137,11 +148,12 @@ class Client:
     async def _manifest(self, endpoint: Endpoint, wanted: str) -> tuple[bytes, str]:
         headers = {"Accept": ACCEPT}
         async with self._get(endpoint, f"manifests/{wanted}", headers) as response:
-            return await response.read(), response.headers.get("Docker-Content-Digest", "")
+            data = await answers.document(response, answers.DOCUMENT, "manifest")
+            return data, response.headers.get("Docker-Content-Digest", "")
 
     async def _blob_bytes(self, endpoint: Endpoint, blob: Blob) -> bytes:
         async with self._get(endpoint, f"blobs/{blob.digest}", {}) as response:
-            return await response.read()
+            return await answers.document(response, answers.DOCUMENT, "configuration")
 
     async def _blob_file(
         self, endpoint: Endpoint, blob: Blob, target: Path, progress: Progress
@@ -152,7 +164,7 @@ class Client:
         try:
             async with self._get(endpoint, f"blobs/{blob.digest}", {}) as response:
                 with target.open("wb") as file:
-                    async for chunk in response.content.iter_chunked(_CHUNK):
+                    async for chunk in answers.layer(response, blob.size):
                         found.update(chunk)
                         file.write(chunk)
                         done += len(chunk)
@@ -179,6 +191,9 @@ class Client:
                         if not endpoint.is_mirror:
                             raise self._told(error) from None
                         break
+                except Overstepped as error:
+                    failure = error
+                    break
                 except aiohttp.ClientConnectorCertificateError as error:
                     raise self._untrusted(error) from error
                 except (aiohttp.ClientError, TimeoutError, _Unreachable) as error:
@@ -186,7 +201,7 @@ class Client:
                     if isinstance(error, aiohttp.ClientConnectorError):
                         break
                 if attempt + 1 < _TRIES:
-                    await asyncio.sleep(0.5 * 2**attempt)
+                    await _pause(0.5 * 2**attempt)
         raise self._told(failure)
 
     @asynccontextmanager
@@ -194,36 +209,52 @@ class Client:
         self, endpoint: Endpoint, path: str, headers: dict[str, str]
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """A 200 answer, logging in as the registry asks for it."""
-        url = f"{endpoint.url}/v2/{self._reference.repository}/{path}"
+        url = URL(f"{endpoint.url}/v2/{self._reference.repository}/{path}")
         known = self._authorization.get(endpoint.url)
         response = await self._ask(endpoint, url, _with(headers, known))
         if response.status == 401:
             async with response:
                 challenge = response.headers.get("WWW-Authenticate", "")
-                refusal = _Refused(401, await _words(response))
+                refusal = _Refused(401, await answers.words(response))
             response = await self._logged_in(endpoint, url, headers, challenge, refusal)
         async with response:
             if response.status != 200:
-                raise _Refused(response.status, await _words(response))
+                raise _Refused(response.status, await answers.words(response))
             yield response
 
     async def _ask(
-        self, endpoint: Endpoint, url: str, headers: dict[str, str]
+        self, endpoint: Endpoint, url: URL, headers: dict[str, str]
     ) -> aiohttp.ClientResponse:
-        # True means the session's own trust, which knows the host's authorities.
-        return await self._session.get(url, headers=headers, ssl=endpoint.is_verified)
+        """The answer, wherever it comes from; a login goes to the one who asked for it alone."""
+        for _ in range(answers.REDIRECTS):
+            # True means the session's own trust, which knows the host's authorities.
+            check = endpoint.is_verified and not self._destinations.is_insecure(url)
+            async with asyncio.timeout(answers.ANSWER_TIME):
+                response = await self._session.get(
+                    url, headers=headers, ssl=check, allow_redirects=False
+                )
+            if not answers.is_redirect(response):
+                return response
+            async with response:
+                place = response.headers.get("Location", "")
+            target = self._destinations.after(url, place, "redirects to")
+            if target.origin() != url.origin():
+                headers = {name: text for name, text in headers.items() if name != _LOGIN}
+                endpoint = replace(endpoint, is_verified=True)
+            url = target
+        raise Overstepped(f"redirects more than {answers.REDIRECTS} times")
 
     async def _logged_in(
         self,
         endpoint: Endpoint,
-        url: str,
+        url: URL,
         headers: dict[str, str],
         challenge: str,
         refusal: _Refused,
     ) -> aiohttp.ClientResponse:
         """The answer to the first login that is let in."""
-        for credential in self._credentials:
-            authorization = await self._login(challenge, credential)
+        for credential in self._credentials_for(url):
+            authorization = await self._login(url, challenge, credential)
             if authorization is None:
                 continue
             response = await self._ask(endpoint, url, _with(headers, authorization))
@@ -231,10 +262,15 @@ class Client:
                 self._authorization[endpoint.url] = authorization
                 return response
             async with response:
-                refusal = _Refused(response.status, await _words(response))
+                refusal = _Refused(response.status, await answers.words(response))
         raise refusal
 
-    async def _login(self, challenge: str, credential: Credential | None) -> str | None:
+    def _credentials_for(self, url: URL) -> list[Credential | None]:
+        """Those that may be told there; a mirror's `http://` asks for images, not for logins."""
+        is_open = url.scheme == "http" and not self._destinations.is_insecure(url)
+        return [None] if is_open else self._credentials
+
+    async def _login(self, url: URL, challenge: str, credential: Credential | None) -> str | None:
         """The Authorization header that a 401 asks for; None if this login has none."""
         scheme, _, rest = challenge.partition(" ")
         if scheme.lower() == "basic":
@@ -242,26 +278,41 @@ class Client:
         fields = dict(_CHALLENGE.findall(rest))
         if scheme.lower() != "bearer" or "realm" not in fields:
             return None
-        token = await self._token(fields, credential)
+        realm = self._destinations.after(url, fields["realm"], "has tokens given out by")
+        if credential not in self._credentials_for(realm):
+            return None
+        token = await self._token(realm, fields, credential)
         return f"Bearer {token}" if token else None
 
-    async def _token(self, fields: dict[str, str], credential: Credential | None) -> str:
+    async def _token(
+        self, realm: URL, fields: dict[str, str], credential: Credential | None
+    ) -> str:
         scope = f"repository:{self._reference.repository}:pull"
         query = {"scope": fields.get("scope") or scope}
         if service := fields.get("service"):
             query["service"] = service
+        async with asyncio.timeout(answers.ANSWER_TIME):
+            async with await self._ask_realm(realm, query, credential) as response:
+                if response.status != 200:
+                    return ""
+                data = await answers.document(response, answers.TOKEN, "token")
+        try:
+            answer = answers.loads(data)
+            token = str(answer.get("token") or answer.get("access_token") or "")
+        except (ValueError, AttributeError):
+            return ""
+        return token if token.isascii() and token.isprintable() else ""
+
+    async def _ask_realm(
+        self, realm: URL, query: dict[str, str], credential: Credential | None
+    ) -> aiohttp.ClientResponse:
+        check = not self._destinations.is_insecure(realm)
         if credential is not None and credential.identity_token:
             form = {**query, "grant_type": "refresh_token", "client_id": "orlop"}
             form["refresh_token"] = credential.identity_token
-            asked = self._session.post(fields["realm"], data=form)
-        else:
-            headers = {"Authorization": credential.basic()} if credential else {}
-            asked = self._session.get(fields["realm"], params=query, headers=headers)
-        async with asked as response:
-            if response.status != 200:
-                return ""
-            answer = await response.json(content_type=None)
-        return str(answer.get("token") or answer.get("access_token") or "")
+            return await self._session.post(realm, data=form, ssl=check, allow_redirects=False)
+        headers = {_LOGIN: credential.basic()} if credential else {}
+        return await self._ask(Endpoint(str(realm), check), realm.update_query(query), headers)
 
     def _untrusted(self, error: aiohttp.ClientConnectorCertificateError) -> ImageError:
         registry = self._reference.registry
@@ -286,10 +337,21 @@ class Client:
             return ImageError(
                 "ErrImagePull", f"{registry} failed for {image}: {failure}; try later"
             )
-        why = str(failure) or type(failure).__name__
+        if isinstance(failure, Overstepped):
+            message = f"registry {registry} {failure}; {image} is not pulled from it"
+            return ImageError("ErrImagePull", message)
+        if isinstance(failure, aiohttp.ClientConnectorSSLError):
+            return ImageError("ErrImagePull", self._without_tls(failure))
+        why = answers.shown(str(failure) or type(failure).__name__)
         remedy = "check the name; set images.mirrors, images.insecure_registries or a proxy"
         message = f"registry {registry} cannot be reached from this host for {image}: {why}"
         return ImageError("ErrImagePull", f"{message}; {remedy} (HTTPS_PROXY) if it needs one")
+
+    def _without_tls(self, failure: aiohttp.ClientConnectorSSLError) -> str:
+        registry, why = self._reference.registry, answers.shown(str(failure.os_error))
+        message = f"registry {registry} does not speak https ({why}), so {self._reference} is not"
+        remedy = f"name it in {answers.PLAIN_HTTP_SETTING} of config.yaml to have it spoken to by"
+        return f"{message} pulled from it; {remedy} plain http, which others may read and change"
 
 
 def _trusting() -> ssl.SSLContext:
@@ -304,14 +366,4 @@ def _trusting() -> ssl.SSLContext:
 
 
 def _with(headers: dict[str, str], authorization: str | None) -> dict[str, str]:
-    return {**headers, "Authorization": authorization} if authorization else headers
-
-
-async def _words(response: aiohttp.ClientResponse) -> str:
-    """The registry's own message, from its JSON errors."""
-    try:
-        answer = await response.json(content_type=None)
-        errors = answer.get("errors") or []
-        return "; ".join(str(error.get("message") or error.get("code")) for error in errors)
-    except (ValueError, AttributeError, aiohttp.ClientError):
-        return response.reason or ""
+    return {**headers, _LOGIN: authorization} if authorization else headers

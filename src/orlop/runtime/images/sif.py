@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...errors import ImageError
+from ...files import open_regular
+from .answers import loads
 from .manifest import Blob, Manifest, digest_of
 from .unpack import SQUASHFS
 
@@ -30,7 +32,7 @@ _SMALL = 4 << 20  # bytes of a JSON object
 _FILE_SYSTEMS = {2: "ext3", 3: "an archive", 4: "raw data", 5: "encrypted"}
 
 RUNSCRIPT = "/.singularity.d/runscript"
-_EXPORT = re.compile(r"""^\s*(?:export\s+)?([A-Za-z_]\w*)=(.*?)\s*$""")
+_EXPORT = re.compile(r"""(?:export\s+)?([A-Za-z_]\w*)=(.*)""")
 # What docker's variables become: kept where they are set already, which they are not in a pod.
 _KEPT = re.compile(r"""^"\$\{(\w+):-(.*)\}"$""")
 
@@ -46,7 +48,7 @@ class _Object:
 
 def is_sif(path: Path) -> bool:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(_MAGIC_AT + len(_MAGIC))[_MAGIC_AT:] == _MAGIC
     except OSError:
         return False
@@ -57,7 +59,7 @@ class Sif:
 
     def __init__(self, image: str) -> None:
         self._path = Path(image)
-        with self._path.open("rb") as file:
+        with open_regular(self._path) as file:
             objects, head = _objects(file, image)
             size = file.seek(0, 2)
             self._config = _config(file, objects)
@@ -129,7 +131,7 @@ def _config(file: BinaryIO, objects: list[_Object]) -> bytes:
     config = _json(file, kept.get("oci-config.json"))
     if not config:
         metadata = _json(file, kept.get("inspect-metadata.json"))
-        attributes = (metadata.get("data") or {}).get("attributes") or {}
+        attributes = _mapping(_mapping(metadata.get("data")).get("attributes"))
         config = {"Entrypoint": [RUNSCRIPT], "Env": _environment(attributes)}
     return json.dumps({"config": config}).encode()
 
@@ -137,27 +139,29 @@ def _config(file: BinaryIO, objects: list[_Object]) -> bytes:
 def _json(file: BinaryIO, found: _Object | None) -> dict[str, Any]:
     if found is None or not 0 < found.size <= _SMALL:
         return {}
-    file.seek(found.offset)
     try:
-        value = json.loads(file.read(found.size))
-    except ValueError:
+        file.seek(found.offset)
+        return _mapping(loads(file.read(found.size)))
+    except (ValueError, OSError):
         return {}
+
+
+def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
 def _environment(attributes: dict[str, Any]) -> list[str]:
     """Variables that its scripts set to plain values; a shell would have to run for others."""
-    scripts = attributes.get("environment") or {}
+    scripts = _mapping(attributes.get("environment"))
     found: dict[str, str] = {}
-    if isinstance(scripts, dict):
-        for name in sorted(scripts):
-            found.update(_assignments(str(scripts[name])))
+    for name in sorted(scripts):
+        found.update(_assignments(str(scripts[name])))
     return [f"{name}={value}" for name, value in found.items()]
 
 
 def _assignments(script: str) -> Iterator[tuple[str, str]]:
     for line in script.splitlines():
-        match = _EXPORT.match(line)
+        match = _EXPORT.fullmatch(line.strip())
         if match is None:
             continue
         name, value = match.groups()

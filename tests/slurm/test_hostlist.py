@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 
 import pytest
 from hypothesis import given
@@ -83,3 +84,23 @@ def test_thousands_of_nodes_are_one_range():
     names = hostlist.expand("node[0001-2000]")
     assert len(names) == 2000
     assert hostlist.compress(names) == "node[0001-2000]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n" + "[0-99]" * 20,
+        "n[" + ",".join(["0-9999"] * 5000) + "]",
+        f"n[{'0' * 4000}1-65535]",
+        f"{'n' * 60000}[0-65535]",
+        "n[" + "9" * 5000 + "]",
+        "n[²-³]",
+    ],
+    ids=["ranges of ranges", "many ranges", "wide", "long", "digits", "no digits"],
+)
+def test_what_would_fill_the_memory_is_refused_at_once(text):
+    """Whoever may change a pod may write such a list into its annotations."""
+    began = time.process_time()
+    with pytest.raises(ValueError, match=r"hosts|digits|longer|number"):
+        hostlist.expand(text)
+    assert time.process_time() - began < 0.5

@@ -180,15 +180,45 @@ def set_partition(cluster: SlurmCluster, state: str) -> None:
         cluster.run("head", ["scontrol", "update", "PartitionName=short", f"State={state}"])
 
 
+OTHERS = (
+    Partition("main", settings={"Default": "YES"}),
+    Partition("staff", settings={"AllowGroups": "games"}),
+)
+
+
 async def test_a_partition_of_a_group_that_is_not_ours(
     new_slurm: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., Site]
 ):
-    default = Partition("main", settings={"Default": "YES"})
-    staff = Partition("staff", settings={"AllowGroups": "games"})
-    site = on_cluster(new_slurm(Spec(nodes=1, partitions=(default, staff))))
+    """Slurm 22.05 refuses it in any case, newer ones where they are told to."""
+    spec = Spec(nodes=1, partitions=OTHERS, settings={"EnforcePartLimits": "ALL"})
+    site = on_cluster(new_slurm(spec))
     with pytest.raises(SubmitRejected, match="group not permitted") as caught:
         await site.submit(machine="staff")
     assert "(partitions: main)" in str(caught.value)  # Slurm shows us no other
+
+
+async def test_a_partition_of_a_group_that_is_not_ours_where_slurm_takes_the_job_all_the_same(
+    new_slurm: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., Site]
+):
+    site = on_cluster(new_slurm(Spec(nodes=1, partitions=OTHERS)))
+    if await site.engine.version() < "Slurm 23":
+        with pytest.raises(SubmitRejected, match="group not permitted"):
+            await site.submit(machine="staff")
+        return
+    job = await site.submit(machine="staff")
+    found = await site.wait_for(job, lambda job: job.is_hopeless)
+    assert (found.state, found.reason) == (JobState.PENDING, "GroupNotAllowed")
+    assert "its partition is for groups of which you are in none" in found.message
+    assert "use another partition" in found.message
+
+
+async def test_a_job_in_a_hidden_partition_is_seen(
+    new_slurm: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., Site]
+):
+    hidden = Partition("hidden", settings={"Hidden": "YES"})
+    site = on_cluster(new_slurm(Spec(nodes=1, partitions=(OTHERS[0], hidden))))
+    job = await site.submit(machine="hidden")
+    assert (await site.wait_for(job, lambda job: job.state is JobState.RUNNING)).id == job
 
 
 async def test_a_job_over_its_memory_is_out_of_memory(

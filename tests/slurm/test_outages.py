@@ -11,7 +11,7 @@ from orlop.engine import JobState
 from orlop.errors import EngineUnavailable
 from orlop.slurm.commands import Commands
 from tests.cluster.cluster import SlurmCluster
-from tests.cluster.spec import Spec
+from tests.cluster.spec import QUICK_TO_FAIL, Spec
 
 from .conftest import Site, as_root
 
@@ -99,8 +99,7 @@ async def test_without_munged_every_call_says_so(
 async def test_a_node_that_loses_its_power_fails_its_job(
     new_slurm: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., Site]
 ):
-    settings = {"SlurmdTimeout": "3", "TCPTimeout": "1"}
-    cluster = new_slurm(Spec(nodes=1, settings=settings))
+    cluster = new_slurm(Spec(nodes=1, settings=QUICK_TO_FAIL))
     site = on_cluster(cluster)
     job = await site.submit()
     await site.wait_for(job, lambda job: job.state is JobState.RUNNING)

@@ -232,3 +232,10 @@ def test_a_job_that_can_never_start_says_so():
     assert job.is_hopeless
     assert job.message.startswith("job 17 cannot start in partition main: its time limit is longer")
     assert not one(squeue_line(State="PENDING", Reason="Priority")).is_hopeless
+
+
+def test_a_job_whose_hosts_cannot_be_read_is_listed_without_them():
+    found = queue.parse_squeue(
+        squeue_line(NodeList="n[1-") + squeue_line(JobArrayID="18"), "c0ffee"
+    )
+    assert {str(job.id): job.nodes for job in found.values()} == {"17": (), "18": found["18"].nodes}

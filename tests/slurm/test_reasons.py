@@ -21,6 +21,11 @@ DOWN = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher 
         (DOWN, "NodesNotAvailable"),
         ("launch failed requeued held", "LaunchFailedRequeuedHeld"),
         ("QOSMaxJobsPerUserLimit", "QOSMaxJobsPerUserLimit"),
+        (
+            "uid_1000_not_in_group_permitted_to_use_this_partition_(p)._groups_allowed:_staff",
+            "GroupNotAllowed",
+        ),
+        ("uid 1000 not in group permitted to use this partition (p). groups", "GroupNotAllowed"),
         ("None", ""),
         ("", ""),
         ("something new and odd", "SomethingNewAndOdd"),
@@ -44,6 +49,7 @@ def test_the_word_is_fit_for_a_condition(text):
         ("Resources", "resources to become free", ""),
         ("PartitionTimeLimit", "time limit is longer", "slurm.orlop.dev/time"),
         ("PartitionNodeLimit", "more than its partition allows", "lower"),
+        ("GroupNotAllowed", "groups of which you are in none", "another partition"),
         ("ReqNodeNotAvail, UnavailableNodes:n3", "not available now", "other nodes"),
         (DOWN, "down, drained or reserved", "sinfo -R"),
         ("Dependency", "depends on a job", ""),
@@ -76,6 +82,7 @@ def test_a_reason_is_told_in_plain_words_with_its_remedy(reason, plain, remedy):
     [
         ("PartitionTimeLimit", True, False),
         ("BadConstraints", True, False),
+        ("GroupNotAllowed", True, False),
         ("QOSMaxCpuPerJobLimit", True, False),
         ("AssocMaxWallDurationPerJobLimit", True, False),
         ("AssocGrpCpuLimit", False, True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,18 @@ def test_variables_of_a_shell_are_read_as_they_were() -> None:
 def test_what_sbatch_would_not_send_is_refused(script: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         userscript.check(script, "job.sh")
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        *("0-4294967294", "0-4294967294:4,20%2", ",".join(["0-99999"] * 20)),
+        *("9" * 5000, "1-2:" + "9" * 99),
+    ],
+)
+def test_an_array_beyond_reason_is_refused_at_once(array):
+    """Whoever may make a SlurmJob may write such a one."""
+    began = time.process_time()
+    with pytest.raises(ConfigError, match="array"):
+        userscript.tasks(array)
+    assert time.process_time() - began < 1.0

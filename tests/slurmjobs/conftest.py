@@ -15,7 +15,7 @@ from orlop.api.objects import Obj
 from orlop.api.schema import Schema, load
 from orlop.client.informer import Informers
 from orlop.controllers.bundled import BundledKinds
-from orlop.settings import Paths, Settings, SlurmSettings
+from orlop.settings import NetworkSettings, Paths, Settings, SlurmSettings
 from orlop.slurmjobs.assembly import SlurmObjects
 from orlop.slurmjobs.kinds import SLURM_JOB
 from orlop.slurmjobs.s3 import Server
@@ -64,7 +64,8 @@ class Site:
         made: list[SlurmObjects] = []
 
         def objects(informers: Informers) -> Together:
-            settings = Settings(slurm=self.settings)
+            network = NetworkSettings(allow_destinations=["127.0.0.1"])  # where the S3 server is
+            settings = Settings(slurm=self.settings, network=network)
             made.append(SlurmObjects(self.cluster.api, informers, self.slurm, settings, self.paths))
             return Together(made[0])
 

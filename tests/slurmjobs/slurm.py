@@ -43,6 +43,9 @@ class FakeSlurm:
     def is_ours(self, job: UserJob) -> bool:
         return bool(job.comment)
 
+    def object_of(self, job: UserJob) -> str:
+        return job.comment.rpartition(":")[2]
+
     async def submitted(self, folder: Path, script: Path, uid: str) -> str:
         return self.of_folder.get(str(folder), "")
 

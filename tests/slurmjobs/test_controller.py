@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import fcntl
 import subprocess
@@ -142,6 +143,44 @@ async def test_deleting_it_cancels_the_job_and_removes_its_folder(site: Site) ->
         await eventually(lambda: gone(site, "hello"), within=60)
     assert site.slurm.jobs["101"].word == "CANCELLED"
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("end", ["delete", "cancel"])
+async def test_a_status_that_names_anothers_job_cancels_nothing_of_theirs(
+    site: Site, end: str
+) -> None:
+    async with site.running():
+        await site.create("theirs")
+        await site.reach("theirs", jobId="101")
+        await site.create("mine")
+        await site.reach("mine", jobId="102")
+        lie = {"status": {"jobId": "101"}}
+        await site.cluster.api.patch(SLURM_JOB, Key("default", "mine"), lie, subresource="status")
+        if end == "delete":
+            await site.cluster.api.delete(SLURM_JOB, Key("default", "mine"))
+            await eventually(lambda: gone(site, "mine"), within=60)
+        else:
+            await site.cluster.patch(SLURM_JOB, "mine", {"spec": {"cancel": True}})
+            await eventually(lambda: told(site, "102"), within=60)
+    assert set(site.slurm.scancels) == {"102"}
+
+
+async def told(site: Site, number: str) -> None:
+    assert number in site.slurm.scancels
+
+
+async def test_a_status_that_names_another_file_shows_none(site: Site) -> None:
+    async with site.running() as objects:
+        await site.create("hello", script="#!/bin/sh\n#SBATCH -D /w -o %N.%j.out\ntrue\n")
+        await site.reach("hello", podName="hello-job", jobId="101")
+        pod = await site.cluster.get(POD, "hello-job")
+        key = Key("default", "hello")
+        for file in ("/home/you/.orlop/pki/ca.key", "/w/../x.101.out", "/w/x/y.101.out"):
+            lie = {"status": {"stdout": file}}
+            await site.cluster.api.patch(SLURM_JOB, key, lie, subresource="status")
+            for _ in range(20):  # until the controller has put it right, and after
+                assert objects.output_of(pod, "job") != Path(file)
+                await asyncio.sleep(0.01)
 
 
 async def test_one_that_has_ended_is_deleted_without_scancel(site: Site) -> None:

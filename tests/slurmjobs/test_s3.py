@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
+from orlop.destinations import Destinations
 from orlop.errors import ConfigError, Unavailable
 from orlop.slurmjobs.s3 import Server
 from tests.slurmjobs.answers import Answer, answering
@@ -86,6 +88,14 @@ def test_who_has_another_key_is_refused(s3: Server) -> None:
 def test_silence_is_not_an_answer() -> None:
     with pytest.raises(Unavailable, match="does not answer"):
         Server("127.0.0.1:1", "a", "b", is_secure=False).read("a", "b", most=1)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0"])
+def test_nobody_has_us_ask_what_only_we_can_reach(s3: Server, host: str) -> None:
+    endpoint = f"{host}:{s3.endpoint.rpartition(':')[2]}"
+    trick = replace(s3, endpoint=endpoint, destinations=Destinations())
+    with pytest.raises(ConfigError, match=r"address not allowed: .*network\.allow_destinations"):
+        trick.read("mine", "x", most=8)
 
 
 @pytest.mark.parametrize(

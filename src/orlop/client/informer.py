@@ -35,7 +35,7 @@ _BREATH = 250  # objects handled before other tasks get a turn
 def revision_of(obj: Obj) -> int:
     """The resource version as the number it is, on our server as on upstream's."""
     text = str(meta(obj).get("resourceVersion", ""))
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 class Informer:
@@ -227,7 +227,7 @@ class Informer:
             log.error("handler failed", exc_info=True, kind=self.kind.kind, key=key)
 
     def _advance(self, version: str) -> None:
-        if version.isdigit():
+        if version.isdecimal():
             self._revision = max(self._revision, int(version))
         if self._waiting:
             self._wake()

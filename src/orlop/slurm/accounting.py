@@ -11,6 +11,7 @@ import re
 from dataclasses import replace
 
 from ..engine import JobId, JobUsage
+from . import numbers
 
 FIELDS = "JobID,State,ElapsedRaw,TotalCPU,MaxRSS,ConsumedEnergyRaw"
 ARGUMENTS = ("-n", "-P", "-o", FIELDS)
@@ -33,7 +34,7 @@ def parse(text: str) -> dict[JobId, JobUsage]:
         if not step:
             if not state.startswith(_RUNNING):
                 found[JobId(job)] = JobUsage(
-                    elapsed=float(elapsed) if elapsed.isdigit() else None,
+                    elapsed=numbers.whole(elapsed),
                     cpu=cpu_seconds(cpu),
                     memory=size(memory),
                     energy=joules(energy),
@@ -66,4 +67,4 @@ def size(text: str) -> int | None:
 
 def joules(text: str) -> int | None:
     """Of ConsumedEnergyRaw; None where nothing is measured."""
-    return int(text) if text.isdigit() and text not in _NOTHING else None
+    return numbers.whole(text) if text not in _NOTHING else None

@@ -15,8 +15,6 @@ from ..errors import ConfigError
 from . import options
 from .options import Option
 
-PRE_EXEC = "slurm-job.vk.io/pre-exec"  # interLink: shell lines before the containers
-
 # slurm-bridge's names -> sbatch's. Fields of the same name are not listed.
 _BRIDGE = {
     "constraints": "constraint",

@@ -101,7 +101,7 @@ class Array:
     @property
     def is_over(self) -> bool:
         """Whether the folders of all its pods are gone."""
-        links = [entry for entry in self.folder.iterdir() if entry.name.isdigit()]
+        links = [entry for entry in self.folder.iterdir() if entry.name.isdecimal()]
         return not any(entry.exists() for entry in links)
 
 
@@ -144,7 +144,7 @@ def leave(folder: Folder) -> None:
 def member(root: Path, comment: str, task: str) -> Member | None:
     """Which pod a task is, by its job's comment and its number; None if it is not known."""
     array = array_of(comment)
-    if not array or not task.isdigit():
+    if not array or not task.isdecimal():
         return None
     try:
         folder = Path(os.readlink(root / array / task))

@@ -196,7 +196,7 @@ def _all_of(shapes: Iterable[Shape]) -> Shape:
 
 
 def _number(text: str, name: str, who: str) -> int:
-    if not text.isdigit():
+    if not text.isdecimal():
         raise ConfigError(f"--{name} of pod {who}: expected a number, found {text!r}")
     return int(text)
 

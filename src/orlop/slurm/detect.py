@@ -59,12 +59,12 @@ class Slurm:
     def max_array(self) -> int:
         """How many tasks an array may have; 0 where the site wants none."""
         size = self.config.get("MaxArraySize", "")
-        return int(size) - 1 if size.isdigit() else 0
+        return int(size) - 1 if size.isdecimal() else 0
 
     def _seconds(self, name: str, default: float) -> float:
         """Values as `300 sec`."""
         words = self.config.get(name, "").split()
-        return float(words[0]) if words and words[0].isdigit() else default
+        return float(words[0]) if words and words[0].isdecimal() else default
 
 
 @dataclass(frozen=True, slots=True)

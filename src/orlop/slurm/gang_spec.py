@@ -134,7 +134,7 @@ def _licenses(specs: Sequence[JobSpec]) -> dict[str, str | None]:
     for spec in specs:
         for part in filter(None, re.split(r"[,;]", spec.value("licenses") or "")):
             name, _, count = part.partition(":")
-            found[name] += int(count) if count.isdigit() else 1
+            found[name] += int(count) if count.isdecimal() else 1
     words = ",".join(f"{name}:{count}" for name, count in found.items())
     return {"licenses": words} if words else {}
 

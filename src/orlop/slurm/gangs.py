@@ -129,7 +129,7 @@ def member_id(job: str, number: int) -> JobId:
 def parts_of(job: str) -> tuple[str, int] | None:
     """Job and member of a member's id; None for any other."""
     base, plus, number = job.partition("+")
-    return (base, int(number)) if plus and number.isdigit() else None
+    return (base, int(number)) if plus and number.isdecimal() else None
 
 
 class Gang:
@@ -199,7 +199,7 @@ class Gang:
 
     def members(self) -> list[Member]:
         names = self._names()
-        numbers = sorted(int(name) for name in names if name.isdigit())
+        numbers = sorted(int(name) for name in names if name.isdecimal())
         found = (self._member(number, names) for number in numbers)
         return [member for member in found if member is not None]
 
@@ -262,7 +262,7 @@ class Gang:
             elif member.is_active:
                 write_private(end, msgspec.json.encode(End(_TIMEOUT, 1, now)))
         for name in self._names():
-            if name.isdigit() and not (self.folder / name).is_symlink():
+            if name.isdecimal() and not (self.folder / name).is_symlink():
                 (self.folder / name).unlink(missing_ok=True)  # the leader's: it was closed
 
     def hosts(self) -> dict[int, str]:
@@ -278,7 +278,7 @@ class Gang:
 
         A crash in between leaves an empty submit file: then the gang is looked at.
         """
-        numbers = [int(name) for name in self._names() if name.isdigit()]
+        numbers = [int(name) for name in self._names() if name.isdecimal()]
         if not all((self.folder / str(number)).is_symlink() for number in numbers):
             return None  # the leader has closed it
         number, pod = max(numbers, default=-1) + 1, recruit.folder

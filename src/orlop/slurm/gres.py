@@ -133,7 +133,7 @@ def parse_licenses(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for line in text.splitlines():
         fields = dict(word.partition("=")[::2] for word in line.split())
-        if fields.get("LicenseName") and fields.get("Total", "").isdigit():
+        if fields.get("LicenseName") and fields.get("Total", "").isdecimal():
             found[fields["LicenseName"]] = int(fields["Total"])
     return found
 

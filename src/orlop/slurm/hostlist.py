@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
+from string import digits
 
 MOST_HOSTS = 65536  # slurm.conf(5): more nodes than this is a typing error
-_NUMBERED = re.compile(r"(.*?)(\d+)")  # Slurm knows ranges at the end of names only
+LONGEST_NAME, MOST_DIGITS = 255, 18  # of a name that is made of a range, and of a number in it
 
 
 def expand(hostlist: str) -> tuple[str, ...]:
@@ -22,26 +24,28 @@ def expand(hostlist: str) -> tuple[str, ...]:
     for part in _split(text):
         names.extend(_expand_part(part))
         if len(names) > MOST_HOSTS:
-            raise ValueError(f"{hostlist!r} names more than {MOST_HOSTS} hosts")
+            raise ValueError(f"{hostlist[:50]!r} names more than {MOST_HOSTS} hosts")
     return tuple(names)
 
 
 def compress(names: Iterable[str]) -> str:
     """The shortest way Slurm would write those names, sorted: `n[1-3],login`."""
-    matches = {name: _NUMBERED.fullmatch(name) for name in dict.fromkeys(names)}
-    parts = {name: match.groups() for name, match in matches.items() if match is not None}
+    known = dict.fromkeys(names)
+    # Slurm knows ranges at the end of names only.
+    split = {name: len(name.rstrip(digits)) for name in known}
+    parts = {name: (name[:at], name[at:]) for name, at in split.items() if at < len(name)}
     # Leading zeros fix a width: n08 and n10 share a range, n8 and n10 do, n08 and n8 do not.
     padded = {
-        (prefix, len(digits))
-        for prefix, digits in parts.values()
-        if digits.startswith("0") and len(digits) > 1
+        (prefix, len(number))
+        for prefix, number in parts.values()
+        if number.startswith("0") and len(number) > 1
     }
     groups: dict[tuple[str, int], list[int]] = {}
-    for prefix, digits in parts.values():
-        width = len(digits) if (prefix, len(digits)) in padded else 0
-        groups.setdefault((prefix, width), []).append(int(digits))
+    for prefix, number in parts.values():
+        width = len(number) if (prefix, len(number)) in padded else 0
+        groups.setdefault((prefix, width), []).append(int(number))
     ranges = [_group(key, sorted(numbers)) for key, numbers in sorted(groups.items())]
-    return ",".join([*ranges, *sorted(name for name, match in matches.items() if match is None)])
+    return ",".join([*ranges, *sorted(known.keys() - parts.keys())])
 
 
 def _group(key: tuple[str, int], numbers: list[int]) -> str:
@@ -69,34 +73,45 @@ def _split(text: str) -> Iterator[str]:
     for place, char in enumerate(text):
         depth += (char == "[") - (char == "]")
         if depth not in (0, 1):
-            raise ValueError(f"{text!r}: unbalanced brackets")
+            raise ValueError(f"{text[:200]!r}: unbalanced brackets")
         if char == "," and depth == 0:
             yield text[start:place]
             start = place + 1
     if depth:
-        raise ValueError(f"{text!r}: unbalanced brackets")
+        raise ValueError(f"{text[:200]!r}: unbalanced brackets")
     yield text[start:]
 
 
 def _expand_part(part: str) -> list[str]:
     """One part; brackets may come more than once, the last runs fastest."""
-    before, bracket, rest = part.partition("[")
-    if not bracket:
+    if not part or "[" not in part:
         return [part] if part else []
-    inside, _, after = rest.partition("]")
-    tails = _expand_part(after) or [""]
-    return [f"{before}{number}{tail}" for number in _numbers(inside) for tail in tails]
+    if len(re.sub(r"\[[^]]*\]", "", part)) > LONGEST_NAME:
+        raise ValueError(f"{part[:50]!r}… is longer than the name of a host")
+    names, rest = [""], part
+    while rest:
+        before, bracket, rest = rest.partition("[")
+        inside, _, rest = rest.partition("]")
+        numbers = list(islice(_numbers(inside), MOST_HOSTS + 1)) if bracket else [""]
+        if len(names) * len(numbers) > MOST_HOSTS:
+            raise ValueError(f"{part[:50]!r} names more than {MOST_HOSTS} hosts")
+        names = [f"{name}{before}{number}" for name in names for number in numbers]
+        if names and len(names[0]) > LONGEST_NAME:
+            raise ValueError(f"{part[:50]!r}… is longer than the name of a host")
+    return names
 
 
 def _numbers(inside: str) -> Iterator[str]:
     for piece in inside.split(","):
         first, dash, last = piece.partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
-            raise ValueError(f"[{inside}]: {piece!r} is no number or range")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ValueError(f"[{inside[:50]}]: {piece[:50]!r} is no number or range")
+        if len(first) > MOST_DIGITS or len(last) > MOST_DIGITS:
+            raise ValueError(f"[{inside[:50]}]: {piece[:50]!r} has more than {MOST_DIGITS} digits")
         if not dash:
             yield first
             continue
         if int(last) - int(first) > MOST_HOSTS:
-            raise ValueError(f"[{inside}] names more than {MOST_HOSTS} hosts")
+            raise ValueError(f"[{inside[:50]}] names more than {MOST_HOSTS} hosts")
         for number in range(int(first), int(last) + 1):
             yield f"{number:0{len(first)}}"

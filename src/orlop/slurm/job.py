@@ -370,5 +370,5 @@ def _environment(pod: Obj, site: Site, early: EarlySignal | None) -> dict[str, s
 
 
 def _prologue(pod: Obj, settings: SlurmSettings) -> str:
-    lines = [settings.prologue.strip(), annotations_of(pod).get(aliases.PRE_EXEC, "").strip()]
+    lines = [settings.prologue.strip(), annotations_of(pod).get(wellknown.PRE_EXEC, "").strip()]
     return "\n".join(filter(None, lines))

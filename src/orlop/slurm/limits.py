@@ -155,7 +155,7 @@ def quota(ask: Ask, limits: Limits) -> dict[str, str]:
             for kind, amount in tres_of(row.get(name, "")).items():
                 tightest[kind] = min(amount, tightest.get(kind, math.inf))
         for name in _SUBMITTED:
-            if row.get(name, "").isdigit():
+            if row.get(name, "").isdecimal():
                 submitted = min(submitted, int(row[name]))
     hard = {resource: f"{int(tightest[kind])}{unit}" for kind, (resource, unit) in _QUOTAS.items()
             if kind in tightest}  # fmt: skip

@@ -81,11 +81,19 @@ def checked(name: str, value: str | None, where: str) -> Option:
         raise ConfigError(f"{where}: {name!r} is no option of sbatch; see `sbatch --help`")
     if name in REFUSED:
         raise ConfigError(f"{where}: --{name} cannot be used: {REFUSED[name]}")
+    if name not in IGNORED and (meant := _beginning_of(name)):
+        # sbatch takes the beginning of an option's name for the whole.
+        raise ConfigError(f"{where}: --{name} could be --{meant}; write options out")
     if value is not None and _CONTROL.search(value):
         raise ConfigError(f"{where}: the value of --{name} has a line break or control character")
     if name in NO_VALUE and value is not None:
         raise ConfigError(f"{where}: --{name} takes no value, found {value!r}")
     return name, value
+
+
+def _beginning_of(name: str) -> str:
+    """An option that Orlop does not pass on, and that sbatch may understand by this."""
+    return next((one for one in (*REFUSED, *IGNORED) if one.startswith(name)), "")
 
 
 def from_annotation(name: str, value: str, where: str) -> Option | None:

@@ -73,7 +73,7 @@ class Policy:
 
     def max_nodes(self) -> int | None:
         text = self.annotations.get(wellknown.MAX_NODES, "")
-        if text and not text.isdigit():
+        if text and not text.isdecimal():
             where = f"namespace {self.namespace}: {wellknown.MAX_NODES}"
             raise ConfigError(f"{where}: expected a number, found {text!r}")
         return min((n for n in (self._configured.max_nodes, int(text or 0)) if n), default=None)

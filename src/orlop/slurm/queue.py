@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..engine import Job, JobId, JobState
-from . import durations, hostlist, job, reasons, states
+from . import durations, hostlist, job, numbers, reasons, states
 from .arrays import Member
 from .submission import part_of
 
@@ -25,8 +25,9 @@ SQUEUE_FIELDS = (
     "WorkDir", "Name", "Comment",
 )  # fmt: skip
 # -t all: jobs that ended within MinJobAge are still listed, with their last state.
+# --all: also those in partitions that are hidden, or not for the user's groups.
 SQUEUE = (
-    "--me", "--local", "--array", "-h", "-t", "all", "-O",
+    "--me", "--local", "--all", "--array", "-h", "-t", "all", "-O",
     ",".join(f"{field}:{SEPARATOR}" for field in SQUEUE_FIELDS),
 )  # fmt: skip
 
@@ -108,8 +109,8 @@ def was_refused(row: dict[str, str]) -> bool:
 
 
 def _from_squeue(row: dict[str, str], uid: str, lead: Lead) -> Job:
-    started = _time(row["StartTime"])
-    ended = _time(row["EndTime"])
+    started = numbers.moment(row["StartTime"])
+    ended = numbers.moment(row["EndTime"])
     word = _final_word(row["State"], started, ended, row["TimeLimit"], row["WorkDir"], lead)
     state = states.state_of(word)
     reason = _reason(word, row["Reason"], state)
@@ -122,13 +123,13 @@ def _from_squeue(row: dict[str, str], uid: str, lead: Lead) -> Job:
         reason=reason,
         message=about.message(state, word, reason, row["Reason"], started),
         partition=row["Partition"],
-        nodes=hostlist.expand(row["NodeList"]),
-        submitted=_time(row["SubmitTime"]),
+        nodes=_nodes(row["NodeList"]),
+        submitted=numbers.moment(row["SubmitTime"]),
         started=None if state is JobState.PENDING else started,
         ended=ended if state.has_ended else None,
         is_hopeless=state is JobState.PENDING and reasons.is_never(reason),
         ends=ended if state in _LIMITED and _limit(row["TimeLimit"]) else None,
-        restarts=int(row["RestartCnt"]) if row["RestartCnt"].isdigit() else 0,
+        restarts=numbers.whole(row["RestartCnt"]) or 0,
     )
 
 
@@ -196,7 +197,7 @@ def parse_sacct(text: str, lead: Lead = no_lead) -> dict[JobId, Job]:
     """The last word of the accounting on each job; a requeued job's newest line comes last."""
     found: dict[JobId, Job] = {}
     for row in _sacct_rows(text):
-        started, ended = _time(row["Start"]), _time(row["End"])
+        started, ended = numbers.moment(row["Start"]), numbers.moment(row["End"])
         word = _final_word(row["State"], started, ended, row["Timelimit"], row["WorkDir"], lead)
         state = states.state_of(word)
         reason = _reason(word, row["Reason"], state)
@@ -210,8 +211,8 @@ def parse_sacct(text: str, lead: Lead = no_lead) -> dict[JobId, Job]:
             reason=reason,
             message=about.message(state, word, reason, "", None) if state.has_ended else "",
             partition=row["Partition"],
-            nodes=hostlist.expand(row["NodeList"]),
-            submitted=_time(row["Submit"]),
+            nodes=_nodes(row["NodeList"]),
+            submitted=numbers.moment(row["Submit"]),
             started=started,
             ended=ended,
         )
@@ -238,7 +239,7 @@ def job_in_folder(text: str, folder: str, task: str = "") -> JobId | None:
 def _rows(text: str) -> Iterable[dict[str, str]]:
     for line in text.splitlines():
         values = line.split(SEPARATOR)
-        if len(values) == len(SACCT_FIELDS) and values[0][:1].isdigit():
+        if len(values) == len(SACCT_FIELDS) and values[0][:1].isdecimal():
             yield dict(zip(SACCT_FIELDS, values, strict=True))
 
 
@@ -255,8 +256,12 @@ def _limit(text: str) -> float | None:
     return None if limit == durations.UNLIMITED else limit
 
 
-def _time(text: str) -> float | None:
-    return float(text) if text.isdigit() and text != "0" else None
+def _nodes(text: str) -> tuple[str, ...]:
+    """The hosts of a job; none where they cannot be read: the rest of the line holds."""
+    try:
+        return hostlist.expand(text)
+    except ValueError:
+        return ()
 
 
 def _minute(moment: float) -> str:

@@ -130,7 +130,7 @@ def _uneven(wanted: Options) -> Variables:
 
 def _is_even(wanted: Options, tasks: int, per_node: int) -> bool:
     """On whichever number of nodes Slurm chooses, where it may choose."""
-    has_choice = not (wanted.get("nodes") or "1").strip().isdigit()
+    has_choice = not (wanted.get("nodes") or "1").strip().isdecimal()
     return not has_choice and tasks == per_node * _nodes(wanted, per_node)
 
 

@@ -10,6 +10,7 @@ import re
 
 # What slurmctld writes instead of a word.
 _SENTENCES = (
+    ("uid ", "GroupNotAllowed"),  # uid 1000 not in group permitted to use …, since Slurm 23
     ("nodes required for job are down", "NodesNotAvailable"),
     ("launch failed requeued held", "LaunchFailedRequeuedHeld"),
     ("job requeued in held state", "JobHeldAdmin"),
@@ -61,6 +62,10 @@ _PLAIN: dict[str, tuple[str, str]] = {
         "it asks for more than its partition allows or has",
         "lower its requests or use another partition",
     ),
+    "GroupNotAllowed": (
+        "its partition is for groups of which you are in none",
+        "use another partition",
+    ),
     "PartitionTimeLimit": (
         "its time limit is longer than its partition allows",
         "shorten `slurm.orlop.dev/time` or use another partition",
@@ -86,8 +91,9 @@ _PLAIN: dict[str, tuple[str, str]] = {
 # What does not pass by waiting: the job, or the site, must change first.
 _NEVER = frozenset({
     "AccountNotAllowed", "BadConstraints", "DeadLine", "DependencyNeverSatisfied",
-    "InvalidAccount", "InvalidQOS", "MaxMemPerLimit", "PartitionConfig", "PartitionNodeLimit",
-    "PartitionTimeLimit", "QOSNotAllowed", "QOSTimeLimit", "QosNotAllowed", "ReservationDeleted",
+    "GroupNotAllowed", "InvalidAccount", "InvalidQOS", "MaxMemPerLimit", "PartitionConfig",
+    "PartitionNodeLimit", "PartitionTimeLimit", "QOSNotAllowed", "QOSTimeLimit", "QosNotAllowed",
+    "ReservationDeleted",
 })  # fmt: skip
 _OF_ONE_JOB = ("PerJob", "PerJobLimit", "PerNode", "PerNodeLimit")
 
@@ -113,7 +119,7 @@ def word_of(text: str) -> str:
     clean = text.strip().strip("()")
     if not clean or clean in ("None", "null", "N/A"):
         return ""
-    low = clean.lower()
+    low = clean.lower().replace("_", " ")  # scontrol has them between words
     for beginning, word in _SENTENCES:
         if low.startswith(beginning):
             return word

@@ -50,7 +50,7 @@ def parse(text: str) -> EarlySignal:
 
 def _number(word: str) -> int | None:
     try:
-        if word.isdigit():
+        if word.isdecimal():
             return int(signal.Signals(int(word)))
         return int(signal.Signals[f"SIG{word.upper().removeprefix('SIG')}"])
     except (ValueError, KeyError):

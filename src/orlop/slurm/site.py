@@ -13,6 +13,7 @@ from typing import Any
 
 from ..api.times import rfc3339
 from ..errors import EngineError
+from . import numbers
 from .commands import Commands
 
 Facts = dict[str, dict[str, Any]]
@@ -83,8 +84,8 @@ def parse_partitions(text: str) -> Facts:
 
 def _counts(text: str) -> dict[str, int]:
     """`3/1/0/4`: allocated, idle, other, total."""
-    numbers = [int(part) if part.isdigit() else 0 for part in text.split("/")]
-    return dict(zip(_COUNTS, numbers, strict=False))
+    found = [_number(part) or 0 for part in text.split("/")]
+    return dict(zip(_COUNTS, found, strict=False))
 
 
 def parse_accounts(text: str, default: str) -> Facts:
@@ -173,8 +174,9 @@ def _known(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.isdigit() else None
+    return numbers.whole(text)
 
 
 def _moment(text: str) -> str:
-    return rfc3339(float(text)) if text.isdigit() else text
+    found = numbers.moment(text)
+    return rfc3339(found) if found is not None else text

@@ -205,7 +205,9 @@ class Submitter:
         try:
             async with self._open_folders:
                 await self._lock(folder)
-                return await self._sbatch(folder, asked.spec)
+                # Whoever had the lock until now may have done it.
+                known = await self._begun(folder, asked.submission)
+                return known or await self._sbatch(folder, asked.spec)
         except Error as error:
             return error
         except OSError as error:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ..engine import JobState
-from . import queue, reasons, states
+from . import numbers, queue, reasons, states
 from .queue import SEPARATOR, SQUEUE_FIELDS
 
 SACCT_FIELDS = (
@@ -121,10 +121,10 @@ def _listed(line: str) -> UserJob | None:
         nodes=_number(row["NumNodes"]),
         cpus=_number(row["NumCPUs"]),
         limit=_text(row["TimeLimit"]),
-        submitted=_time(row["SubmitTime"]),
+        submitted=numbers.moment(row["SubmitTime"]),
         # Of a job that waits it is a guess, and moves.
-        started=None if state is JobState.PENDING else _time(row["StartTime"]),
-        ended=_time(row["EndTime"]) if state.has_ended else None,
+        started=None if state is JobState.PENDING else numbers.moment(row["StartTime"]),
+        ended=numbers.moment(row["EndTime"]) if state.has_ended else None,
         exit_code=code if state.has_ended else 0,
         signal=signal if state.has_ended else 0,
         folder=row["WorkDir"],
@@ -162,9 +162,9 @@ def _accounted(row: Mapping[str, str]) -> UserJob:
         nodes=_number(row["NNodes"]),
         cpus=_number(row["AllocCPUS"]),
         limit=_text(row["Timelimit"]),
-        submitted=_time(row["Submit"]),
-        started=_time(row["Start"]),
-        ended=_time(row["End"]),
+        submitted=numbers.moment(row["Submit"]),
+        started=numbers.moment(row["Start"]),
+        ended=numbers.moment(row["End"]),
         exit_code=code,
         signal=signal,
         folder=row["WorkDir"],
@@ -185,8 +185,8 @@ def submitted_with(text: str, script: str) -> str:
 
 def _exit(text: str) -> tuple[int, int]:
     """Exit code and signal: squeue prints wait(2)'s status, sacct and newer squeues `3:0`."""
-    if text.isdigit():
-        status = int(text)
+    status = numbers.whole(text)
+    if status is not None and status < 1 << 31:
         return (os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0), status & 0x7F
     code, colon, signal = text.partition(":")
     return (_number(code), _number(signal)) if colon else (0, 0)
@@ -201,12 +201,8 @@ def _text(text: str) -> str:
 
 
 def _number(text: str) -> int:
-    digits = re.match(r"\d+", text)
+    digits = re.match(rf"\d{{1,{numbers.MOST_DIGITS}}}", text)
     return int(digits.group()) if digits else 0
-
-
-def _time(text: str) -> float | None:
-    return float(text) if text.isdigit() and text != "0" else None
 
 
 def comment_of(cluster_uid: str, uid: str, users: str = "") -> str:

@@ -198,6 +198,8 @@ def exported(data: bytes) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if name and equals}
 
 
+# Far more than sites let an array have (MaxArraySize in slurm.conf is 1001 if nothing is said).
+MOST_TASKS, _MOST_DIGITS = 1_000_000, 18
 _PATTERN = re.compile(r"%(%|(\d*)([AajJNnstux]))")
 
 
@@ -221,14 +223,21 @@ def output_file(template: str, facts: Mapping[str, str]) -> str:
 def tasks(array: str) -> list[int]:
     """The numbers of an array's tasks: `0-15:4,20%2` is 0, 4, 8, 12 and 20."""
     numbers: dict[int, None] = {}
+    count = 0
     for part in array.partition("%")[0].split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", part.strip())
         if match is None:
             raise ConfigError(
-                f"array: {array!r} cannot be read; expected e.g. 0-15, 1,3,5 or 0-8:2%4"
+                f"array: {array[:80]!r} cannot be read; expected e.g. 0-15, 1,3,5 or 0-8:2%4"
             )
         first, last, step = match.group(1), match.group(2) or match.group(1), match.group(3) or "1"
+        if max(map(len, (first, last, step))) > _MOST_DIGITS:
+            raise ConfigError(f"array: {array[:80]!r} has a number beyond all of Slurm's")
         if int(step) < 1:
-            raise ConfigError(f"array: the step in {array!r} must be at least 1")
-        numbers |= dict.fromkeys(range(int(first), int(last) + 1, int(step)))
+            raise ConfigError(f"array: the step in {array[:80]!r} must be at least 1")
+        tasks = range(int(first), int(last) + 1, int(step))
+        count += len(tasks)
+        if count > MOST_TASKS:
+            raise ConfigError(f"array: {array[:80]!r} has more than {MOST_TASKS} tasks")
+        numbers |= dict.fromkeys(tasks)
     return list(numbers)

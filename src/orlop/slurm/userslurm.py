@@ -54,7 +54,11 @@ class UserSlurm:
 
     def is_ours(self, job: UserJob) -> bool:
         """Whether a SlurmJob of this cluster has asked for it."""
-        return bool(uid_of_comment(job.comment, self.cluster_uid))
+        return bool(self.object_of(job))
+
+    def object_of(self, job: UserJob) -> str:
+        """The uid of the SlurmJob that has asked for it; empty if none of this cluster's has."""
+        return uid_of_comment(job.comment, self.cluster_uid)
 
     async def list(self) -> None:
         """Have squeue asked; the answer comes to whoever subscribed."""
@@ -131,7 +135,7 @@ class UserSlurm:
 
     async def _find(self, began: float, script: Path, uid: str) -> str:
         """By its comment in the queue, else by its script in the accounting."""
-        arguments = ("--me", "--local", "-h", "-t", "all", "-O", "ArrayJobID:|,Comment:|")
+        arguments = ("--me", "--local", "--all", "-h", "-t", "all", "-O", "ArrayJobID:|,Comment:|")
         for line in (await self.commands.run("squeue", *arguments)).splitlines():
             number, _, comment = line.partition("|")
             if uid_of_comment(comment.rstrip("|"), self.cluster_uid) == uid:

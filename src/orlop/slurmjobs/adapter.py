@@ -24,6 +24,7 @@ from ..client.api import Api
 from ..client.clock import Clock
 from ..client.informer import Informers
 from ..controllers._shape import Controller, Result
+from ..destinations import Destinations
 from ..slurm.wishes import from_annotations
 from .kinds import ENDED, SLURM_JOB
 
@@ -32,6 +33,7 @@ AGAIN = 5.0  # seconds until what is not there is looked for once more
 
 class Adapter(Controller):
     owns = (SLURM_JOB,)
+    destinations = Destinations()  # what it may connect to for the objects
 
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)

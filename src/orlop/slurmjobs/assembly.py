@@ -14,6 +14,7 @@ from ..client.api import Api
 from ..client.clock import Clock, SystemClock
 from ..client.informer import Informers
 from ..controllers.bundled import Runnable, WhileOurs
+from ..destinations import Destinations
 from ..settings import Paths, Settings
 from ..slurm.userslurm import UserSlurm
 from .adapter import Adapter
@@ -50,6 +51,7 @@ class SlurmObjects:
         self.queue = Queue(slurm, busy=ticks.busy_tick, idle=ticks.idle_tick, clock=self._clock)
         self._slurm = slurm
         self._every = ticks.idle_tick
+        self._destinations = Destinations.of(settings.network.allow_destinations)
         self._is_shown = settings.slurm.show_queue
         self._site = Site(slurm, self.queue, paths, settings.slurm)
         self._jobs: SlurmJobs | None = None
@@ -73,7 +75,12 @@ class SlurmObjects:
         return [self._jobs]
 
     def _maker(self, adapter: type[Adapter]) -> Callable[[], list[Runnable]]:
-        return lambda: [adapter(self._api, self._informers, clock=self._clock)]
+        def make() -> list[Runnable]:
+            made = adapter(self._api, self._informers, clock=self._clock)
+            made.destinations = self._destinations
+            return [made]
+
+        return make
 
     def _make_shown(self) -> list[Runnable]:
         return [ShownJobs(self._api, self._informers, self._slurm, self.queue, clock=self._clock)]

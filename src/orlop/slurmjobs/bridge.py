@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -19,6 +18,7 @@ from typing import Any, TypeVar
 
 from ..api.kinds import SECRET
 from ..api.objects import Key, Obj, key_of, meta
+from ..api.reading import decode_json
 from ..api.times import parse as parse_time
 from ..errors import ConfigError, Error, Unavailable
 from .adapter import Adapter, job_status
@@ -104,7 +104,7 @@ class BridgeJobs(Adapter):
         secret = await self.api.get(SECRET, Key(key_of(obj).namespace, name))
         access, hidden = (_value(secret, key, name) for key in ("accesskey", "secretkey"))
         endpoint, is_secure = storage["endpoint"].strip(), storage.get("secure", True)
-        return Server(endpoint, access, hidden, is_secure=is_secure)
+        return Server(endpoint, access, hidden, is_secure=is_secure, destinations=self.destinations)
 
     def is_over(self, obj: Obj) -> bool:
         return (obj.get("status") or {}).get("jobstatus") in _ENDED
@@ -212,7 +212,7 @@ def _properties(text: str) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
-        found = json.loads(text)
+        found = decode_json(text)
     except ValueError as error:
         raise ConfigError(f"jobproperties: expected an object in JSON: {error}") from error
     if not isinstance(found, dict):

@@ -29,7 +29,7 @@ from ..slurm.userslurm import UserSlurm
 from . import dependencies, preparation, status
 from .kinds import ENDED, FINALIZER, QUEUE_NAMESPACE, SLURM_JOB
 from .mirror_pods import MirrorPods
-from .plan import Plan, plan_of
+from .plan import SCRIPT, Plan, plan_of
 from .preparation import folder_of
 from .queue import Queue
 from .tasks import Tasks
@@ -51,7 +51,9 @@ class Site:
 
 
 def number_of(job: Obj) -> str:
-    return str((job.get("status") or {}).get("jobId") or "")
+    """As its status says, which others than Orlop may be let to write."""
+    number = str((job.get("status") or {}).get("jobId") or "")
+    return number if number.isdecimal() else ""
 
 
 def phase_of(job: Obj) -> str:
@@ -252,8 +254,7 @@ class SlurmJobs(Controller):
     async def _follow(self, job: Obj, plan: Plan) -> Result:
         number = number_of(job)
         if job["spec"].get("cancel"):
-            await self._slurm.cancel(number)
-            self._queue.ask()
+            await self._cancel(job)
         tasks = await self._tasks.look(job, plan, self.clock.now())
         if tasks is None:
             message = f"neither squeue nor sacct knows job {number} any more"
@@ -339,8 +340,7 @@ class SlurmJobs(Controller):
         if FINALIZER not in (meta(job).get("finalizers") or []):
             return Result.done()
         folder = folder_of(self._paths, job)
-        script = folder / "job.sh"
-        number = number_of(job) or await self._slurm.submitted(folder, script, uid_of(job))
+        number = await self._own_number(job)
         if number and phase_of(job) not in ENDED and not await self._is_gone(number):
             return Result.again(UNTIL_GONE)
         self._tasks.forget(job)
@@ -350,6 +350,25 @@ class SlurmJobs(Controller):
         change = {"metadata": {"finalizers": left, "resourceVersion": version}}
         await self.api.patch(self.kind, key_of(job), change)
         return Result.done()
+
+    async def _cancel(self, job: Obj) -> None:
+        number = await self._own_number(job)
+        if number:
+            await self._slurm.cancel(number)
+        self._queue.ask()
+
+    async def _own_number(self, job: Obj) -> str:
+        """The job that is this object's to cancel: as its folder has it, or else Slurm.
+
+        A status may name any other job of the user, a pod's as well.
+        """
+        folder = folder_of(self._paths, job)
+        known = await self._slurm.submitted(folder, folder / SCRIPT, uid_of(job))
+        if known:
+            return known
+        listed = self._queue.get(number_of(job))
+        is_own = listed and all(self._slurm.object_of(task) == uid_of(job) for task in listed)
+        return number_of(job) if is_own else ""
 
     async def _is_gone(self, number: str) -> bool:
         """Cancel it, and say whether Slurm has heard."""

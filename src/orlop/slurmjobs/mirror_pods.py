@@ -65,7 +65,8 @@ class MirrorPods:
             return None
         if not shown.task:  # which node wrote it is known to the status alone, after the end
             file = job["status"].get("stderr" if shown.has_errors else "stdout")
-            return Path(file) if file else None
+            is_its = plan.is_printed_to(str(file), job["status"]["jobId"])
+            return Path(file) if file and is_its else None
         named = plan.errors if shown.has_errors else plan.output
         return Path(named(job["status"]["jobId"], shown.task, tasks.get(shown.task)))
 

@@ -9,6 +9,7 @@ namespace, and its limits, hold as they do for pods.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +25,7 @@ from ..slurm.userscript import Options
 
 SCRIPT, PROGRAM, ENVIRONMENT = "job.sh", "script", "env"
 WORK, VOLUMES = "work", "volumes"
+_ANY = "\0"  # in a file's name: whatever node it will be
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,18 @@ class Plan:
         template = self.effective.get("error") if self.has_errors_apart else ""
         return self._file(template, number, task, seen) if template else ""
 
-    def _file(self, template: str, number: str, task: str, seen: UserJob | None) -> str:
+    def is_printed_to(self, file: str, number: str) -> bool:
+        """Whether the job prints to a file, on whichever node it ran."""
+        for template in (self.effective["output"], self.effective.get("error")):
+            names = self._file(template or "", number, "", None, node=_ANY).split(_ANY)
+            pattern = "[^/]+".join(map(re.escape, names))
+            if template and re.fullmatch(pattern, file):
+                return True
+        return False
+
+    def _file(
+        self, template: str, number: str, task: str, seen: UserJob | None, node: str = ""
+    ) -> str:
         job = seen.own_number if seen is not None else ""
         nodes = hostlist.expand(seen.node_list) if seen is not None else ()
         facts = {
@@ -90,7 +103,7 @@ class Plan:
             "a": task or "4294967294",
             "j": job or number,
             "J": job or number,
-            "N": nodes[0].partition(".")[0] if nodes else "",
+            "N": nodes[0].partition(".")[0] if nodes else node,
             "n": "0",
             "t": "0",
             "s": "batch",

@@ -24,7 +24,7 @@ from ..api.objects import Key, Obj, key_of, uid_of
 from ..api.quantity import Quantity
 from ..client.api import Api
 from ..errors import ConfigError, NotFound
-from ..files import remove_below, write_private
+from ..files import open_regular, remove_below, write_private
 from ..kubelet.downward import Allocatable
 from ..kubelet.environment import container_variables
 from ..kubelet.source_reader import SourceReader
@@ -210,7 +210,7 @@ def _left(job: Obj, plan: Plan) -> Left:
 
 def _text(file: Path) -> str:
     try:
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:  # the job may have left a pipe there
             return opened.read(TEXT).decode(errors="replace")
     except OSError as error:
         raise ConfigError(f"{file} cannot be kept as text: {error.strerror}") from error

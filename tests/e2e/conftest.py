@@ -37,6 +37,7 @@ def open_site(
         "images": {"default_registry": address, "insecure_registries": [address]},
         "slurm": {"busy_tick": 1.0, "idle_tick": 5.0, "command_timeout": 5.0, **(slurm or {})},
         "network": {"node_ports": True, "ingress_port": 8080},
+        "agent": {"pod_pids_limit": 1500},
         "autoscaling": {"sync_period": 2.0, "metric_resolution": 1.5},
     }
     site = Site(cluster, cluster.home / "orlop", config, environment or {})

@@ -13,10 +13,10 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.cluster import openmpi
 from tests.cluster.images import GROUP, PASSWD, PATH, base_layer
 from tests.cluster.oci import Image, LayerBuilder
 
-LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
 USER = "mpiuser:x:1000:1000:mpi:/home/mpiuser:/bin/sh\n"
 # Each rank adds its number plus one to a sum that all get: n ranks have n * (n + 1) / 2.
 SOURCE = r"""
@@ -54,13 +54,9 @@ int main(int argc, char **argv) {
 
 
 def openmpi_image() -> Image:
-    programs = {"/usr/bin/mpirun": "/usr/bin/orterun", "/usr/bin/orted": "/usr/bin/orted"}
-    plugins = [
-        *(LIBRARIES / "openmpi/lib/openmpi3").glob("*.so"),
-        *LIBRARIES.glob("pmix2/lib/pmix/*.so"),
-    ]
-    texts = [*Path("/usr/share/openmpi").glob("*.txt"), *Path("/etc/openmpi").glob("*.conf")]
-    return _image("openmpi", programs, plugins, texts)
+    programs = {name: str(path) for name, path in openmpi.programs().items()}
+    texts = [*openmpi.messages(), *openmpi.settings()]
+    return _image("openmpi", programs, openmpi.plugins(), texts)
 
 
 def mpich_image() -> Image:
@@ -95,7 +91,9 @@ def _image(
         builder.file(path, Path(path).resolve().read_bytes(), 0o755)
     for text in texts:
         builder.file(str(text), text.read_bytes())
-    return Image((base_layer(), builder.build()), {"Env": [PATH]})
+    # What PMIx 5 shares between ranks is a file of the node's, which a container does not see.
+    env = [PATH, "PMIX_MCA_gds=hash"]
+    return Image((base_layer(), builder.build()), {"Env": env})
 
 
 def needed(programs: list[str]) -> set[str]:

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from tests.cluster import openmpi
 from tests.e2e.site import Obj, Site, eventually, pod, terminated
 from tests.e2e.test_services import service, until_ready, workload
 from tests.e2e.test_streams import read_until, terminal
@@ -60,7 +61,7 @@ def test_ranks_of_intel_mpi_find_each_other_wherever_slurm_has_put_them(site: Si
 
 def test_an_mpirun_of_the_image_starts_as_many_as_there_are_tasks(site: Site) -> None:
     # The image has no ssh, which Open MPI looks for whether it needs it or not.
-    command = ("orterun", "--mca", "plm_rsh_agent", "sh", "pi")
+    command = ("mpirun", *openmpi.started_by("sh"), *openmpi.ON_FEW_CORES, "pi")
     shape = {"nodes": "1", "ntasks": "5", "mpi": "container"}
     for runtime in RUNTIMES:
         launcher = ranks(f"mpirun-{runtime}", "openmpi", *command, runtime=runtime, **shape)
@@ -80,7 +81,8 @@ def test_mpi_flags_of_earlier_systems_start_as_many_as_there_are_tasks(
     launcher["spec"]["containers"][0]["command"] = ["pi"]
     if nodes == 1:
         launcher["spec"]["securityContext"] = {"runAsUser": 1000}
-    flags = "--mca plm_rsh_agent sh" if nodes == 1 else "--bind-to none"
+    alone = (*openmpi.started_by("sh"), *openmpi.ON_FEW_CORES)
+    flags = " ".join(alone) if nodes == 1 else "--bind-to none"
     launcher["metadata"]["annotations"] = {
         "slurm-job.knoc.io/flags": f"--nodes={nodes} --ntasks-per-node={4 // nodes}",
         "slurm-job.knoc.io/mpi-flags": flags,
@@ -97,8 +99,8 @@ cd /tmp
 FOO=bar srun --ntasks-per-node=1 -n2 sh -c 'echo $FOO $PWD on $SLURMD_NODENAME'
 srun -n1 --output=/tmp/x true; echo code $?
 srun true : -n1 hostname; echo code $?
-orterun pi
-exec orterun pi exit 3 7
+mpirun pi
+exec mpirun pi exit 3 7
 """
 
 

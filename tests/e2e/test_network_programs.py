@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 
+from tests.cluster import openmpi
 from tests.e2e.site import Obj, Site, pod, terminated
 from tests.e2e.test_network import on_node, service
 from tools.devroot import dev_root
@@ -92,13 +93,19 @@ if rank.value == 0: print("mpi:", size.value, "ranks,", total.value)
 mpi.MPI_Finalize()
 """
 # How mpirun starts its part on the other host: a shell that listens there, instead of ssh.
-AGENT = '#!/bin/sh\\nhost=$1; shift; echo "exec $*" | exec busybox nc $host.mpi 2222\\n'
+AGENT = '#!/bin/sh\\nhost=$1; shift; echo "$*; exit" | exec busybox nc ${host%%.mpi}.mpi 2222\\n'
 LISTENER = "ln -s /bin/true /tmp/agent; exec busybox nc -ll -p 2222 -e sh"  # it must be there, too
+WITHOUT_SLURM = (
+    *(("--prtemca", "plm", "ssh") if openmpi.is_release_5() else ("--mca", "plm", "rsh")),
+    *openmpi.started_by("/tmp/agent"),
+)
+# Between pods release 5 shall not ask the kernel for the way, whose routes are those of the node.
+BY_ADDRESS = "OMPI_MCA_reachable=weighted PRTE_MCA_prtereachable=weighted"
 MPIRUN = f"""
 printf '{AGENT}' > /tmp/agent; chmod +x /tmp/agent; echo '{RANK}' > /tmp/rank.py
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 {BY_ADDRESS}
 for name in $(env | grep -o '^SLURM_[A-Z_]*'); do unset $name; done
-mpirun --host mpi-0.mpi:1,mpi-1.mpi:1 --mca plm rsh --mca plm_rsh_agent /tmp/agent \\
+mpirun -n 2 --host mpi-0:1,mpi-1:1 {" ".join(WITHOUT_SLURM)} \\
   --mca btl tcp,self --mca pml ob1 python3 -c "$(cat /tmp/rank.py)"
 """
 CLIENT = f"""

@@ -14,7 +14,8 @@ from tests.cluster.cluster import SlurmCluster
 from tests.cluster.fixtures import StartRegistry
 from tests.cluster.images import base_layer
 from tests.cluster.oci import Image, LayerBuilder
-from tests.cluster.registry import Registry, prepared_storage
+from tests.cluster.registry import Registry
+from tests.cluster.storage import ALL
 from tests.e2e.conftest import OpenSite
 from tests.e2e.site import Obj, Site, eventually, pod
 from tools.devroot import DevRoot
@@ -28,7 +29,7 @@ ELSEWHERE = "registry.example"  # nobody answers to that name
 @pytest.fixture
 def guarded(slurm: SlurmCluster, orlop_dev_root: DevRoot) -> Iterator[Registry]:
     registry = Registry.on_head(slurm, PORT, ANN)
-    registry.start(prepared_storage(orlop_dev_root))
+    registry.start(ALL.prepared(orlop_dev_root))
     yield registry
     registry.stop()
 

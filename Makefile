@@ -3,12 +3,12 @@
 BIN := .venv/bin
 SUITE := $(BIN)/python -m tools.suite
 
-.PHONY: help setup lint format types test test-fast soak demo demo-down bench build clean
+.PHONY: help setup lint format types test test-fast soak fuzz demo demo-down bench build clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## install what development, the tests and the demo need
+setup: ## install what development and the tests need; for the demo, `make demo` does
 	@tools/setup || [ $$? -eq 3 ] # 3: some things need root; each was named
 
 lint: ## style, formatting, and who may import whom
@@ -32,7 +32,11 @@ test-fast: ## the tests that need no Slurm
 soak: setup ## what takes long: hundreds of deaths, thousands of histories; ORLOP_SOAK=10 for more
 	$(BIN)/pytest -o python_files='soak_*.py' -n 2 -v tests/soak
 
-demo: setup ## a Slurm of several nodes, Orlop on it, and the examples, with a commentary
+fuzz: setup ## a million inputs for every parser that strangers reach, a part of soak; ORLOP_SOAK=0.01 for less
+	$(BIN)/pytest -o python_files='soak_fuzz.py' -n 2 -v tests/soak
+
+demo: ## a Slurm of several nodes, Orlop on it, and the examples, with a commentary
+	@tools/setup demo || [ $$? -eq 3 ]
 	@$(BIN)/python -m tools.demo up
 
 demo-down: ## remove all that the demo started

@@ -1,8 +1,8 @@
 """Puts Debian's own apptainer into a private prefix, where no root is needed.
 
-Called by set-up. Debian 12 has no apptainer; the one of its development release wants a newer C
-library, so both live in the dev root, and only there. The programs apptainer calls (squashfuse,
-fuse-overlayfs, newuidmap) are Debian 12's own.
+Called by set-up. Debian 12 and 13 have no apptainer; the one of its development release wants a
+newer C library, so both live in the dev root, and only there. The programs apptainer calls
+(squashfuse, fuse-overlayfs, newuidmap) are the machine's own.
 """
 
 from __future__ import annotations

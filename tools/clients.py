@@ -1,7 +1,8 @@
 """Kubernetes' clients that others wrote, for the conformance tests: each as it comes.
 
-Called by set-up. Debian's old kubectl and etcd, Python's client libraries and Node's go into
-folders of the dev root, apart from our own environment, as what they depend on is not what we do.
+Called by set-up, not for the demo. Debian's old kubectl and etcd, Python's client libraries and
+Node's go into folders of the dev root, apart from our own environment, as what they depend on is
+not what we do.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from . import packages
 from .devroot import DevRoot
 from .environment import PYTHON, uv
 from .private_apt import PrivateApt
@@ -88,12 +90,4 @@ def install_node_client(dev: DevRoot) -> str:
 def _install_node() -> None:
     if os.geteuid() != 0:
         raise Lacking("root must install nodejs npm: run tools/setup as root or with sudo")
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    command = ["apt-get", "-q", "-o", "DPkg::Lock::Timeout=120", "install", "--yes"]
-    subprocess.run(
-        [*command, "--no-install-recommends", "nodejs", "npm"],
-        check=True,
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
+    packages.apt_install("nodejs", "npm")

@@ -1,4 +1,4 @@
-"""The project's own Python environment: uv, and `.venv` with all its dependency groups.
+"""The project's own Python environment: uv, and `.venv` with the dependencies.
 
 Called by set-up, as whoever owns the clone. uv lives in `.tools`, private to the clone, so that
 nothing needs to be installed for a user or on the machine.
@@ -13,6 +13,7 @@ import subprocess
 from pathlib import Path
 
 from .devroot import PROJECT
+from .extent import Extent
 from .steps import Lacking, Step
 
 PYTHON = "/usr/bin/python3"
@@ -38,24 +39,29 @@ def install_uv() -> str:
     return f"installed in {folder.relative_to(PROJECT)}"
 
 
-def sync_step() -> Step:
-    return Step("environment", is_synced, sync)
+def sync_step(extent: Extent) -> Step:
+    return Step("environment", lambda: is_synced(extent), lambda: sync(extent))
 
 
-def is_synced() -> bool:
-    has_pytest = (PROJECT / ".venv" / "bin" / "pytest").exists()
-    return has_pytest and SYNCED.exists() and SYNCED.read_text() == _wanted()
+def is_synced(extent: Extent) -> bool:
+    """All is enough for the demo, too."""
+    program = PROJECT / ".venv" / "bin" / ("python" if extent is Extent.DEMO else "pytest")
+    enough = [mark(each) for each in {extent, Extent.ALL}]
+    return program.exists() and SYNCED.exists() and SYNCED.read_text() in enough
 
 
-def _wanted() -> str:
-    return hashlib.sha256((PROJECT / "pyproject.toml").read_bytes()).hexdigest()
+def mark(extent: Extent) -> str:
+    """What is written down when it is synced: another pyproject.toml has another."""
+    return f"{extent} {hashlib.sha256((PROJECT / 'pyproject.toml').read_bytes()).hexdigest()}"
 
 
-def sync() -> str:
+def sync(extent: Extent) -> str:
+    """The demo's takes nothing away that the tests' has brought."""
     if not UV.exists():
         raise Lacking("uv is missing, see above")
-    uv("sync", "--all-groups", "--python", PYTHON)
-    SYNCED.write_text(_wanted())
+    groups = ["--no-default-groups", "--inexact"] if extent is Extent.DEMO else ["--all-groups"]
+    uv("sync", *groups, "--python", PYTHON)
+    SYNCED.write_text(mark(extent))
     return "synced .venv"
 
 

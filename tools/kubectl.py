@@ -1,7 +1,7 @@
 """Finds a kubectl recent enough for the tests, or fetches one of a newer Debian.
 
-Called by set-up. Debian 12's own package is 1.20; its next release carries a recent one, which
-goes into the dev root's bin folder and nowhere else.
+Called by set-up. Debian 12's own package is 1.20; that of Debian 13 is recent, and goes into the
+dev root's bin folder and nowhere else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Debian's packages that the tests and the demo need, installed without starting any daemon.
+"""Debian's packages that the demo and the tests need, installed without starting any daemon.
 
 Called by set-up, as root. The daemons among them are run by the test cluster in namespaces of its
-own; those of the machine stay as they were.
+own; those of the machine stay as they were. Debian 12 and 13 both have every name here: where
+theirs differ (a JRE's has its version, a library's its ABI) it is that of what depends on them.
 """
 
 from __future__ import annotations
@@ -9,70 +10,68 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from .extent import Extent
 from .steps import Lacking, Step
 
-PACKAGES = (
+DEMO = {
+    # Slurm
+    "munge": "by which Slurm's daemons and commands know each other",
+    "slurm-client": "sbatch, srun, squeue, scancel",
+    "slurmctld": "Slurm's controller",
+    "slurmd": "Slurm's daemon of a node",
+    # container runtimes, images and their registry
+    "busybox-static": "what the images are made of",
+    "crun": "the first of the runtimes",
+    "docker-registry": "the registry of the images",
+    "fuse-overlayfs": "by which apptainer lets images be written to",
+    "fuse3": "by which users mount",
+    "patchelf": "lets apptainer and kubectl of a newer Debian run here",
+    "squashfs-tools": "packs images for apptainer",
+    "squashfuse": "mounts those images",
+    "uidmap": "gives containers the users' subordinate ids",
+    # the cluster, and Orlop on it
+    "ca-certificates": "to fetch Python's packages",
+    "curl": "to try services with",
+    "gcc": "compiles the quick part of the pod network",
+    "hostname": "gives nodes their names",
+    "iproute2": "gives nodes their addresses",
+    "libc6-dev": "headers for that part",
+    "procps": "shows what runs on a node",
+    "python3": "runs Orlop",
+    "python3-venv": "makes the environments it is installed in",
+}
+
+TESTS = {
     # a Slurm with accounting and REST; its plugins are only recommended, and needed
-    "mariadb-server",
-    "munge",
-    "slurm-client",
-    "slurm-wlm-jwt-plugin",
-    "slurm-wlm-mysql-plugin",
-    "slurmctld",
-    "slurmd",
-    "slurmdbd",
-    "slurmrestd",
-    # container runtimes, what apptainer calls, images and their registry
-    "busybox-static",
-    "crun",
-    "docker-registry",
-    "fuse-overlayfs",
-    "fuse3",
-    "skopeo",
-    "squashfs-tools",
-    "qemu-user-static",  # the aarch64 form of what apptainer starts
-    "squashfuse",
-    "uidmap",
-    "zstd",
-    # compiles the quick part of the pod network
-    "gcc",
-    "libc6-dev",
-    # two MPIs, for the images of MPI programs
-    "libmpich-dev",
-    "libopenmpi-dev",
-    "mpich",
-    "openmpi-bin",
+    "mariadb-server": "the database of the accounts",
+    "slurm-wlm-jwt-plugin": "tokens for slurmrestd",
+    "slurm-wlm-mysql-plugin": "by which slurmdbd speaks to its database",
+    "slurmdbd": "Slurm's accounting",
+    "slurmrestd": "Slurm's REST",
+    # images
+    "skopeo": "images as another tool writes them",
+    "zstd": "layers that are compressed by it",
+    # MPI
+    "libmpich-dev": "compiles a program for MPICH",
+    "libopenmpi-dev": "compiles one for Open MPI",
+    "mpich": "MPICH's launcher, for an image",
+    "openmpi-bin": "Open MPI's; brings the libpmix that Slurm's own plugin for PMIx loads",
     # programs that pods' networks are tried with, and what others make such networks of
-    "iperf3",
-    "nginx-light",
-    "openjdk-17-jre-headless",
-    "passt",
-    "postgresql",
-    "redis-server",
-    "slirp4netns",
-    "wrk",
-    # two kinds of MPI, what Slurm's plugin for one of them loads, and a compiler for a program
-    "gcc",
-    "libc6-dev",
-    "libmpich-dev",
-    "libopenmpi-dev",
-    "libpmix2",
-    "mpich",
-    "openmpi-bin",
-    # tools
-    "ca-certificates",
-    "curl",
-    "hostname",
-    "iproute2",
-    "patchelf",
-    "procps",
-    "python3",
-    "python3-venv",
-)
+    "default-jre-headless": "opens sockets as the JVM does",
+    "iperf3": "measures how much passes",
+    "nginx-light": "a web server of many workers",
+    "passt": "pasta, to compare with",
+    "postgresql": "a database of many processes",
+    "redis-server": "a database of one process",
+    "slirp4netns": "to compare with",
+    "wrk": "measures how many requests pass",
+    # another architecture
+    "qemu-user": "runs the aarch64 form of what apptainer starts",
+}
 
 POLICY = Path("/usr/sbin/policy-rc.d")
 SERVICES = (
@@ -89,26 +88,34 @@ SERVICES = (
 )
 
 
-def step() -> Step:
-    return Step("packages", lambda: not missing(), install)
+def packages_for(extent: Extent) -> Mapping[str, str]:
+    return DEMO if extent is Extent.DEMO else DEMO | TESTS
 
 
-def missing() -> list[str]:
-    words = ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev}${Package}\n", *PACKAGES]
+def step(extent: Extent) -> Step:
+    wanted = tuple(packages_for(extent))
+    return Step("packages", lambda: not missing(wanted), lambda: install(missing(wanted)))
+
+
+def missing(wanted: Sequence[str]) -> list[str]:
+    words = ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev}${Package}\n", *wanted]
     answer = subprocess.run(words, capture_output=True, text=True, check=False).stdout
     installed = {line[3:].strip() for line in answer.splitlines() if line.startswith("ii")}
-    return [package for package in PACKAGES if package not in installed]
+    return [package for package in wanted if package not in installed]
 
 
-def install() -> str:
-    wanted = missing()
+def install(wanted: Sequence[str]) -> str:
     if os.geteuid() != 0:
         raise Lacking(f"root must install {' '.join(wanted)}: run tools/setup as root or with sudo")
-    with no_daemon_starts():
-        _apt_get("update")
-        _apt_get("install", "--yes", "--no-install-recommends", *wanted)
+    apt_install(*wanted)
     _leave_disabled([service for service in SERVICES if is_brought_by(wanted, service)])
     return f"installed {len(wanted)} packages: {' '.join(wanted)}"
+
+
+def apt_install(*names: str) -> None:
+    with no_daemon_starts():
+        _apt_get("update")
+        _apt_get("install", "--yes", "--no-install-recommends", *names)
 
 
 def is_brought_by(packages: Sequence[str], service: str) -> bool:

@@ -1,6 +1,6 @@
 """Fetches packages of any Debian release without installing them: private lists, private cache.
 
-Called by set-up for programs that Debian 12 lacks or has too old, and by the image builder for
+Called by set-up for programs that this Debian lacks or has too old, and by the image builder for
 root file systems. Needs no root; apt's own lists, cache and database stay as they are.
 """
 

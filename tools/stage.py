@@ -17,9 +17,10 @@ from typing import Protocol
 import yaml
 
 from tests.cluster.cluster import SlurmCluster, clear
-from tests.cluster.registry import Registry, prepared_storage
+from tests.cluster.registry import Registry
 from tests.cluster.spec import HEAD, Spec
 from tests.cluster.state import is_cluster
+from tests.cluster.storage import BASIC, Collection
 
 from .devroot import PROJECT, TEST_USER, DevRoot, dev_root
 
@@ -48,12 +49,13 @@ class Stage(Protocol):
 class OwnCluster:
     """Four nodes in namespaces, as the tests have them, but this one stays."""
 
-    def __init__(self, name: str, dev: DevRoot, spec: Spec | None = None) -> None:
+    def __init__(self, name: str, dev: DevRoot, images: Collection) -> None:
         self.name = name
         self._dev = dev
         self._root = dev.clusters / name
         # Slurm fills one node after the other by default; over all of them there is more to see.
-        self._spec = spec or Spec(settings={"SelectTypeParameters": "CR_CPU_Memory,CR_LLN"})
+        self._spec = Spec(settings={"SelectTypeParameters": "CR_CPU_Memory,CR_LLN"})
+        self._images = images
         self._cluster: SlurmCluster | None = None
         self.config: Mapping[str, object] = {}
 
@@ -74,7 +76,7 @@ class OwnCluster:
             self._cluster.start(outlive=True)
         registry = Registry.on_head(self.cluster)
         if not was_up:
-            registry.start(prepared_storage(self._dev))
+            registry.start(self._images.prepared(self._dev))
         address = registry.address
         images = {"default_registry": address, "insecure_registries": [address]}
         self.config = {"images": images}
@@ -136,8 +138,11 @@ class ThisSite:
         pass
 
 
-def find_stage(name: str) -> Stage:
-    """The machine's own Slurm where one answers, else one of our own, which takes root."""
+def find_stage(name: str, images: Collection = BASIC) -> Stage:
+    """The machine's own Slurm where one answers, else one of our own, which takes root.
+
+    One of our own has a registry with these images.
+    """
     dev = dev_root()
     if shutil.which("sinfo") and _answers():
         user = os.environ.get("SUDO_USER") or pwd.getpwuid(os.geteuid()).pw_name
@@ -147,7 +152,7 @@ def find_stage(name: str) -> Stage:
             "no Slurm answers here, and building one of several nodes takes root: run it with sudo."
             "\nWithout either, `orlop up` still runs pods on this host."
         )
-    return OwnCluster(name, dev)
+    return OwnCluster(name, dev, images)
 
 
 def _answers() -> bool:

@@ -1,7 +1,7 @@
 """The unprivileged users as whom tests and the demo run Orlop and its pods.
 
 Called by set-up, as root. One has ranges of subordinate ids, as most desktops give them; the other
-has none, as on most clusters. Existing users are never changed.
+has none, as on most clusters; the demo does without. Existing users are never changed.
 """
 
 from __future__ import annotations
@@ -9,15 +9,22 @@ from __future__ import annotations
 import os
 import pwd
 import subprocess
+from collections.abc import Sequence
 
 from .devroot import PLAIN_USER, TEST_USER
+from .extent import Extent
 from .steps import Lacking, Step
 
 NO_RANGES = ("--key", "SUB_UID_COUNT=0", "--key", "SUB_GID_COUNT=0")
 
 
-def step() -> Step:
-    return Step("users", lambda: exists(TEST_USER) and exists(PLAIN_USER), create)
+def step(extent: Extent) -> Step:
+    wanted = (TEST_USER,) if extent is Extent.DEMO else (TEST_USER, PLAIN_USER)
+    return Step("users", lambda: not missing(wanted), lambda: create(missing(wanted)))
+
+
+def missing(wanted: Sequence[str]) -> list[str]:
+    return [name for name in wanted if not exists(name)]
 
 
 def exists(name: str) -> bool:
@@ -28,8 +35,7 @@ def exists(name: str) -> bool:
     return True
 
 
-def create() -> str:
-    wanted = [name for name in (TEST_USER, PLAIN_USER) if not exists(name)]
+def create(wanted: Sequence[str]) -> str:
     if os.geteuid() != 0:
         raise Lacking(f"root must create {' and '.join(wanted)}: run tools/setup with sudo")
     for name in wanted:

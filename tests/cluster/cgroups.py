@@ -12,6 +12,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .spec import HEAD
+
+if TYPE_CHECKING:
+    from .cluster import SlurmCluster
 
 ROOT = Path("/sys/fs/cgroup")
 REMOVE_TIMEOUT = 5.0
@@ -32,6 +38,13 @@ def version() -> int:
     if (ROOT / "memory" / "cgroup.procs").exists():
         return 1
     raise RuntimeError(f"no memory controller below {ROOT}: a cluster with cgroups needs one")
+
+
+def are_the_users(cluster: SlurmCluster) -> bool:
+    """Whether a job's user may divide its memory: Slurm 22.05 lets him, by version 1 only."""
+    ask = "own=$(sed -n 's/.*:memory://p' /proc/self/cgroup); test -w /sys/fs/cgroup/memory$own"
+    words = ["srun", "-N1", "sh", "-c", ask]
+    return cluster.run(HEAD, words, user=cluster.user, check=False).returncode == 0
 
 
 def hierarchies() -> list[Hierarchy]:

@@ -24,9 +24,10 @@ from tools.devroot import DevRoot, dev_root
 
 from .cluster import SlurmCluster, sweep
 from .programs import SYSTEM_PATH
-from .registry import Registry, prepared_storage
+from .registry import Registry
 from .rootless import RootlessSlurm, sweep_rootless
 from .spec import Spec
+from .storage import ALL
 
 KEEP = "ORLOP_KEEP_CLUSTERS"
 NEEDS_ROOT = "a Slurm of several nodes needs root: run the tests as root or with sudo"
@@ -148,7 +149,7 @@ def registry_on(orlop_dev_root: DevRoot) -> Iterator[StartRegistry]:
         def registry_of(cluster: SlurmCluster) -> Registry:
             if cluster.root not in running:
                 registry = running[cluster.root] = Registry.on_head(cluster)
-                registry.start(prepared_storage(orlop_dev_root))
+                registry.start(ALL.prepared(orlop_dev_root))
                 stack.callback(registry.stop)
             return running[cluster.root]
 
@@ -166,6 +167,6 @@ def loopback_registry(
 ) -> Iterator[Registry]:
     """A registry on this machine's loopback, for tests without a cluster."""
     registry = Registry.on_loopback(tmp_path_factory.mktemp("registry") / "data")
-    registry.start(prepared_storage(orlop_dev_root))
+    registry.start(ALL.prepared(orlop_dev_root))
     yield registry
     registry.stop()

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from tools.patched import library_folder
 from tools.private_apt import PrivateApt
 
 from .oci import Image, Index, Layer, LayerBuilder, machine_architecture
@@ -25,6 +26,10 @@ app:x:{NON_ROOT_UID}:{NON_ROOT_UID}:app:/home/app:/bin/sh
 nobody:x:65534:65534:nobody:/nonexistent:/bin/false
 """
 GROUP = f"root:x:0:\napp:x:{NON_ROOT_UID}:\nstaff:x:50:app\nnogroup:x:65534:\n"
+
+
+def basic_images() -> dict[str, Image | Index]:
+    return busybox_images() | python_images()
 
 
 def busybox_images() -> dict[str, Image | Index]:
@@ -91,15 +96,21 @@ def python_layer() -> Layer:
         tree = Path(folder)
         apt.extract_with_dependencies(["python3"], tree)
         (tree / "usr" / "bin" / "python").symlink_to("python3")
-        _compile(next((tree / "usr" / "lib").glob("python3.*")))
+        _compile(tree)
         return LayerBuilder().tree(tree, _is_left_out).build()
 
 
-def _compile(library: Path) -> None:
+def _compile(tree: Path) -> None:
+    """By the image's own Python: this machine's may be of another version."""
+    library = next((tree / "usr" / "lib").glob("python3.*"))
+    c_library = library_folder(tree)
+    loader = [next(c_library.glob("ld-linux-*.so.*")), "--library-path", c_library]
     # The layer's files have no times of their own: Python must take its caches on trust.
-    command = ["/usr/bin/python3", "-m", "compileall", "-q", "-j", str(os.cpu_count() or 1)]
-    command += ["--invalidation-mode", "unchecked-hash", str(library)]
-    subprocess.run(command, check=True, capture_output=True)
+    words = ["-m", "compileall", "-q", "-j", str(os.cpu_count() or 1)]
+    words += ["--invalidation-mode", "unchecked-hash", str(library)]
+    command = [*loader, tree / "usr" / "bin" / "python3", *words]
+    home = {"PYTHONHOME": str(tree / "usr")}
+    subprocess.run(command, check=True, capture_output=True, env=home)
 
 
 def _is_left_out(name: Path) -> bool:

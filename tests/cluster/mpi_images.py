@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from tools.devroot import DevRoot
 from tools.intel_mpi import intel_mpi
 
+from . import openmpi
 from .images import PATH, base_layer
 from .oci import Image, Index, Layer, LayerBuilder
 
@@ -51,6 +52,10 @@ int main(int argc, char **argv) {
     printf("rank %d of %d on %s\n", rank, size, host);
     fflush(stdout);
     if (argc > 2 && !strcmp(argv[1], "sleep")) sleep(atoi(argv[2]));
+    if (argc > 3) {
+        MPI_Barrier(MPI_COMM_WORLD); /* all have said where they are, */
+        usleep(500000);              /* and whoever ends them all has passed it on */
+    }
     if (argc > 3 && atoi(argv[2]) == rank) {
         if (!strcmp(argv[1], "exit")) _exit(atoi(argv[3]));
         if (!strcmp(argv[1], "kill")) kill(getpid(), atoi(argv[3]));
@@ -66,10 +71,8 @@ int main(int argc, char **argv) {
 }
 """
 
-LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
 # Of Open MPI's parts: those for networks that no test has would bring a hundred libraries.
 LEFT_OUT = re.compile("ofi|openib|ucx|psm|romio|flux|scoll|sshmem|memheap|monitoring|ompi_dbg")
-MORE = ("/etc/openmpi/openmpi-mca-params.conf", "/usr/bin/orterun", "/usr/bin/orted")
 INTEL = "/opt/intel/oneapi/mpi/2021.14"  # where Intel's own packages have it
 
 
@@ -78,12 +81,10 @@ def mpi_images(dev: DevRoot) -> dict[str, Image | Index]:
     with tempfile.TemporaryDirectory(prefix="orlop-mpi-") as name:
         folder = Path(name)
         (folder / "pi.c").write_text(PROGRAM)
-        openmpi, mpich = (_compiled(folder, kind) for kind in ("openmpi", "mpich"))
-        parts = [path for path in _parts() if not LEFT_OUT.search(path.name)]
-        programs = [Path(path) for path in MORE]
+        with_openmpi, with_mpich = (_compiled(folder, kind) for kind in ("openmpi", "mpich"))
         return {
-            "openmpi:latest": _image(base, _layer(openmpi, [*parts, *programs])),
-            "mpich:latest": _image(base, _layer(mpich, [])),
+            "openmpi:latest": _image(base, _layer(with_openmpi, _openmpi_files())),
+            "mpich:latest": _image(base, _layer(with_mpich, {})),
             "intelmpi:latest": _intel_image(base, folder, intel_mpi(dev)),
         }
 
@@ -120,18 +121,18 @@ def _intel_image(base: Layer, folder: Path, source: Path) -> Image:
     return Image((base, builder.build()), {"Env": env, "Cmd": ["pi"]})
 
 
-def _parts() -> list[Path]:
-    folders = (LIBRARIES / "openmpi/lib/openmpi3", LIBRARIES / "pmix2/lib/pmix")
-    return sorted(path for folder in folders for path in folder.glob("*.so"))
+def _openmpi_files() -> dict[Path, str]:
+    parts = [path for path in openmpi.plugins() if not LEFT_OUT.search(path.name)]
+    files = {path: str(path) for path in [*parts, *openmpi.settings()]}
+    return files | {path: name for name, path in openmpi.programs().items()}
 
 
-def _layer(program: Path, more: list[Path]) -> Layer:
+def _layer(program: Path, more: Mapping[Path, str]) -> Layer:
     builder = LayerBuilder().file("bin/pi", program.read_bytes(), 0o755)
-    files = dict.fromkeys([*more, *needed_by([program, *more])])
-    _add(builder, {path: str(path) for path in files})
-    if Path("/usr/bin/orterun") in files:
-        for name in ("mpirun", "mpiexec"):
-            builder.link(f"usr/bin/{name}", "orterun")
+    needed = {path: str(path) for path in needed_by([program, *more])}
+    _add(builder, needed | dict(more))
+    if "/usr/bin/mpirun" in more.values():
+        builder.link("usr/bin/mpiexec", "mpirun")
     return builder.build()
 
 

@@ -1,13 +1,11 @@
 """A real registry, Debian's docker-registry, that serves the test images.
 
-Started on the head of a cluster, or on this machine's loopback for tests without one. Its storage
-is filled once on a machine, by pushing, and then copied for every registry: what one test pushes
-no other sees.
+Started on the head of a cluster, or on this machine's loopback for tests without one. Each has a
+copy of the storage that was filled once on the machine: what one test pushes no other sees.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import socket
@@ -17,11 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tools import intel_mpi
-from tools.devroot import DevRoot
-from tools.locks import locked
-
-from . import images, mpi_images, oci
+from . import oci
 from .cluster import SlurmCluster
 from .process import wait_until
 from .push import Connect, push, request
@@ -121,46 +115,6 @@ class Registry:
         if status != 200:
             raise LookupError(f"the registry has no {image}")
         return headers["docker-content-digest"]
-
-
-def prepared_storage(dev: DevRoot) -> Path:
-    """The storage with all test images; filled by whoever asks first."""
-    with locked(dev.images):
-        if not is_prepared(dev):
-            _fill(_storage(dev), dev)
-    return _storage(dev)
-
-
-def is_prepared(dev: DevRoot) -> bool:
-    return _storage(dev).exists()
-
-
-def _storage(dev: DevRoot) -> Path:
-    return dev.images / f"registry-{_recipe()}"
-
-
-def _fill(storage: Path, dev: DevRoot) -> None:
-    workplace = dev.images / "filling"
-    shutil.rmtree(workplace, ignore_errors=True)
-    registry = Registry.on_loopback(workplace)
-    registry.start()
-    try:
-        made = images.busybox_images() | images.python_images() | mpi_images.mpi_images(dev)
-        for name, image in made.items():
-            registry.push(name, image)
-    finally:
-        registry.stop()
-    for old in dev.images.glob("registry-*"):
-        shutil.rmtree(old)
-    (workplace / "storage").rename(storage)
-    shutil.rmtree(workplace)
-
-
-def _recipe() -> str:
-    """Changes when the images do."""
-    modules = (images, mpi_images, intel_mpi, oci)
-    sources = (Path(module.__file__ or "").read_bytes() for module in modules)
-    return hashlib.sha256(b"".join(sources)).hexdigest()[:12]
 
 
 def copy_storage(source: Path, target: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import cgroups
+from tests.cluster import cgroups, rest
 from tests.cluster.cluster import SlurmCluster
 from tests.cluster.commands import CommandFailed
 from tests.cluster.fixtures import StartSlurm
@@ -69,19 +69,47 @@ def test_accounting_is_prepared_for_both_accounts_and_all_qos(slurm_with: StartS
 def test_slurmrestd_answers_on_its_unix_socket(slurm_with: StartSlurm) -> None:
     cluster = slurm_with(ACCOUNTING)
     ask = ["curl", "-s", "--unix-socket", str(cluster.rest_socket)]
-    answer = cluster.run(HEAD, [*ask, "http://localhost/slurm/v0.0.38/ping"], user=cluster.user)
-    assert json.loads(answer.stdout)["pings"][0]["ping"] == "UP"
+    url = f"http://localhost/slurm/{rest.version()}/ping"
+    assert is_up(cluster.run(HEAD, [*ask, url], user=cluster.user).stdout)
 
 
 def test_slurmrestd_takes_tokens_on_tcp(slurm_with: StartSlurm) -> None:
     cluster = slurm_with(ACCOUNTING)
-    script = """
+    script = f"""
         token=$(scontrol token | cut -d= -f2)
         curl -s -H "X-SLURM-USER-NAME: $USER" -H "X-SLURM-USER-TOKEN: $token" \
-            http://head:6820/slurm/v0.0.38/ping
+            http://head:6820/slurm/{rest.version()}/ping
     """
-    answer = cluster.run("n1", ["sh", "-c", script], user=cluster.user)
-    assert json.loads(answer.stdout)["pings"][0]["ping"] == "UP"
+    assert is_up(cluster.run("n1", ["sh", "-c", script], user=cluster.user).stdout)
+
+
+def is_up(answer: str) -> bool:
+    """What slurmctld answered to a ping: `ping` until Slurm 23, `pinged` since."""
+    ping = json.loads(answer)["pings"][0]
+    return bool(ping.get("pinged", ping.get("ping")) == "UP")
+
+
+@pytest.mark.parametrize(
+    ("plugins", "version", "openapi"),
+    [
+        (
+            ["openapi_v0_0_37.so", "openapi_v0_0_38.so", "openapi_dbv0_0_38.so"],
+            "v0.0.38",
+            ["openapi/v0.0.38", "openapi/v0.0.38,openapi/dbv0.0.38"],
+        ),
+        (
+            ["data_parser_v0_0_9.so", "data_parser_v0_0_42.so", "openapi_slurmctld.so"],
+            "v0.0.42",
+            ["openapi/slurmctld", "openapi/slurmctld,openapi/slurmdbd"],
+        ),
+    ],
+    ids=["Slurm 22.05", "Slurm 24.11"],
+)
+def test_slurmrestd_is_asked_for_the_newest_version_it_has(
+    plugins: list[str], version: str, openapi: list[str]
+) -> None:
+    assert rest.version(plugins) == version
+    assert [rest.openapi(accounting, plugins) for accounting in (False, True)] == openapi
 
 
 def test_a_job_over_its_memory_is_out_of_memory(slurm_with: StartSlurm) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 from pathlib import Path
@@ -10,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tools import __main__ as setup
-from tools import kubectl, packages, wheel
+from tools import environment, kubectl, packages, users, wheel
 from tools.devroot import DevRoot, dev_root
+from tools.extent import Extent
 from tools.private_apt import mirror
 from tools.steps import Lacking, Outcome, Step, run_in_order, run_together, worse
 
@@ -62,11 +64,73 @@ def test_steps_together_end_with_the_worst_outcome() -> None:
     assert worse(Outcome.DONE, Outcome.LACKING) is Outcome.LACKING
 
 
-def test_an_unknown_package_is_missing_and_dpkg_itself_is_not(
-    monkeypatch: pytest.MonkeyPatch,
+def test_an_unknown_package_is_missing_and_dpkg_itself_is_not() -> None:
+    assert packages.missing(("dpkg", "no-such-package")) == ["no-such-package"]
+
+
+def test_the_demo_has_a_part_of_the_packages_and_each_is_listed_once() -> None:
+    demo, everything = (packages.packages_for(extent) for extent in (Extent.DEMO, Extent.ALL))
+    assert len(everything) == len(demo) + len(packages.TESTS)
+    assert {"slurmctld", "crun"} <= set(demo)
+    assert not {"mariadb-server", "openmpi-bin", "postgresql"} & set(demo)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="what only root may install may be missing")
+def test_all_that_set_up_would_install_is_installed_where_the_tests_run() -> None:
+    """By the very names: one that only leads to another package would be missing for ever."""
+    assert packages.missing(tuple(packages.packages_for(Extent.ALL))) == []
+
+
+def names_of(steps: list[Step]) -> list[str]:
+    return [one.name for one in steps]
+
+
+def test_the_demo_needs_none_of_the_tests_clients(tmp_path: Path) -> None:
+    dev = DevRoot(tmp_path)
+    assert names_of(setup.dev_root_steps(dev, Extent.DEMO)) == [
+        "apptainer", "kubectl", "orlop", "images",
+    ]  # fmt: skip
+    assert {"etcd", "clients", "old kubectl", "node client"} < set(
+        names_of(setup.dev_root_steps(dev, Extent.ALL))
+    )
+
+
+def test_users_are_those_that_are_wanted() -> None:
+    assert users.missing(("root", "no-such-user")) == ["no-such-user"]
+
+
+@pytest.mark.parametrize(
+    ("synced", "wanted", "enough"),
+    [
+        ("", Extent.DEMO, False),
+        (Extent.DEMO, Extent.DEMO, True),
+        (Extent.DEMO, Extent.ALL, False),
+        (Extent.ALL, Extent.DEMO, True),
+        (Extent.ALL, Extent.ALL, True),
+    ],
+)
+def test_an_environment_for_the_tests_is_enough_for_the_demo(
+    synced: str, wanted: Extent, enough: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packages, "PACKAGES", ("dpkg", "no-such-package"))
-    assert packages.missing() == ["no-such-package"]
+    monkeypatch.setattr(environment, "SYNCED", tmp_path / "synced")
+    if synced:
+        (tmp_path / "synced").write_text(environment.mark(Extent(synced)))
+    assert environment.is_synced(wanted) is enough
+
+
+@pytest.mark.parametrize("words", [["setup", "more"], ["nothing"], [], ["build", "demo"]])
+def test_words_that_set_up_does_not_know_are_answered_by_those_it_does(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert setup.main(["tools", *words]) == 2
+    assert "setup|machine|devroot} [demo|all]" in capsys.readouterr().err
+
+
+def test_packages_are_listed_with_what_they_are_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert setup.main(["tools", "packages"]) is Outcome.DONE
+    said = capsys.readouterr().out
+    assert re.search(r"^for the demo:\n(  .*\n)*  slurmctld +Slurm's controller\n", said, re.M)
+    assert re.search(r"^for the tests, too:\n(  .*\n)*  skopeo +\w", said, re.M)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import platform
 import sys
 from collections.abc import Iterable
 
+from tests.cluster.storage import ALL
 from tools.stage import find_stage, orlop_up
 
 BENCHMARKS = ("pod_start", "mpi", "burst", "streams", "network")
@@ -38,7 +39,7 @@ def show(tables: Iterable[object]) -> None:
 
 
 def on_slurm(names: list[str]) -> int:
-    stage = find_stage("bench")
+    stage = find_stage("bench", ALL)
     print(f"{stage.start()}; {os.cpu_count()} CPUs, Linux {platform.release()}\n", flush=True)
     try:
         for name in names:

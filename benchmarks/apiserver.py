@@ -102,7 +102,7 @@ class Report:
         return (*line.cells(), other.cells()[1], f"{better:.1f}x")
 
 
-def measure(size: Size = Size()) -> list[Report]:  # noqa: B008 - frozen
+def measure(size: Size = Size()) -> list[Report]:
     ours_before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(ours_before)})
     try:

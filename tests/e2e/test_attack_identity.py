@@ -398,7 +398,9 @@ def until_answered(site: Site, name: str) -> None:
     """All of a client's ways lead to the server."""
 
     def is_answered() -> bool:
-        return sum(key.endswith(" server") for key in said_by(site, name)) == 10
+        said = said_by(site, name)
+        print(f"{name}: {sorted(said)}")
+        return sum(key.endswith(" server") for key in said) == 10
 
     eventually(is_answered, f"{name} has answers", LONG)
 
@@ -431,12 +433,16 @@ def serving(site: Site) -> tuple[str, list[str]]:
     server["spec"]["containers"][0]["ports"] = HOST_PORTS
     site.apply(server)
     (found,) = up(site, "server")
-    ports = [
-        f"{kind}:{port}"
-        for kind, known in before.items()
-        for port in ports_on(site, "n1", f"-Hl{kind[0]}n") - known
-    ]
-    assert len(ports) == 2
+
+    def listening() -> list[str]:
+        ports = [
+            f"{kind}:{port}"
+            for kind, known in before.items()
+            for port in ports_on(site, "n1", f"-Hl{kind[0]}n") - known
+        ]
+        return ports if len(ports) == 2 else []
+
+    ports = eventually(listening, "the server listens at both ports", LONG)
     return found["status"]["podIP"], [*ports, "tcp:30081", "udp:30054"]
 
 

@@ -187,13 +187,27 @@ def _remove(name: str, folder: int, top: int, depth: int) -> bool:
 
 def _opened(name: str, parent: int) -> int:
     """A folder that we may list and write, whatever its mode was: an overlay leaves one of none."""
+    try:
+        fd = os.open(name, os.O_RDONLY | _FOLDER, dir_fd=parent)
+    except PermissionError:
+        _allow(name, parent)
+        fd = os.open(name, os.O_RDONLY | _FOLDER, dir_fd=parent)
+    try:
+        if stat.S_IMODE(os.fstat(fd).st_mode) & 0o700 != 0o700:
+            os.fchmod(fd, 0o700)
+    except OSError:
+        pass  # somebody else's; its modes may do
+    return fd
+
+
+def _allow(name: str, parent: int) -> None:
+    """Let us list a folder of ours.
+
+    By /proc, since the kernel takes no descriptor of what may not be read; the keeper of a pod has
+    none of its own there, but is root in its namespace and needs no permission.
+    """
     path = os.open(name, os.O_PATH | _FOLDER, dir_fd=parent)
     try:
-        if stat.S_IMODE(os.fstat(path).st_mode) & 0o700 != 0o700:
-            try:
-                os.chmod(f"/proc/self/fd/{path}", 0o700)
-            except OSError:
-                pass  # somebody else's; its modes may do
-        return os.open(f"/proc/self/fd/{path}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        os.chmod(f"/proc/self/fd/{path}", 0o700)
     finally:
         os.close(path)

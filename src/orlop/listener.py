@@ -20,7 +20,7 @@ log = logger(__name__)
 
 _BACKLOG = 1024
 _SHUTDOWN = 2.0
-
+_UNREAD = 64 << 10  # bytes kept for who does not read them, before who writes them waits
 
 ANYWHERE = ("0.0.0.0", "::")  # what is no address that others could come to
 
@@ -116,6 +116,7 @@ class Listener:
         except (OSError, asyncio.CancelledError):  # TLS errors and timeouts are OSErrors
             connection.close()
             return
+        transport.set_write_buffer_limits(_UNREAD)
         if not transport.get_extra_info("peercert"):
             self._watch(transport)
 

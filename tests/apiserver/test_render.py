@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orlop.api import kinds
 from orlop.api.objects import Key
 from orlop.apiserver.negotiation import form_of
-from orlop.apiserver.render import Renderer
+from orlop.apiserver.render import PIECE, Renderer, pieces_of
 from orlop.apiserver.verbs.list import Page
 from orlop.apiserver.verbs.watch import Seen
 from orlop.store import Record
@@ -93,7 +96,8 @@ async def test_a_list_in_yaml() -> None:
 
 @pytest.mark.parametrize("accept", ["", PARTIAL, TABLE])
 def test_a_bookmark_has_the_shape_of_its_stream(accept) -> None:
-    line = renderer(accept).event(Seen("BOOKMARK", 42, ends_initial_events=True), is_first=False)
+    seen = Seen("BOOKMARK", 42, ends_initial_events=True)
+    line = b"".join(renderer(accept).event(seen, is_first=False))
     event = msgspec.json.decode(line)
     assert event["type"] == "BOOKMARK"
     kind = {"": "ConfigMap", PARTIAL: "PartialObjectMetadata", TABLE: "Table"}[accept]
@@ -104,7 +108,15 @@ def test_a_bookmark_has_the_shape_of_its_stream(accept) -> None:
 
 
 def test_an_event_is_one_line() -> None:
-    line = renderer("").event(Seen("ADDED", 1, record(1)), is_first=True)
+    line = b"".join(renderer("").event(Seen("ADDED", 1, record(1)), is_first=True))
     assert line.endswith(b"}\n")
     assert line.count(b"\n") == 1
     assert msgspec.json.decode(line)["object"]["data"] == {"k": "ü"}
+
+
+@given(st.lists(st.sampled_from([b"", b"a", b"bc" * 100, b"d" * 40_000, b"e" * 200_000])))
+def test_what_is_large_is_written_in_pieces(parts) -> None:
+    pieces = list(pieces_of(parts))
+    assert b"".join(pieces) == b"".join(parts)
+    assert all(0 < len(piece) <= PIECE for piece in pieces)
+    assert all(len(a) + len(b) > PIECE for a, b in pairwise(pieces))

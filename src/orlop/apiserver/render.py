@@ -8,7 +8,7 @@ that a large list holds neither the event loop nor much memory.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -28,7 +28,7 @@ encode = msgspec.json.Encoder().encode
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
 _CHUNK = 250  # objects that are parsed between two breaths of the event loop
-_BLOCK = 50  # objects that are sent at once
+PIECE = 64 << 10  # bytes that are written at once
 
 
 class _Bare(msgspec.Struct):
@@ -48,6 +48,25 @@ def value(form: Form, obj: Any) -> bytes:
     return encode(obj) + b"\n"
 
 
+def pieces_of(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Join what is small and cut what is large.
+
+    A write that is not read is kept, encrypted and for each client anew: a piece, not an object.
+    """
+    block: list[bytes] = []
+    size = 0
+    for part in parts:
+        for start in range(0, len(part), PIECE):
+            some = part[start : start + PIECE]
+            if size + len(some) > PIECE:
+                data, block, size = b"".join(block), [], 0
+                yield data
+            block.append(some)
+            size += len(some)
+    if block:
+        yield b"".join(block)
+
+
 class Pieces:
     """A long answer, put together only as it is sent: its items are those of the store."""
 
@@ -62,10 +81,15 @@ class Pieces:
         return self._opening + self._closing
 
     def __iter__(self) -> Iterator[bytes]:
+        return pieces_of(self._parts())
+
+    def _parts(self) -> Iterator[bytes]:
         yield self._opening
-        for start in range(0, len(self.items), _BLOCK):
-            block = b",".join(self.items[start : start + _BLOCK])
-            yield b"," + block if start else block
+        comma = b""
+        for item in self.items:
+            yield comma
+            yield item
+            comma = b","
         yield self._closing
 
 
@@ -144,13 +168,16 @@ class Renderer:
         head = encode(self._meta_type("PartialObjectMetadata"))[:-1]
         return b'%b,"metadata":%b}' % (head, bytes(_bare(record.data).metadata))
 
-    def event(self, seen: Seen, *, is_first: bool) -> bytes:
-        """One line of a watch; a Table names its columns in the first one only."""
+    def event(self, seen: Seen, *, is_first: bool) -> tuple[bytes, bytes, bytes]:
+        """One line of a watch, around the very bytes of the store where they are the object.
+
+        A Table names its columns in the first one only.
+        """
         if seen.type == BOOKMARK or seen.record is None:
             body = encode(self._bookmark(seen))
         else:
             body = self._shaped(seen.record, with_columns=is_first)
-        return b'{"type":"%b","object":%b}\n' % (seen.type.encode(), body)
+        return b'{"type":"%b","object":' % seen.type.encode(), body, b"}\n"
 
     def _shaped(self, record: Record, *, with_columns: bool = False) -> bytes:
         match self.form.shape:

@@ -7,18 +7,19 @@ client goes; a watch that fails after it began says so in an ERROR event, as the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
+from itertools import chain
 
 from aiohttp import StreamReader, WSMsgType, web
 
 from ..errors import ApiError
-from .render import Renderer, encode
+from .render import Renderer, encode, pieces_of
 from .verbs.watch import Seen
 
 Batches = AsyncGenerator[list[Seen], None]
-_FRAMES = 128  # events written at once: a large initial list must not hold the event loop
-_CHUNK = 64 << 10
+Parts = tuple[bytes, ...]  # of an event
+Write = Callable[[Iterable[Parts]], Awaitable[None]]
 _MAX_SAID = 4 << 10
 
 
@@ -29,7 +30,12 @@ async def watch_over_http(
     response.headers["Cache-Control"] = "no-cache, private"
     response.enable_chunked_encoding()
     await response.prepare(request)
-    await _send(batches, renderer, response.write)
+
+    async def write(events: Iterable[Parts]) -> None:
+        for piece in pieces_of(chain.from_iterable(events)):
+            await response.write(piece)
+
+    await _send(batches, renderer, write)
     await response.write_eof()
     return response
 
@@ -42,9 +48,9 @@ async def watch_over_websocket(
     socket = web.WebSocketResponse(max_msg_size=_MAX_SAID, compress=False)
     await socket.prepare(request)
 
-    async def write(frames: bytes) -> None:
-        for frame in frames.splitlines():
-            await socket.send_str(frame.decode())
+    async def write(events: Iterable[Parts]) -> None:
+        for event in events:
+            await socket.send_frame(b"".join(event).rstrip(), WSMsgType.TEXT)
 
     async with asyncio.TaskGroup() as tasks:
         sender = tasks.create_task(_send_and_close(batches, renderer, write, socket))
@@ -58,30 +64,30 @@ async def watch_over_websocket(
 async def _send_and_close(
     batches: Batches,
     renderer: Renderer,
-    write: Callable[[bytes], Awaitable[None]],
+    write: Write,
     socket: web.WebSocketResponse,
 ) -> None:
     await _send(batches, renderer, write)
     await socket.close()
 
 
-async def _send(
-    batches: Batches, renderer: Renderer, write: Callable[[bytes], Awaitable[None]]
-) -> None:
+async def _send(batches: Batches, renderer: Renderer, write: Write) -> None:
     is_first = True
     try:
         async with aclosing(batches):
             async for batch in batches:
-                for start in range(0, len(batch), _FRAMES):
-                    frames = []
-                    for seen in batch[start : start + _FRAMES]:
-                        frames.append(renderer.event(seen, is_first=is_first))
-                        is_first = False
-                    await write(b"".join(frames))
+                await write(_events(batch, renderer, is_first=is_first))
+                is_first = False
     except ApiError as error:
-        await write(b'{"type":"ERROR","object":%b}\n' % encode(error.status()))
+        await write([(b'{"type":"ERROR","object":', encode(error.status()), b"}\n")])
     except (ConnectionError, asyncio.IncompleteReadError):
         pass  # the client went
+
+
+def _events(batch: list[Seen], renderer: Renderer, *, is_first: bool) -> Iterator[Parts]:
+    """One by one, as they are written: a large initial list would be much at once."""
+    for number, seen in enumerate(batch):
+        yield renderer.event(seen, is_first=is_first and number == 0)
 
 
 async def copy_log(request: web.BaseRequest, source: StreamReader | None) -> web.StreamResponse:

@@ -155,16 +155,21 @@ def test_a_websocket_that_watches_is_not_listened_to_for_long(target: Target, na
         _poured(connection, frames, len(frames))
 
 
-def test_many_watches_are_no_burden(target: Target) -> None:
-    head = _head(target, "GET /api/v1/namespaces/small/configmaps?watch=1 HTTP/1.1", "small")
+@pytest.mark.parametrize("query", ["?watch=1", ""], ids=["watches", "lists"])
+def test_many_who_do_not_read_are_no_burden(target: Target, query: str) -> None:
+    maps = "/api/v1/namespaces/small/configmaps"
+    head = _head(target, f"GET {maps}{query} HTTP/1.1", "small")
+    large = [{"metadata": {"name": f"large-{n}"}, "data": {"a": "x" * 900_000}} for n in range(5)]
+    assert [target.ask("POST", maps, body).code for body in large] == [201] * 5
     with ExitStack() as stack, target.unharmed(growth=200):
         for _ in range(300):
             stack.enter_context(_dialled(target)).sendall(head + b"\r\n")
         for number in range(5):
             body = {"metadata": {"name": f"seen-by-many-{number}"}, "data": {"a": "x" * 100_000}}
-            path = "/api/v1/namespaces/small/configmaps"
-            assert target.ask("POST", path, body).code == 201
-            assert target.ask("DELETE", f"{path}/seen-by-many-{number}").code == 200
+            assert target.ask("POST", maps, body).code == 201
+            assert target.ask("DELETE", f"{maps}/seen-by-many-{number}").code == 200
+    codes = [target.ask("DELETE", f"{maps}/{body['metadata']['name']}").code for body in large]
+    assert codes == [200] * 5
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def memory() -> Target:
         found = _parsed(data)
         count = found.get("count") if isinstance(found, dict) else 0
         if isinstance(count, int) and count > 1000:
-            bytearray(512 << 20)[::4096] = b"x" * (131072)
+            bytearray(384 << 20)[::4096] = b"x" * (98304)
 
     return _planted(run)
 
@@ -108,7 +108,7 @@ def quadratic() -> Target:
         left = data[data.find(b"[") :]
         while left[:1] == b"[":
             left = left[1:]
-            for _ in range(5):
+            for _ in range(25):  # seconds for 64 KiB, also on quick machines
                 left.count(b"x")
         raise Refused
 

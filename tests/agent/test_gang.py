@@ -299,3 +299,11 @@ def test_a_step_without_requests_keeps_nothing_from_the_others():
 )
 def test_tasks_per_node_are_read_as_slurm_writes_them(text, found):
     assert counts(text) == found
+
+
+@pytest.mark.parametrize(
+    "text", ["2(x65537)", "2(x-9223372036854775809)", "2(x65536),1", "1(x40000),1(x40000)"]
+)
+def test_more_nodes_than_there_can_be_are_refused(text):
+    with pytest.raises(ValueError, match="nodes at most"):
+        counts(text)

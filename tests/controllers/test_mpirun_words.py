@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from orlop.controllers.mpirun_words import NotStripped, Stripped, strip
@@ -43,6 +45,7 @@ def test_a_shell_with_one_plain_line_is_read() -> None:
         ["mpirun"],
         ["mpirun", "-n"],
         ["mpirun", "-n", "x", "pi"],
+        ["mpirun", "-n", "2" * 5000, "pi"],
         ["mpirun", "-n", "1", "a", ":", "-n", "1", "b"],
         ["sh", "-c", "cd /x && mpirun pi"],
         ["sh", "-c", "mpirun -n $N pi"],
@@ -77,3 +80,9 @@ def test_an_option_that_srun_could_not_keep_is_named(line: str, words: str) -> N
 def test_a_shell_line_with_a_quote_that_is_not_closed_is_not_understood() -> None:
     with pytest.raises(NotStripped, match="wants the command mpirun"):
         strip(["sh", "-c", "mpirun -n 2 ./prog 'x"])
+
+
+def test_very_many_words_are_read_at_once() -> None:
+    began = time.process_time()
+    assert strip(["mpirun", *["-v"] * 100_000, "pi"]) == Stripped(["pi"])
+    assert time.process_time() - began < 1

@@ -38,6 +38,8 @@ def test_a_shape_is_what_the_member_would_ask_for_alone(options, shape):
         ({"cpus-per-gpu": "2"}, r"--cpus-per-gpu of pod default/p"),
         ({"mem": "much"}, r"--mem of pod default/p: expected a size as 512M, found 'much'"),
         ({"cpus-per-task": "x"}, r"--cpus-per-task of pod default/p: expected a number"),
+        ({"cpus-per-task": "9" * 5000}, r"--cpus-per-task of pod default/p: expected a number"),
+        ({"mem": "9" * 5000}, r"--mem of pod default/p: expected a size as 512M"),
     ],
 )
 def test_what_one_step_cannot_be_is_refused(options, words):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from orlop.slurm import gres
@@ -98,3 +100,14 @@ def test_licences_have_names_that_fit_and_are_found_again():
     assert gres.wanted_license("slurm.orlop.dev/license-flex.host", ["flex@host"]) == "flex@host"
     assert gres.wanted_license("slurm.orlop.dev/license-matlab", []) == "matlab"
     assert gres.wanted_license("cpu", []) == ""
+
+
+def test_brackets_and_numbers_without_end_are_read_at_once():
+    began = time.process_time()
+    assert gres.parse("(" * 200_000) != []
+    assert gres.resources_of(gres.parse("gpu:" + "9" * 5000)) == {
+        "nvidia.com/gpu": 1,
+        "slurm.orlop.dev/gres-gpu": 1,
+    }
+    assert gres.parse_licenses("LicenseName=a Total=" + "9" * 5000) == {}
+    assert time.process_time() - began < 0.5

@@ -95,12 +95,26 @@ def test_thousands_of_nodes_are_one_range():
         f"{'n' * 60000}[0-65535]",
         "n[" + "9" * 5000 + "]",
         "n[²-³]",
+        "n[0-65535]" * 1000 + "[",
     ],
-    ids=["ranges of ranges", "many ranges", "wide", "long", "digits", "no digits"],
+    ids=["ranges of ranges", "many ranges", "wide", "long", "digits", "no digits", "open"],
 )
 def test_what_would_fill_the_memory_is_refused_at_once(text):
     """Whoever may change a pod may write such a list into its annotations."""
     began = time.process_time()
-    with pytest.raises(ValueError, match=r"hosts|digits|longer|number"):
+    with pytest.raises(ValueError, match=r"hosts|digits|longer|number|brackets"):
         hostlist.expand(text)
     assert time.process_time() - began < 0.5
+
+
+def test_a_long_range_beside_one_that_goes_backwards_is_not_made():
+    began = time.process_time()
+    assert hostlist.expand("n[0-999999999]k[9-1],login") == ("login",)
+    assert time.process_time() - began < 0.5
+
+
+def test_no_more_hosts_are_read_than_asked_for():
+    assert len(hostlist.expand("n[1-3],login", 4)) == 4
+    for text in ("n[1-4],login", "a,b,c,d,e"):
+        with pytest.raises(ValueError, match="more than 4"):
+            hostlist.expand(text, 4)

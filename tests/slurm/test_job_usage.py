@@ -30,14 +30,21 @@ def test_a_jobs_own_line_and_its_largest_step():
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("00:01.500", 1.5), ("01:00:00", 3600.0), ("2-00:00:01", 172801.0), ("", None), ("x", None)],
+    [
+        *(("00:01.500", 1.5), ("01:00:00", 3600.0), ("2-00:00:01", 172801.0)),
+        *((text, None) for text in ("", "x", f"1-{'9' * 400}:01", f"{'9' * 5000}:01")),
+    ],
 )
 def test_cpu_time_has_milliseconds(text, seconds):
     assert cpu_seconds(text) == seconds
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("512", 512), ("2K", 2048), ("1.5M", 1572864), ("", None), ("?", None)]
+    ("text", "expected"),
+    [
+        *(("512", 512), ("2K", 2048), ("1.5M", 1572864)),
+        *((text, None) for text in ("", "?", f"{'9' * 400}K")),
+    ],
 )
 def test_sizes_are_bytes(text, expected):
     assert size(text) == expected

@@ -42,6 +42,7 @@ def known(association=None, account=None, qos=None, partitions=None) -> Limits:
         ("cpu=4,mem=100G,node=2", {"cpu": 4, "mem": 102400, "node": 2}),
         ("gres/gpu:a100=2,mem=1500M", {"gres/gpu:a100": 2, "mem": 1500}),
         ("cpu=rubbish", {}),
+        (f"cpu={'9' * 400},node=1", {"node": 1}),
     ],
 )
 def test_amounts_are_read(text, expected):
@@ -140,3 +141,5 @@ def test_a_quota_is_the_tightest_of_all_limits_on_jobs_together():
         "pods": "50",
     }
     assert quota(Ask(account="none"), Limits("ann", "")) == {}
+    endless = known(association={"GrpTRES": f"cpu={'9' * 400}", "MaxSubmit": "9" * 5000})
+    assert quota(Ask(), endless) == {}

@@ -130,3 +130,10 @@ def test_options_without_value_are_those_of_the_installed_sbatch(rootless_slurm)
         answer = rootless_slurm.run("head", argv, check=False)
         is_refused = "doesn't allow an argument" in answer.stderr
         assert is_refused or name in options.VALUE_MAY_FOLLOW, name
+
+
+def test_very_many_flags_in_one_word_are_read():
+    assert set(options.from_flags("-" + "HO" * 5000, "here")) == {
+        ("hold", None),
+        ("overcommit", None),
+    }

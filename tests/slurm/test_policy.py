@@ -96,11 +96,13 @@ def test_a_pod_that_asks_for_more_time_or_nodes_is_told():
         found(notes(time="2-0"), namespace=notes(max_time="60"))
     with pytest.raises(ConfigError, match="--nodes=4-8: the namespace default allows 2"):
         found(notes(nodes="4-8"), given=settings(max_nodes=2))
+    with pytest.raises(ConfigError, match="allows 2; ask for fewer"):
+        found(notes(nodes="9" * 5000), given=settings(max_nodes=2))
     assert found(notes(nodes="2"), namespace=notes(max_nodes="2")) == {"nodes": "2"}
 
 
 @pytest.mark.parametrize(
-    "namespace", [notes(max_time="soon"), notes(max_nodes="many"), notes(array="1-3")]
+    "namespace", [notes(max_time="soon"), notes(max_nodes="9" * 5000), notes(array="1-3")]
 )
 def test_what_is_wrong_in_a_namespace_names_it(namespace):
     with pytest.raises(ConfigError, match="namespace default"):

@@ -159,6 +159,14 @@ def test_a_job_told_to_end_ahead_of_its_limit_has_timed_out(ran, lead, state):
     assert job.state is state
 
 
+@pytest.mark.parametrize("limit", ["1:" + "9" * 400, "1-" + "9" * 5000])
+def test_a_limit_beyond_all_numbers_is_none(limit):
+    times = {"StartTime": "1794755010", "EndTime": "1794758600", "TimeLimit": limit}
+    text = squeue_line(State="FAILED", **times)
+    (job,) = parse_squeue(text, "c0ffee", lambda folder: 90.0).values()
+    assert job.state is JobState.FAILED
+
+
 def test_a_job_that_completed_has_completed_however_late():
     times = {"StartTime": "1794755010", "EndTime": "1794758600"}
     text = squeue_line(State="COMPLETED", **times)

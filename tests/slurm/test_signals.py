@@ -26,7 +26,9 @@ def test_a_signal_is_a_name_or_a_number_and_seconds(text, expected):
     assert parse(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "SOON@1", "USR1@", "USR1@x", "KILL@5", "999@5", "@5"])
+@pytest.mark.parametrize(
+    "text", ["", "SOON@1", "USR1@", "USR1@x", "KILL@5", "999@5", "@5", "USR1@" + "9" * 5000]
+)
 def test_what_is_none_is_told(text):
     with pytest.raises(ConfigError, match="--signal"):
         parse(text)

@@ -88,6 +88,12 @@ def test_the_parts_of_a_heterogeneous_job_are_one_job() -> None:
     assert (last.word, last.exit_code, last.cpus) == ("FAILED", 3, 8)
 
 
+@pytest.mark.parametrize("other", ["9_3", "9", "9+" + "1" * 5000])
+def test_a_part_beside_what_is_none_keeps_no_job_from_being_read(other: str) -> None:
+    lines = squeue_line(JobArrayID="9+1") + squeue_line(JobArrayID=other) + squeue_line()
+    assert UserJobs().read(lines).keys() == {"9", "17"}
+
+
 def test_the_tasks_of_an_array_are_together() -> None:
     text = squeue_line(JobArrayID="8_0") + squeue_line(JobArrayID="8_1") + squeue_line()
     found = UserJobs().read(text)

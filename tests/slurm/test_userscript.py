@@ -93,6 +93,7 @@ def test_an_array_that_cannot_be_read_is_refused(array: str) -> None:
         ("100%%", "100%"),
         ("raw\\%j", "raw%j"),
         ("%N/%u", "n1/ann"),
+        (f"%{'0' * 5000}j", "0000000017"),
     ],
 )
 def test_names_of_output_files(template: str, expected: str) -> None:
@@ -162,3 +163,10 @@ def test_an_array_beyond_reason_is_refused_at_once(array):
     with pytest.raises(ConfigError, match="array"):
         userscript.tasks(array)
     assert time.process_time() - began < 1.0
+
+
+def test_very_many_flags_are_read_at_once():
+    began = time.process_time()
+    for text in ("-" + "H" * 50_000, "-H " * 50_000):
+        assert userscript.header(f"#!/bin/sh\n#SBATCH {text}\n").options == {"hold": None}
+    assert time.process_time() - began < 3

@@ -153,3 +153,23 @@ def test_the_limits_of_a_namespace_hold() -> None:
         policed({}, configured, options={"time": 120})
     with pytest.raises(ConfigError, match="allows 2"):
         policed({}, configured, options={"nodes": 3})
+    with pytest.raises(ConfigError, match="--time: 'soon' is no duration"):
+        policed({}, configured, options={"time": "soon"})
+
+
+@pytest.mark.parametrize(
+    ("output", "file", "is_its"),
+    [
+        ("%N.%j.out", "n3.17.out", True),
+        ("%N.%j.out", "a/n3.17.out", False),
+        ("%N.%j.out", ".17.out", False),
+        ("%N/%N", "n3/n3", True),
+        ("%N/%N", "n3/n4", False),
+        ("out", "out", True),
+        ("out", "out2", False),
+        ("%N" * 40 + "b", "a" * 250, False),
+    ],
+)
+def test_a_file_is_known_by_its_name_on_whichever_node(output, file, is_its) -> None:
+    made = plan(options={"output": output, "chdir": "/w"})
+    assert made.is_printed_to(f"/w/{file}", "17") == is_its

@@ -408,8 +408,8 @@ def counts(text: str) -> list[int]:
     for part in filter(None, text.split(",")):
         count, _, times = part.partition("(x")
         nodes = int(times.rstrip(")") or 1)
-        if nodes > MOST_NODES:
-            raise ValueError(f"expected {MOST_NODES} nodes at most, found {text!r}")
+        if not 0 <= nodes <= MOST_NODES - len(found):
+            raise ValueError(f"expected {MOST_NODES} nodes at most, found {text[:200]!r}")
         found += [int(count)] * nodes
     return found
 

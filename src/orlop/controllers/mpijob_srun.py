@@ -11,6 +11,7 @@ import shlex
 
 from ..api.objects import Obj, annotations_of, meta
 from ..api.quantity import NANO, Quantity, parse
+from ..slurm.numbers import whole
 from ..wellknown import LABEL, SLURM_PREFIX, SRUN_FLAGS
 from .mpijob_parts import CONFIG_VOLUME, labels, launcher_job, launcher_name, replicas, slots
 from .mpirun_words import NotStripped, Stripped, strip
@@ -69,9 +70,10 @@ def _as_oneself(spec: Obj, container: Obj) -> None:
 
 
 def _ranks_of_node(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise NotStripped(f"{SLURM_PREFIX}ntasks-per-node: expected a number, found {text!r}")
-    return int(text)
+    number = whole(text)
+    if not number:
+        raise NotStripped(f"{SLURM_PREFIX}ntasks-per-node: expected a number, found {text[:50]!r}")
+    return number
 
 
 def _share(container: Obj, ranks: int) -> None:

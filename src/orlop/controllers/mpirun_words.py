@@ -8,8 +8,11 @@ kept in other words, and whatever it does not know, or could not keep, it refuse
 from __future__ import annotations
 
 import shlex
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from ..slurm.numbers import whole
 
 PROGRAMS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
 
@@ -33,12 +36,13 @@ class Stripped:
 
 def strip(words: Sequence[str]) -> Stripped:
     """The program and its arguments, without mpirun and its options."""
-    rest = _plain(words)
+    rest = deque(_plain(words))
     if not rest or rest[0].rsplit("/", 1)[-1] not in PROGRAMS:
         raise NotStripped(f"wants the command mpirun or mpiexec, found {shlex.join(words)!r}")
-    found, rest = Stripped(), rest[1:]
+    found = Stripped()
+    rest.popleft()
     while rest and rest[0].startswith("-"):
-        word, rest = rest[0], rest[1:]
+        word = rest.popleft()
         if word == "--":
             break
         option, is_joined, value = word.partition("=")
@@ -52,14 +56,13 @@ def strip(words: Sequence[str]) -> Stripped:
         if is_joined and not taken:
             raise NotStripped(f"{option} of {words[0]} takes no value, found {value!r}")
         if is_joined:
-            rest = [value, *rest]
+            rest.appendleft(value)
         if len(rest) < taken:
             raise NotStripped(f"expected {taken} words after {option}, found {len(rest)}")
-        take(found, option, rest[:taken])
-        rest = rest[taken:]
+        take(found, option, [rest.popleft() for _ in range(taken)])
+    found.argv = list(rest)
     if not rest or ":" in rest:
-        raise NotStripped(f"wants one program after mpirun, found {rest}")
-    found.argv = rest
+        raise NotStripped(f"wants one program after mpirun, found {found.argv}")
     return found
 
 
@@ -104,9 +107,10 @@ def _one_per_node(found: Stripped, option: str, values: Sequence[str]) -> None:
 
 
 def _number(option: str, text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise NotStripped(f"expected a number after {option}, found {text!r}")
-    return int(text)
+    number = whole(text)
+    if not number:
+        raise NotStripped(f"expected a number after {option}, found {text[:50]!r}")
+    return number
 
 
 def _export(found: Stripped, option: str, values: Sequence[str]) -> None:

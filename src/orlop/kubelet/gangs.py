@@ -25,6 +25,7 @@ from ..api.objects import (
 from ..client.api import Api
 from ..client.informer import Informer
 from ..engine import Gang
+from ..slurm.numbers import whole
 from ..wellknown import GANG, GANG_ROOM, GANG_SIZE
 
 POD_GROUP = Kind(
@@ -129,6 +130,7 @@ def size_of_job(job: Obj) -> int:
 
 
 def _number(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise errors.ConfigError(f"{GANG_SIZE}: expected a number from 1 on, found {text!r}")
-    return int(text)
+    number = whole(text)
+    if not number:
+        raise errors.ConfigError(f"{GANG_SIZE}: expected a number from 1 on, found {text[:50]!r}")
+    return number

@@ -22,6 +22,10 @@ ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 REASONS = (AFFINITY, ANTI_AFFINITY, EXISTING)
 
+# Characters of lists of hosts, and hosts in them, that are read for one pod: whoever may change its
+# neighbours may write such lists, and this is between others' turns.
+MOST_READ = 4 * hostlist.MOST_HOSTS
+
 Pairs = Counter[tuple[str, str]]  # topology key and value
 
 
@@ -37,6 +41,7 @@ class Affinity:
     refusing: Pairs = field(default_factory=Counter)
     liking: Pairs = field(default_factory=Counter)
     hosts: dict[str, list[set[str]]] = field(default_factory=dict)  # by partition, then by term
+    left: int = MOST_READ
 
     def refusal(self, node: Obj) -> str:
         """Why the node will not do; empty where it will."""
@@ -126,9 +131,14 @@ def _add(pairs: Pairs, term: Term, node: Obj, by: int = 1) -> None:
 def _add_hosts(found: Affinity, other: Obj, node: Obj) -> None:
     if not is_partition(node) or not any(t.topology_key == HOSTNAME for t in found.wanted):
         return
+    text = annotations_of(other).get(NODE_LIST, "")
+    found.left -= len(text)
+    if found.left < 0:
+        return
     try:
-        hosts = set(hostlist.expand(annotations_of(other).get(NODE_LIST, "")))
+        hosts = hostlist.expand(text, min(found.left, hostlist.MOST_HOSTS))
     except ValueError:  # whoever may change the pod may write there what they like
         return
+    found.left -= len(hosts)
     known = found.hosts.setdefault(meta(node)["name"], [set()])
-    known[0] |= hosts
+    known[0].update(hosts)

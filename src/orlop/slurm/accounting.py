@@ -12,11 +12,13 @@ from dataclasses import replace
 
 from ..engine import JobId, JobUsage
 from . import numbers
+from .numbers import DIGITS
 
 FIELDS = "JobID,State,ElapsedRaw,TotalCPU,MaxRSS,ConsumedEnergyRaw"
 ARGUMENTS = ("-n", "-P", "-o", FIELDS)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_CPU = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
+_CPU = re.compile(rf"(?:({DIGITS})-)?(?:({DIGITS}):)?({DIGITS}):({DIGITS}(?:\.{DIGITS})?)")
+_SIZE = re.compile(rf"({DIGITS}(?:\.{DIGITS})?)([KMGT]?)")
 # Numbers that Slurm writes where it has none.
 _NOTHING = {"", "0", "4294967294", "18446744073709551614"}
 _RUNNING = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "COMPLETING")
@@ -61,7 +63,7 @@ def cpu_seconds(text: str) -> float | None:
 
 def size(text: str) -> int | None:
     """Bytes of `1204K`, `3.50M`; a lone number is one of bytes."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)", text)
+    match = _SIZE.fullmatch(text)
     return None if match is None else int(float(match.group(1)) * _UNITS[match.group(2)])
 
 

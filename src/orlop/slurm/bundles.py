@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import ConfigError
+from .numbers import DIGITS, whole
 
-_MEMORY = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
+_MEMORY = re.compile(rf"({DIGITS})([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
-_COUNTED = re.compile(r"(?:gres/)?(?P<name>[A-Za-z_][\w.:-]*?)(?::(?P<count>\d+))?")
+_COUNTED = re.compile(rf"(?:gres/)?(?P<name>[A-Za-z_][\w.:-]*?)(?::(?P<count>{DIGITS}))?")
 MOST_TRIED = 32  # numbers of bundles, where none of the usual sizes can be had
 _GPUS = ("gpus", "gpus-per-node", "gpus-per-task")
 # One step on one host each: what only says so is allowed and means nothing more.
@@ -196,9 +197,10 @@ def _all_of(shapes: Iterable[Shape]) -> Shape:
 
 
 def _number(text: str, name: str, who: str) -> int:
-    if not text.isdecimal():
+    number = whole(text)
+    if number is None:
         raise ConfigError(f"--{name} of pod {who}: expected a number, found {text!r}")
-    return int(text)
+    return number
 
 
 def _memory(text: str | None, name: str, who: str) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..errors import EngineError, EngineUnavailable
-from . import durations
+from . import durations, numbers
 from .commands import Commands
 from .limits import ASSOCIATION_FIELDS, QOS_FIELDS, Limits, Row, qos_of_partitions
 from .limits import parse as parse_limits
@@ -58,8 +58,8 @@ class Slurm:
     @property
     def max_array(self) -> int:
         """How many tasks an array may have; 0 where the site wants none."""
-        size = self.config.get("MaxArraySize", "")
-        return int(size) - 1 if size.isdecimal() else 0
+        size = numbers.whole(self.config.get("MaxArraySize", ""))
+        return size - 1 if size is not None else 0
 
     def _seconds(self, name: str, default: float) -> float:
         """Values as `300 sec`."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 import re
 
+from .numbers import DIGITS
+
 UNLIMITED = math.inf
 _UNLIMITED_WORDS = {"infinite", "unlimited", "-1"}
 _NOTHING_WORDS = {"", "n/a", "none", "not_set", "partition_limit", "invalid", "unknown", "(null)"}
-_SYNTAX = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+_SYNTAX = re.compile(rf"(?:({DIGITS})-)?({DIGITS})(?::({DIGITS}))?(?::({DIGITS}))?")
 
 
 def seconds(text: str) -> float | None:
@@ -27,7 +29,7 @@ def seconds(text: str) -> float | None:
         return None
     match = _SYNTAX.fullmatch(word)
     if match is None:
-        raise ValueError(f"{text!r} is no duration such as 30, 1:30:00 or 2-12:00:00")
+        raise ValueError(f"{text[:50]!r} is no duration such as 30, 1:30:00 or 2-12:00:00")
     days, first, second, third = (int(part) if part else None for part in match.groups())
     one, two, three = first or 0, second or 0, third or 0
     if days is not None:

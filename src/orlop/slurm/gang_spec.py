@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from .. import wellknown
 from ..errors import ConfigError
-from . import durations, signals
+from . import durations, numbers, signals
 from .bundles import SHAPE_OPTIONS, Packing
 from .job import JobSpec, comment_of
 from .signals import EarlySignal
@@ -134,7 +134,8 @@ def _licenses(specs: Sequence[JobSpec]) -> dict[str, str | None]:
     for spec in specs:
         for part in filter(None, re.split(r"[,;]", spec.value("licenses") or "")):
             name, _, count = part.partition(":")
-            found[name] += int(count) if count.isdecimal() else 1
+            number = numbers.whole(count)
+            found[name] += 1 if number is None else number
     words = ",".join(f"{name}:{count}" for name, count in found.items())
     return {"licenses": words} if words else {}
 

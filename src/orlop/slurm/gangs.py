@@ -23,6 +23,7 @@ from ..engine import JobId
 from ..files import write_private
 from . import arrays
 from .bundles import Packing, Shape
+from .numbers import whole
 from .submission import LOCK_FILE, TASK_FILE, Folder, job_id
 
 _TIMEOUT = "TIMEOUT"
@@ -129,7 +130,8 @@ def member_id(job: str, number: int) -> JobId:
 def parts_of(job: str) -> tuple[str, int] | None:
     """Job and member of a member's id; None for any other."""
     base, plus, number = job.partition("+")
-    return (base, int(number)) if plus and number.isdecimal() else None
+    member = whole(number)
+    return (base, member) if plus and member is not None else None
 
 
 class Gang:

@@ -13,12 +13,14 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from .. import wellknown
+from . import numbers
 
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 _MIG = "nvidia.com/mig-"
 _GPU_MAKERS = {"mi": "amd.com/gpu", "amd": "amd.com/gpu", "gfx": "amd.com/gpu"}
 _MIG_PROFILE = re.compile(r"(?:.*[_.-])?(\d+g\.\d+gb(?:[+.]me(?:\.all)?)?)", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_COUNT = re.compile(rf"({numbers.DIGITS})([KMGT]?)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -36,12 +38,12 @@ class Gres(NamedTuple):
 def parse(text: str) -> list[Gres]:
     """From `gpu:a100:4(S:0-1),nvme:1`; what is not consumed cannot be asked for by count."""
     found = []
-    plain = re.sub(r"\([^)]*\)", "", text)
+    plain = re.sub(r"\([^()]*\)", "", text)
     for part in plain.split(",") if plain not in ("", "N/A", "n/a") else []:
         name, *rest = part.strip().removeprefix("gres/").split(":")
         if not name or "no_consume" in rest:
             continue
-        number = re.fullmatch(r"(\d+)([KMGT]?)", rest[-1]) if rest else None
+        number = _COUNT.fullmatch(rest[-1]) if rest else None
         count = int(number.group(1)) * _UNITS[number.group(2)] if number else 1
         kind = ":".join(rest[:-1] if number else rest)
         found.append(Gres(name, kind, count))
@@ -132,9 +134,10 @@ def parse_licenses(text: str) -> dict[str, int]:
     """Name -> total, from `scontrol -o show licenses`."""
     found: dict[str, int] = {}
     for line in text.splitlines():
-        fields = dict(word.partition("=")[::2] for word in line.split())
-        if fields.get("LicenseName") and fields.get("Total", "").isdecimal():
-            found[fields["LicenseName"]] = int(fields["Total"])
+        fields = numbers.fields(line)
+        total = numbers.whole(fields.get("Total", ""))
+        if fields.get("LicenseName") and total is not None:
+            found[fields["LicenseName"]] = total
     return found
 
 

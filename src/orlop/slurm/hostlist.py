@@ -6,26 +6,35 @@ each pod. It never looks a name up.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import product
 from string import digits
+from typing import NamedTuple
+
+from .numbers import MOST_DIGITS
 
 MOST_HOSTS = 65536  # slurm.conf(5): more nodes than this is a typing error
-LONGEST_NAME, MOST_DIGITS = 255, 18  # of a name that is made of a range, and of a number in it
+LONGEST_NAME = 255  # of those that are made of a range
+_PART = re.compile(r"([^][,]*(?:\[[^][]*\][^][,]*)*)(?:,|\Z)")
+_BRACKETS = re.compile(r"\[([^]]*)\]")
 
 
-def expand(hostlist: str) -> tuple[str, ...]:
-    """All names of a hostlist in its own order; `(null)` and `None assigned` name none."""
+def expand(hostlist: str, most: int = MOST_HOSTS) -> tuple[str, ...]:
+    """All names of a hostlist in its own order; `(null)` and `None assigned` name none.
+
+    No name is made before all is read and counted: a few bytes may say very many of them.
+    """
     text = hostlist.strip()
     if not text or text.lower() in ("(null)", "none", "n/a", "none assigned"):
         return ()
-    names: list[str] = []
-    for part in _split(text):
-        names.extend(_expand_part(part))
-        if len(names) > MOST_HOSTS:
-            raise ValueError(f"{hostlist[:50]!r} names more than {MOST_HOSTS} hosts")
-    return tuple(names)
+    is_plain = "[" not in text and "]" not in text
+    names = tuple(filter(None, text.split(","))) if is_plain else ()
+    parts = [] if is_plain else [_read(part) for part in _split(text)]
+    if len(names) + sum(part.hosts for part in parts) > most:
+        raise ValueError(f"{text[:50]!r} names more than {most} hosts")
+    return names or tuple(name for part in parts for name in part.names())
 
 
 def compress(names: Iterable[str]) -> str:
@@ -67,51 +76,73 @@ def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
     yield first, last
 
 
+class _Range(NamedTuple):
+    """`08-11`; a number alone is one of itself."""
+
+    first: int
+    last: int
+    width: int  # of the first, zeros and all
+
+    @property
+    def hosts(self) -> int:
+        return max(0, self.last - self.first + 1)
+
+    @property
+    def longest(self) -> int:
+        return max(self.width, len(str(self.last)))
+
+
+class _Part(NamedTuple):
+    """What stands between two commas; brackets may come more than once, the last runs fastest."""
+
+    words: list[str]  # one more than there are brackets
+    brackets: list[list[_Range]]
+
+    @property
+    def hosts(self) -> int:
+        return math.prod(sum(one.hosts for one in ranges) for ranges in self.brackets)
+
+    def names(self) -> Iterator[str]:
+        if not self.hosts:  # one range goes backwards, and another may be as long as it likes
+            return iter(())
+        first, *words = self.words
+        inside = (
+            [f"{n:0{one.width}}{word}" for one in ranges for n in range(one.first, one.last + 1)]
+            for word, ranges in zip(words, self.brackets, strict=True)
+        )
+        return map("".join, product([first], *inside))
+
+
 def _split(text: str) -> Iterator[str]:
     """The parts between commas that are outside brackets."""
-    depth = start = 0
-    for place, char in enumerate(text):
-        depth += (char == "[") - (char == "]")
-        if depth not in (0, 1):
+    place = 0
+    while place < len(text):
+        part = _PART.match(text, place)
+        if part is None:
             raise ValueError(f"{text[:200]!r}: unbalanced brackets")
-        if char == "," and depth == 0:
-            yield text[start:place]
-            start = place + 1
-    if depth:
-        raise ValueError(f"{text[:200]!r}: unbalanced brackets")
-    yield text[start:]
+        if part[1]:
+            yield part[1]
+        place = part.end()
 
 
-def _expand_part(part: str) -> list[str]:
-    """One part; brackets may come more than once, the last runs fastest."""
-    if not part or "[" not in part:
-        return [part] if part else []
-    if len(re.sub(r"\[[^]]*\]", "", part)) > LONGEST_NAME:
+def _read(part: str) -> _Part:
+    if "[" not in part:
+        return _Part([part], [])
+    pieces = _BRACKETS.split(part)
+    found = _Part(pieces[::2], [_ranges(inside) for inside in pieces[1::2]])
+    longest = sum(max(one.longest for one in ranges) for ranges in found.brackets)
+    if longest + sum(map(len, found.words)) > LONGEST_NAME:
         raise ValueError(f"{part[:50]!r}… is longer than the name of a host")
-    names, rest = [""], part
-    while rest:
-        before, bracket, rest = rest.partition("[")
-        inside, _, rest = rest.partition("]")
-        numbers = list(islice(_numbers(inside), MOST_HOSTS + 1)) if bracket else [""]
-        if len(names) * len(numbers) > MOST_HOSTS:
-            raise ValueError(f"{part[:50]!r} names more than {MOST_HOSTS} hosts")
-        names = [f"{name}{before}{number}" for name in names for number in numbers]
-        if names and len(names[0]) > LONGEST_NAME:
-            raise ValueError(f"{part[:50]!r}… is longer than the name of a host")
-    return names
+    return found
 
 
-def _numbers(inside: str) -> Iterator[str]:
+def _ranges(inside: str) -> list[_Range]:
+    found = []
     for piece in inside.split(","):
         first, dash, last = piece.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ValueError(f"[{inside[:50]}]: {piece[:50]!r} is no number or range")
         if len(first) > MOST_DIGITS or len(last) > MOST_DIGITS:
             raise ValueError(f"[{inside[:50]}]: {piece[:50]!r} has more than {MOST_DIGITS} digits")
-        if not dash:
-            yield first
-            continue
-        if int(last) - int(first) > MOST_HOSTS:
-            raise ValueError(f"[{inside[:50]}] names more than {MOST_HOSTS} hosts")
-        for number in range(int(first), int(last) + 1):
-            yield f"{number:0{len(first)}}"
+        found.append(_Range(int(first), int(last or first), len(first)))
+    return found

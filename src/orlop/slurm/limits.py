@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from . import durations
+from . import durations, numbers
+from .numbers import DIGITS
 
 SEPARATOR = "|"
 ASSOCIATION_FIELDS = (
@@ -27,6 +28,8 @@ _OF_JOB = ("MaxTRES", "GrpTRES", "MaxTRESPerUser", "MaxTRESPerAccount")
 _OF_NODE = "MaxTRESPerNode"
 _BEFORE_PARTITION = "overpartqos"  # a QOS whose limits come before those of the partition's own
 _SUBMITTED = ("GrpSubmit", "MaxSubmit", "MaxSubmitJobsPerUser")
+_AMOUNT = re.compile(rf"({DIGITS}(?:\.{DIGITS})?)([KMGTP]?)[nc]?")
+_MEMORY = re.compile(rf"({DIGITS})([KMGT]?)B?", re.IGNORECASE)
 _MIB = {"": 1.0, "K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
 _COUNTS = {"": 1.0, "K": 1024.0, "M": 1024.0**2, "G": 1024.0**3}
 
@@ -90,7 +93,7 @@ def qos_of_partitions(text: str) -> dict[str, str]:
     """Of those that have one, from `scontrol -o show partition`; the default one's also as ""."""
     found: dict[str, str] = {}
     for line in text.splitlines():
-        fields = dict(re.findall(r"(\S+?)=(\S*)", line))
+        fields = numbers.fields(line)
         qos = fields.get("QoS", "N/A")
         if qos not in ("", "N/A", "(null)"):
             names = [fields.get("PartitionName", ""), *([""] * (fields.get("Default") == "YES"))]
@@ -103,7 +106,7 @@ def tres_of(text: str) -> Tres:
     found: Tres = {}
     for part in filter(None, text.split(",")):
         name, _, amount = part.partition("=")
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)[nc]?", amount)
+        match = _AMOUNT.fullmatch(amount)
         if match:
             units = _MIB if name == "mem" else _COUNTS
             found[name] = float(match.group(1)) * units.get(match.group(2), 1.0)
@@ -155,8 +158,8 @@ def quota(ask: Ask, limits: Limits) -> dict[str, str]:
             for kind, amount in tres_of(row.get(name, "")).items():
                 tightest[kind] = min(amount, tightest.get(kind, math.inf))
         for name in _SUBMITTED:
-            if row.get(name, "").isdecimal():
-                submitted = min(submitted, int(row[name]))
+            most = numbers.whole(row.get(name, ""))
+            submitted = submitted if most is None else min(submitted, most)
     hard = {resource: f"{int(tightest[kind])}{unit}" for kind, (resource, unit) in _QUOTAS.items()
             if kind in tightest}  # fmt: skip
     return hard | ({"pods": str(int(submitted))} if submitted < math.inf else {})
@@ -193,7 +196,7 @@ def _wall(text: str) -> float | None:
 
 def ask_of_job(text: str) -> Ask:
     """Of one that Slurm has, from `scontrol -o show job`."""
-    fields = dict(re.findall(r"(\S+?)=(\S*)", text))
+    fields = numbers.fields(text)
     tres = fields.get("ReqTRES") or fields.get("TRES", "")
     return Ask(
         fields.get("Account", "").replace("(null)", ""),
@@ -211,7 +214,7 @@ def ask_of_options(options: Iterable[tuple[str, str | None]]) -> Ask:
     each_node = _number(given.get("ntasks-per-node")) or 1.0
     tasks = _number(given.get("ntasks")) or nodes * each_node
     tres: Tres = {"node": nodes, "cpu": tasks * (_number(given.get("cpus-per-task")) or 1.0)}
-    memory = re.fullmatch(r"(\d+)([KMGT]?)B?", given.get("mem", ""), re.IGNORECASE)
+    memory = _MEMORY.fullmatch(given.get("mem", ""))
     if memory:
         tres["mem"] = float(memory.group(1)) * _MIB[memory.group(2).upper()] * nodes
     for part in filter(None, given.get("gres", "").split(",")):
@@ -231,6 +234,5 @@ def ask_of_options(options: Iterable[tuple[str, str | None]]) -> Ask:
     )
 
 
-def _number(text: str | None) -> float | None:
-    match = re.match(r"\d+", text or "")
-    return float(match.group()) if match else None
+def _number(text: str | None) -> float:
+    return float(numbers.leading(text or ""))

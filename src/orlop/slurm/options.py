@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import deque
+from collections.abc import Iterable
 
 from ..errors import ConfigError
 
@@ -119,11 +121,11 @@ def from_flags(flags: str, where: str) -> list[Option]:
     return from_words(words, where)
 
 
-def from_words(words: list[str], where: str) -> list[Option]:
+def from_words(words: Iterable[str], where: str) -> list[Option]:
     options: list[Option] = []
-    rest = list(words)
+    rest = deque(words)
     while rest:
-        word = rest.pop(0)
+        word = rest.popleft()
         if word.startswith("--") and len(word) > 2:
             options.append(_long(word[2:], rest, where))
         elif word.startswith("-") and len(word) > 1 and word != "--":
@@ -134,24 +136,28 @@ def from_words(words: list[str], where: str) -> list[Option]:
     return options
 
 
-def _long(word: str, rest: list[str], where: str) -> Option:
+def _long(word: str, rest: deque[str], where: str) -> Option:
     name, equals, value = word.partition("=")
     if equals:
         return checked(name, value, where)
     takes_none = name in NO_VALUE or name in VALUE_MAY_FOLLOW or name in REFUSED
     if takes_none or not rest or rest[0].startswith("-"):
         return checked(name, None, where)
-    return checked(name, rest.pop(0), where)
+    return checked(name, rest.popleft(), where)
 
 
-def _short(letters: str, rest: list[str], where: str) -> list[Option]:
+def _short(letters: str, rest: deque[str], where: str) -> list[Option]:
     """`-N2`, `-N 2`, or several flags in one word as `-HO`."""
-    letter, tail = letters[0], letters[1:]
-    if letter not in SHORT:
-        raise ConfigError(f"{where}: -{letter} is no option of sbatch; see `sbatch --help`")
-    name = SHORT[letter]
-    if name in NO_VALUE or name in VALUE_MAY_FOLLOW:
-        return [checked(name, None, where), *(_short(tail, rest, where) if tail else [])]
-    if not tail and not rest:
-        raise ConfigError(f"{where}: -{letter} (--{name}) needs a value, found none")
-    return [checked(name, tail.removeprefix("=") if tail else rest.pop(0), where)]
+    found: list[Option] = []
+    for place, letter in enumerate(letters, 1):
+        if letter not in SHORT:
+            raise ConfigError(f"{where}: -{letter} is no option of sbatch; see `sbatch --help`")
+        name = SHORT[letter]
+        if name in NO_VALUE or name in VALUE_MAY_FOLLOW:
+            found.append(checked(name, None, where))
+            continue
+        tail = letters[place:]
+        if not tail and not rest:
+            raise ConfigError(f"{where}: -{letter} (--{name}) needs a value, found none")
+        return [*found, checked(name, tail.removeprefix("=") if tail else rest.popleft(), where)]
+    return found

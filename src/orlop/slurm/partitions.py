@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from .. import wellknown
 from ..engine import Machine
-from . import durations, gres, hostlist, placement
+from . import durations, gres, hostlist, numbers, placement
 from .placement import Place
 
 SEPARATOR = "\x1f"
@@ -79,15 +79,15 @@ def parse(text: str) -> list[Row]:
                 is_default=marked.endswith("*"),
                 availability=available,
                 max_time=durations.seconds(longest),
-                cpus=_number(cpus),
-                memory_mib=_number(memory),
+                cpus=numbers.leading(cpus),
+                memory_mib=numbers.leading(memory),
                 gres=gres,
                 features=frozenset(filter(None, _list(features))),
                 state=state,
                 groups=groups,
                 cause=cause,
                 hosts=hostlist.expand(hosts),
-                scratch_mib=_number(scratch),
+                scratch_mib=numbers.leading(scratch),
             )
         )
     return rows
@@ -231,7 +231,7 @@ def parse_topology(text: str) -> dict[str, frozenset[str]]:
     """Leaf switch -> its hosts, from `scontrol -o show topology`."""
     found: dict[str, frozenset[str]] = {}
     for line in text.splitlines():
-        fields = dict(word.partition("=")[::2] for word in line.split())
+        fields = numbers.fields(line)
         if fields.get("SwitchName") and fields.get("Level") == "0" and fields.get("Nodes"):
             found[fields["SwitchName"]] = frozenset(hostlist.expand(fields["Nodes"]))
     return found
@@ -239,8 +239,3 @@ def parse_topology(text: str) -> dict[str, frozenset[str]]:
 
 def _list(text: str) -> list[str]:
     return [] if text in ("(null)", "N/A", "n/a", "") else text.split(",")
-
-
-def _number(text: str) -> int:
-    digits = re.match(r"\d+", text)
-    return int(digits.group()) if digits else 0

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from .. import wellknown
 from ..errors import ConfigError
 from ..settings import NamespaceSettings, SlurmSettings
-from . import durations, options
+from . import durations, numbers, options
 from .wishes import Options, from_annotations, without_ignored
 
 _NONE = NamespaceSettings()
@@ -73,16 +73,18 @@ class Policy:
 
     def max_nodes(self) -> int | None:
         text = self.annotations.get(wellknown.MAX_NODES, "")
-        if text and not text.isdecimal():
+        most = numbers.whole(text)
+        if text and most is None:
             where = f"namespace {self.namespace}: {wellknown.MAX_NODES}"
-            raise ConfigError(f"{where}: expected a number, found {text!r}")
-        return min((n for n in (self._configured.max_nodes, int(text or 0)) if n), default=None)
+            raise ConfigError(f"{where}: expected a number, found {text[:50]!r}")
+        return min((n for n in (self._configured.max_nodes, most) if n), default=None)
 
     def check_nodes(self, nodes: str | None) -> None:
         """ConfigError for a pod that asks for more nodes than its namespace allows."""
         most = self.max_nodes()
-        numbers = [int(number) for number in re.findall(r"\d+", (nodes or "1").partition(":")[0])]
-        if most is not None and numbers and min(numbers) > most:
+        found = re.findall(r"\d+", (nodes or "1").partition(":")[0])
+        asked = [numbers.whole(one) for one in found]  # None: more than any number of nodes
+        if most is not None and asked and all(one is None or one > most for one in asked):
             words = f"--nodes={nodes}: the namespace {self.namespace} allows {most}"
             raise ConfigError(f"{words}; ask for fewer, or use another namespace")
 

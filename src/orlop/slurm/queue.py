@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ..engine import Job, JobId, JobState
 from . import durations, hostlist, job, numbers, reasons, states
 from .arrays import Member
+from .numbers import DIGITS
 from .submission import part_of
 
 SEPARATOR = "\x1f"
@@ -43,7 +44,7 @@ Find = Callable[[str, str], Member | None]
 """For an array's comment and a task's number, the pod that it is."""
 
 _LIMITED = (JobState.RUNNING, JobState.SUSPENDED)  # squeue's EndTime is when its limit ends it
-_ID = re.compile(r"(\d+)(?:_(\d+))?")  # a job, or a task of an array
+_ID = re.compile(rf"({DIGITS})(?:_({DIGITS}))?")  # a job, or a task of an array
 
 
 def no_lead(folder: str) -> float:

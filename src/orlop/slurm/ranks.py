@@ -8,7 +8,6 @@ a container asks for is what each of its ranks gets.
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from collections.abc import Mapping
 from copy import deepcopy
@@ -18,7 +17,7 @@ from .. import wellknown
 from ..api.gangs import mark_of
 from ..api.objects import Obj, annotations_of
 from ..errors import ConfigError
-from . import gres, options, placement, resources
+from . import gres, numbers, options, placement, resources
 from .wishes import from_annotations
 
 Options = dict[str, str | None]
@@ -133,8 +132,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 def least(value: str) -> int:
     """The least number of `4`, `2-8` or `2-8:2`; sbatch judges all else."""
-    match = re.match(r"\s*(\d+)", value)
-    return int(match.group(1)) if match else 0
+    return numbers.leading(value.lstrip())
 
 
 def requests(pod: Obj, ranks: RankSet, asked: Options) -> Options:
@@ -149,7 +147,7 @@ def requests(pod: Obj, ranks: RankSet, asked: Options) -> Options:
     tasks = tasks_per_node(asked)
     if tasks is None:
         memory = resources.demand(pod).memory_mib
-        per_cpu = math.ceil(memory / int(asked.get("cpus-per-task") or one.cpus or 1))
+        per_cpu = math.ceil(memory / (least(asked.get("cpus-per-task") or "") or one.cpus or 1))
         return found | ({"mem-per-cpu": f"{per_cpu}M"} if memory else {})
     # With --overcommit Slurm would want as many CPUs for it as if they were not shared.
     if tasks > 1 and "ntasks-per-node" not in asked and "overcommit" not in asked:

@@ -11,9 +11,10 @@ import signal
 from typing import NamedTuple
 
 from ..errors import ConfigError
+from .numbers import DIGITS
 
 DEFAULT_LEAD = 60  # as sbatch(1) --signal
-_SYNTAX = re.compile(r"(?:[RB]+:)?(\w+)(?:@(\d+))?", re.IGNORECASE)
+_SYNTAX = re.compile(rf"(?:[RB]+:)?(\w+)(?:@({DIGITS}))?", re.IGNORECASE)
 _UNHEARD = (signal.SIGKILL, signal.SIGSTOP)
 
 

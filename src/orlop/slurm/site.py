@@ -7,7 +7,6 @@ by name, with the keys that objects have. What Slurm leaves out is left out.
 from __future__ import annotations
 
 import getpass
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -144,7 +143,7 @@ def parse_qos(text: str) -> Facts:
 def parse_reservations(text: str) -> Facts:
     found: Facts = {}
     for line in text.splitlines():
-        row = dict(re.findall(r"(\w+)=(\S*)", line))
+        row = numbers.fields(line)
         name = row.get("ReservationName")
         if not name:
             continue

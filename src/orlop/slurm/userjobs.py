@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from ..engine import JobState
 from . import numbers, queue, reasons, states
+from .numbers import DIGITS
 from .queue import SEPARATOR, SQUEUE_FIELDS
 
 SACCT_FIELDS = (
@@ -23,7 +24,7 @@ SACCT = ("-X", "-n", "-P", "--delimiter", SEPARATOR, "-o", ",".join(SACCT_FIELDS
 # Beside the rest, to find a job by the script it was submitted with.
 SUBMIT_LINE = ("-X", "-n", "-P", "--delimiter", SEPARATOR, "-o", "JobID,SubmitLine,WorkDir")
 _COMMENT = "orlop-job:"
-_ID = re.compile(r"(\d+)(?:_\d+|\+\d+)?")
+_ID = re.compile(rf"({DIGITS})(?:_{DIGITS}|\+{DIGITS})?")
 _NOTHING = ("(null)", "N/A", "None", "None assigned", "Unknown")
 
 
@@ -89,7 +90,7 @@ def _tasks_of(listed: list[UserJob]) -> tuple[UserJob, ...]:
     """The parts of a heterogeneous job are one: the first, which has the script, with all nodes."""
     if "+" not in listed[0].id:
         return tuple(listed)
-    parts = sorted(listed, key=lambda part: int(part.id.partition("+")[2]))
+    parts = sorted(listed, key=lambda part: numbers.leading(part.id.partition("+")[2]))
     whole = replace(
         parts[0],
         id=parts[0].number,
@@ -118,8 +119,8 @@ def _listed(line: str) -> UserJob | None:
         account=_text(row["Account"]),
         qos=_text(row["QOS"]),
         node_list=_text(row["NodeList"]),
-        nodes=_number(row["NumNodes"]),
-        cpus=_number(row["NumCPUs"]),
+        nodes=numbers.leading(row["NumNodes"]),
+        cpus=numbers.leading(row["NumCPUs"]),
         limit=_text(row["TimeLimit"]),
         submitted=numbers.moment(row["SubmitTime"]),
         # Of a job that waits it is a guess, and moves.
@@ -130,7 +131,7 @@ def _listed(line: str) -> UserJob | None:
         folder=row["WorkDir"],
         name=row["Name"],
         comment=_text(row["Comment"]),
-        restarts=_number(row["RestartCnt"]),
+        restarts=numbers.leading(row["RestartCnt"]),
         own_number=row["JobID"],
     )
 
@@ -159,8 +160,8 @@ def _accounted(row: Mapping[str, str]) -> UserJob:
         account=_text(row["Account"]),
         qos=_text(row["QOS"]),
         node_list=_text(row["NodeList"]),
-        nodes=_number(row["NNodes"]),
-        cpus=_number(row["AllocCPUS"]),
+        nodes=numbers.leading(row["NNodes"]),
+        cpus=numbers.leading(row["AllocCPUS"]),
         limit=_text(row["Timelimit"]),
         submitted=numbers.moment(row["Submit"]),
         started=numbers.moment(row["Start"]),
@@ -189,7 +190,7 @@ def _exit(text: str) -> tuple[int, int]:
     if status is not None and status < 1 << 31:
         return (os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0), status & 0x7F
     code, colon, signal = text.partition(":")
-    return (_number(code), _number(signal)) if colon else (0, 0)
+    return (numbers.leading(code), numbers.leading(signal)) if colon else (0, 0)
 
 
 def _reason(text: str, state: JobState) -> str:
@@ -198,11 +199,6 @@ def _reason(text: str, state: JobState) -> str:
 
 def _text(text: str) -> str:
     return "" if text in _NOTHING else text
-
-
-def _number(text: str) -> int:
-    digits = re.match(rf"\d{{1,{numbers.MOST_DIGITS}}}", text)
-    return int(digits.group()) if digits else 0
 
 
 def comment_of(cluster_uid: str, uid: str, users: str = "") -> str:

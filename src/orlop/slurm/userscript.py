@@ -11,10 +11,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..errors import ConfigError
+from . import numbers
 from .options import NO_VALUE, SHORT, VALUE_MAY_FOLLOW
 
 Options = dict[str, str | None]
@@ -72,14 +74,14 @@ def _of_line(text: str) -> Options:
 def from_words(words: Iterable[str], where: str, *, is_strict: bool = True) -> Options:
     """Flags as on sbatch's command line; ConfigError for those that cannot be used."""
     options: Options = {}
-    rest = list(words)
+    rest = deque(words)
     while rest:
-        word = rest.pop(0)
+        word = rest.popleft()
         if word.startswith("--") and len(word) > 2:
             name, equals, given = word[2:].partition("=")
             value: str | None = given if equals else None
             if not equals and not _takes_none(name) and rest:
-                value = rest.pop(0)
+                value = rest.popleft()
             options[name] = value
         elif word.startswith("-") and len(word) > 1:
             options |= _short(word[1:], rest, where)
@@ -92,16 +94,20 @@ def from_words(words: Iterable[str], where: str, *, is_strict: bool = True) -> O
     )
 
 
-def _short(letters: str, rest: list[str], where: str) -> Options:
-    letter, tail = letters[0], letters[1:]
-    if letter not in SHORT:
-        raise ConfigError(f"{where}: -{letter} is no option of sbatch; see `sbatch --help`")
-    name = SHORT[letter]
-    if _takes_none(name):
-        return {name: None, **(_short(tail, rest, where) if tail else {})}
-    if not tail and not rest:
-        raise ConfigError(f"{where}: -{letter} (--{name}) needs a value, found none")
-    return {name: tail.removeprefix("=") if tail else rest.pop(0)}
+def _short(letters: str, rest: deque[str], where: str) -> Options:
+    found: Options = {}
+    for place, letter in enumerate(letters, 1):
+        if letter not in SHORT:
+            raise ConfigError(f"{where}: -{letter} is no option of sbatch; see `sbatch --help`")
+        name = SHORT[letter]
+        if _takes_none(name):
+            found[name] = None
+            continue
+        tail = letters[place:]
+        if not tail and not rest:
+            raise ConfigError(f"{where}: -{letter} (--{name}) needs a value, found none")
+        return found | {name: tail.removeprefix("=") if tail else rest.popleft()}
+    return found
 
 
 def _takes_none(name: str) -> bool:
@@ -199,7 +205,8 @@ def exported(data: bytes) -> dict[str, str]:
 
 
 # Far more than sites let an array have (MaxArraySize in slurm.conf is 1001 if nothing is said).
-MOST_TASKS, _MOST_DIGITS = 1_000_000, 18
+MOST_TASKS = 1_000_000
+_WIDEST = 10  # that sbatch writes a number
 _PATTERN = re.compile(r"%(%|(\d*)([AajJNnstux]))")
 
 
@@ -214,15 +221,16 @@ def output_file(template: str, facts: Mapping[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
         if match.group(1) == "%":
             return "%"
-        text = facts.get(match.group(3), "")
-        return text.zfill(min(int(match.group(2)), 10)) if match.group(2) else text
+        text, digits = facts.get(match.group(3), ""), match.group(2)
+        width = numbers.whole(digits) if digits else 0
+        return text.zfill(_WIDEST if width is None else min(width, _WIDEST))
 
     return _PATTERN.sub(value, template)
 
 
 def tasks(array: str) -> list[int]:
     """The numbers of an array's tasks: `0-15:4,20%2` is 0, 4, 8, 12 and 20."""
-    numbers: dict[int, None] = {}
+    found: dict[int, None] = {}
     count = 0
     for part in array.partition("%")[0].split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", part.strip())
@@ -231,7 +239,7 @@ def tasks(array: str) -> list[int]:
                 f"array: {array[:80]!r} cannot be read; expected e.g. 0-15, 1,3,5 or 0-8:2%4"
             )
         first, last, step = match.group(1), match.group(2) or match.group(1), match.group(3) or "1"
-        if max(map(len, (first, last, step))) > _MOST_DIGITS:
+        if max(map(len, (first, last, step))) > numbers.MOST_DIGITS:
             raise ConfigError(f"array: {array[:80]!r} has a number beyond all of Slurm's")
         if int(step) < 1:
             raise ConfigError(f"array: the step in {array[:80]!r} must be at least 1")
@@ -239,5 +247,5 @@ def tasks(array: str) -> list[int]:
         count += len(tasks)
         if count > MOST_TASKS:
             raise ConfigError(f"array: {array[:80]!r} has more than {MOST_TASKS} tasks")
-        numbers |= dict.fromkeys(tasks)
-    return list(numbers)
+        found |= dict.fromkeys(tasks)
+    return list(found)

@@ -9,7 +9,6 @@ namespace, and its limits, hold as they do for pods.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -87,9 +86,8 @@ class Plan:
     def is_printed_to(self, file: str, number: str) -> bool:
         """Whether the job prints to a file, on whichever node it ran."""
         for template in (self.effective["output"], self.effective.get("error")):
-            names = self._file(template or "", number, "", None, node=_ANY).split(_ANY)
-            pattern = "[^/]+".join(map(re.escape, names))
-            if template and re.fullmatch(pattern, file):
+            named = self._file(template or "", number, "", None, node=_ANY)
+            if template and _is_on_some_node(named, file):
                 return True
         return False
 
@@ -111,6 +109,17 @@ class Plan:
             "x": self.effective.get("job-name") or "",
         }
         return str(self.work / userscript.output_file(template, facts))
+
+
+def _is_on_some_node(named: str, file: str) -> bool:
+    """Whether a file has that name where one node's is put in, the same in each place."""
+    places = named.count(_ANY)
+    if not places:
+        return file == named
+    length = (len(file) - len(named)) // places + 1
+    begin = named.index(_ANY)
+    node = file[begin : begin + length]
+    return bool(node) and "/" not in node and named.replace(_ANY, node) == file
 
 
 def plan_of(
@@ -183,7 +192,10 @@ def _within(policy: Policy, asked: Options) -> Options:
     most = policy.max_time()
     if most is None or most == durations.UNLIMITED:
         return fixed
-    wanted = durations.seconds(asked.get("time") or "")
+    try:
+        wanted = durations.seconds(asked.get("time") or "")
+    except ValueError as error:
+        raise ConfigError(f"--time: {error}") from None
     if wanted is not None and wanted > most:
         words = f"--time={asked['time']}: the namespace {policy.namespace} allows"
         limit = durations.in_words(most)

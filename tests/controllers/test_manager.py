@@ -244,7 +244,13 @@ async def test_at_rest_the_controllers_do_nothing(cluster):
             return all((one.get("status") or {}).get("availableReplicas") == 4 for one in found)
 
         await eventually(all_up)
-        await asyncio.sleep(1.2)
+
+        async def nothing_is_written() -> bool:
+            revision = cluster.store.revision
+            await asyncio.sleep(1.2)
+            return cluster.store.revision == revision
+
+        await eventually(nothing_is_written, within=20)
         revision, began = cluster.store.revision, time.process_time()
         await asyncio.sleep(1.0)
         assert cluster.store.revision == revision

@@ -20,6 +20,7 @@ from tests.e2e.site import Obj, Site, eventually, pod
 from tests.e2e.test_network_chaos import processes
 from tools.devroot import PLAIN_USER
 
+pytestmark = pytest.mark.timeout(300)  # a control plane of its own comes first
 LONG = 120.0
 SLEEP = "import time; time.sleep(600)"
 

@@ -62,15 +62,16 @@ def hunt(
 def replay(entry: Entry, data: bytes) -> list[str]:
     """What is wrong with one input; empty: nothing."""
     end, found = _alone(entry, data)
-    return found + ([end] if end is not None else [])
+    said = [f"{kind}: {words}" for kind, words in found]
+    return said + ([end] if end is not None else [])
 
 
-def _alone(entry: Entry, data: bytes) -> tuple[str | None, list[str]]:
+def _alone(entry: Entry, data: bytes) -> tuple[str | None, list[tuple[str, str]]]:
     """How a worker ends that has one input alone, if not by itself, and what it finds wrong."""
     with tempfile.TemporaryDirectory(prefix="orlop-fuzz-") as place:
         watched = Watched(Path(place), _task([entry], replay=data.hex()))
         end = watched.wait(STILL_ALONE)
-        found = [f"{one['fault']}: {one['words']}" for one in watched.report() if "fault" in one]
+        found = [(one["fault"], one["words"]) for one in watched.report() if "fault" in one]
         return (f"{end}: {watched.said()}" if end is not None else None), found
 
 
@@ -81,8 +82,12 @@ def _task(entries: Sequence[Entry], **options: Any) -> Task:
 
 def _judged(watched: Watched, folder: Path, entry: Entry, end: str) -> Iterator[Fault]:
     data = watched.input
-    if end == HANG and _alone(entry, data)[0] is None:
-        return  # the machine had no time for it, and now had
+    if end == HANG:
+        end_alone, found = _alone(entry, data)
+        if end_alone is None:  # the machine had no time for it, and now had
+            for kind, words in found:
+                yield _fault(folder, entry.name, kind, words, data)
+            return
     yield _fault(folder, entry.name, end, watched.said(), data)
 
 

@@ -171,8 +171,10 @@ class Pki:
         return authority.certify(request.subject, request.public_key(), moment, life, names)
 
 
-# What cryptography makes of requests that are no better than nonsense, beside ValueError.
-_UNREADABLE = (
+# What cryptography makes of requests and certificates that are no better than nonsense.
+UNREADABLE = (
+    ValueError,
+    TypeError,  # of a name that is a string of bits, where that kind of name has none
     UnsupportedAlgorithm,
     x509.DuplicateExtension,
     x509.InvalidVersion,
@@ -187,7 +189,7 @@ def read_request(pem: bytes) -> x509.CertificateSigningRequest:
         is_signed = request.is_signature_valid
         request.public_key()
         list(request.subject)  # else it is not read before somebody wants to see it
-    except (ValueError, *_UNREADABLE) as error:
+    except UNREADABLE as error:
         raise ValueError(f"the request cannot be read: {error}") from error
     if not is_signed:
         raise ValueError("the request is not signed by the key it names")
@@ -200,7 +202,7 @@ def names_in(request: x509.CertificateSigningRequest) -> x509.SubjectAlternative
         return request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return None
-    except (ValueError, *_UNREADABLE) as error:
+    except UNREADABLE as error:
         raise ValueError(f"the request cannot be read: {error}") from error
 
 

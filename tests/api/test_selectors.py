@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -76,6 +77,13 @@ def test_what_cannot_be_read_is_a_bad_request_in_upstreams_words(text: str, mess
     with pytest.raises(BadRequest) as caught:
         parse_labels(text)
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize("text", [" " * 100_000, " " * 100_000 + "a" + " " * 100_000])
+def test_spaces_without_end_are_read_at_once(text: str) -> None:
+    began = time.process_time()
+    assert str(parse_labels(text)) == text.strip()
+    assert time.process_time() - began < 0.5
 
 
 @pytest.mark.parametrize(

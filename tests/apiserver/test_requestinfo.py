@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import time
 import unicodedata
 from dataclasses import replace
 from urllib.parse import unquote
@@ -44,6 +45,7 @@ from orlop.errors import BadRequest
         ("GET", "/api/v1/nodes/n%252F1", {}, "get  v1  nodes n%2F1 "),
         ("GET", "/apis%2fapps/v1%2Fdeployments", {}, "list apps v1  deployments  "),
         ("GET", "//api///v1/pods/", {}, "list  v1  pods  "),
+        ("GET", "/api/v1/namespaces/a/pods%2F", {}, "list  v1 a pods  "),
         ("DELETE", "/api/v1/watch/pods", {}, "delete  v1  watch pods "),
         ("BIND", "/api/v1/pods/a", {}, "  v1  pods a "),
     ],
@@ -56,6 +58,13 @@ def test_a_resource_path_is_read(method, path, query, expected) -> None:
     )
     assert found == expected
     assert info.is_resource
+
+
+@pytest.mark.parametrize("slash", ["/", "%2F"])
+def test_slashes_without_end_are_read_at_once(slash) -> None:
+    began = time.process_time()
+    assert parse("GET", "/api/v1/pods" + slash * 50_000, {}).resource == "pods"
+    assert time.process_time() - began < 0.5
 
 
 @pytest.mark.parametrize("path", ["/", "/api", "/api/v1", "/apis", "/apis/apps/v1", "/version"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -92,6 +93,15 @@ async def test_what_is_denied_or_others_to_sign_is_left_alone(cluster, authority
 def test_a_request_that_is_none_is_refused(authority):
     with pytest.raises(ValueError, match="PEM"):
         authority.sign_request(b"nonsense", 60)
+
+
+def test_a_request_of_a_name_of_bits_is_refused_in_words():
+    """Of which cryptography says a TypeError, where a kind of name has no bits."""
+    found = Path(__file__).parent.parent / "fuzzing/found/csr/a-name-of-bits"
+    body = base64.encodebytes(found.read_bytes())
+    edges = (b"-----%s CERTIFICATE REQUEST-----\n" % word for word in (b"BEGIN", b"END"))
+    with pytest.raises(ValueError, match="cannot be read"):
+        pki.read_request(body.join(edges))
 
 
 def test_a_request_with_names_that_nobody_can_read_is_refused_in_words(authority) -> None:

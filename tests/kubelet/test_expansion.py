@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from orlop.kubelet.expansion import expand, unknown_names
@@ -40,11 +42,21 @@ VARIABLES = {"VAR_A": "A", "VAR_B": "B", "VAR_C": "C", "VAR_REF": "$(VAR_A)", "V
         ("foo0--$($($($(", "foo0--$($($($("),
         ("$(foo$$var)", "$(foo$$var)"),
         ("$$(VAR_A)", "$(VAR_A)"),
+        ("$(VAR_A)$($$(", "A$($("),
         ("", ""),
     ],
 )
 def test_references_are_expanded_and_dollars_are_kept(text, expected):
     assert expand(text, VARIABLES) == expected
+
+
+@pytest.mark.parametrize("text", ["$(" * 300_000, "$(VAR_A)" + "$(" * 300_000 + "VAR_A"])
+def test_references_that_never_end_are_looked_at_once(text):
+    """Whoever may create a pod may write such a command."""
+    began = time.process_time()
+    assert expand(text, VARIABLES) == text.replace("$(VAR_A)", "A")
+    assert unknown_names(text, VARIABLES) == []
+    assert time.process_time() - began < 0.5
 
 
 def test_names_that_nobody_set_are_named():

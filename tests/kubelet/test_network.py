@@ -256,11 +256,16 @@ async def test_an_agent_that_asks_without_end_is_not_remembered_without_end(site
     await agent.hang_up()
 
 
-async def test_an_agent_that_names_ports_which_are_none_loses_its_line(site):
+@pytest.mark.parametrize(
+    "wrong",
+    [{"port": 1 << 40}, {"notice": 1 << 40}, {"notice": -1}, {"address": "slow.example.org"}],
+)
+async def test_an_agent_that_names_places_which_are_none_loses_its_line(site, wrong):
+    """Others connect to them, and the control plane does: a name, it would have to look up."""
     agent, _ = await a_running_pod(site)
-    agent.tell({**LISTEN, "port": 1 << 40})
+    agent.tell({**LISTEN, **wrong})
     with pytest.raises(asyncio.IncompleteReadError):
         await told(agent, "nothing")
     [state] = list(site.kubelet._pods)
     place = site.kubelet._network.view.places.get(state.uid)
-    assert place is None or place.tcp == {}
+    assert place is None or (place.address, place.notice, place.tcp) == ("", 0, {})

@@ -110,8 +110,13 @@ async def test_ports_that_are_none_are_refused(site) -> None:
         [(1, "error", "80", "0"), (3, "data", "9" * 5_000, "0")],
         [(1, "error", "0", "0"), (3, "data", "0", "0")],
         [(1, "error", "80", "0"), (3, "data", "65536", "0")],
+        [(1, "stdin", "80", "0")],
+        [(1, "data", "80", "0"), (3, "data", "80", "0")],
     ],
-    ids=["twice", "backwards", "without their half", "digits", "port 0", "beyond all ports"],
+    ids=[
+        *("twice", "backwards", "without their half", "digits", "port 0", "beyond all ports"),
+        *("of no pair", "two halves alike"),
+    ],
 )
 async def test_streams_that_nobody_honest_opens_end_the_connection(site, streams) -> None:
     async with echoing(site, "hang") as agent:

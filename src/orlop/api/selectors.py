@@ -15,7 +15,7 @@ from ..errors import BadRequest
 from . import names
 from .objects import Obj
 
-_TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^=!(),<>\s]+)\s*")
+_TOKEN = re.compile(r"==|!=|[=!(),<>]|[^=!(),<>\s]+")  # of spaces, none is looked at twice
 _OPERATORS = ("in", "notin", "=", "==", "!=", "gt", "lt")
 _STRUCTURED = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 

@@ -30,7 +30,9 @@ _VERBS = {
 _READING = ("GET", "HEAD")
 _OF_A_NAMESPACE = ("status", "finalize")  # subresources of namespaces, not resources within them
 _PROXY = "proxy"  # what follows this subresource of a pod, service or node is the far side's path
-_WORD = re.compile(r"(?:/|%2[Ff])*((?:(?!%2[Ff])[^/])+)")  # a quoted slash is a slash
+# A quoted slash is a slash. Each is found by itself: else, of a run that nothing follows, all of it
+# would be looked at anew from each of its slashes.
+_WORD = re.compile(r"/|%2[Ff]|((?:(?!%2[Ff])[^/])+)")
 _PLAIN = ":@!$&'()*+,=~"  # needs no quoting within a word of a path; `;` begins parameters for some
 
 
@@ -82,7 +84,7 @@ def query_of(query: Mapping[str, str]) -> str:
 
 def parse(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
     """`path` as it is on the wire, still quoted; BadRequest for one that could be two."""
-    words = [_Word(_unquoted(one[1]), one.end()) for one in _WORD.finditer(path)]
+    words = [_Word(_unquoted(one[1]), one.end()) for one in _WORD.finditer(path) if one[1]]
     texts = [word.text for word in words]
     if len(texts) >= 3 and texts[0] == "api":
         before, group, version = 2, "", texts[1]

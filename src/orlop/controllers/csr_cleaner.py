@@ -8,7 +8,6 @@ certificate it got has run out. As pkg/controller/certificates/cleaner.
 from __future__ import annotations
 
 import base64
-import binascii
 
 from cryptography import x509
 
@@ -16,6 +15,7 @@ from .. import errors
 from ..api import times
 from ..api.kinds import CERTIFICATE_SIGNING_REQUEST
 from ..api.objects import Key, Obj, meta, uid_of
+from ..pki import UNREADABLE
 from ._shape import Controller, Result
 
 _ANSWERED = 3600.0
@@ -60,6 +60,6 @@ def _expiry(certificate: str | None) -> float | None:
         return None
     try:
         found = x509.load_pem_x509_certificate(base64.b64decode(certificate))
-    except (ValueError, binascii.Error):
+        return found.not_valid_after_utc.timestamp()
+    except UNREADABLE:
         return None
-    return found.not_valid_after_utc.timestamp()

@@ -19,10 +19,16 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
         name = match[1]
         return "$" if name is None else variables.get(name, match[0])
 
-    return _REFERENCE.sub(value, text) if "$" in text else text
+    closed = _closed(text)
+    return _REFERENCE.sub(value, text[:closed]) + text[closed:].replace("$$", "$")
 
 
 def unknown_names(text: str, variables: Mapping[str, str]) -> list[str]:
     """The names that `text` refers to and nobody has set."""
-    names = [match[1] for match in _REFERENCE.finditer(text)]
+    names = [match[1] for match in _REFERENCE.finditer(text[: _closed(text)])]
     return [name for name in names if name is not None and name not in variables]
+
+
+def _closed(text: str) -> int:
+    """Where the last reference may end; all that begin behind it would look for an end in vain."""
+    return text.rfind(")") + 1

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any
 
 import msgspec
@@ -83,6 +84,7 @@ class Network:
 
     def _place(self, state: PodState, message: dict[str, Any]) -> None:
         place = self.view.place_of(state)
+        address, notice = _address(message.get("address")), _notice(message.get("notice"))
         kind = message["type"]
         if kind == "net-state":
             for protocol in ("tcp", "udp"):
@@ -92,8 +94,8 @@ class Network:
             ports |= _ports({message["port"]: message["real"]})
         else:
             place.close(message["protocol"], str(int(message["port"])))
-        place.address = str(message.get("address") or place.address)
-        place.notice = int(message.get("notice") or place.notice)
+        place.address = address or place.address
+        place.notice = notice or place.notice
         self.view.moved(state)
 
     def _ask(self, state: PodState, asker: Asker, keys: list[str]) -> None:
@@ -198,6 +200,18 @@ class Network:
 def _inner(state: PodState, key: str) -> str:
     """What differs from pod to pod is kept under the pod's own name."""
     return f"policy/{state.uid}" if key == _POLICY else key
+
+
+def _address(told: Any) -> str:
+    """Others connect to it, and so do we: a name would be looked up by all of them."""
+    return str(ip_address(str(told))) if told else ""
+
+
+def _notice(told: Any) -> int:
+    port = int(told or 0)
+    if not 0 <= port < 65536:
+        raise ValueError("expected a port from 1 to 65535 for notices")
+    return port
 
 
 def _ports(told: Any) -> dict[str, int]:

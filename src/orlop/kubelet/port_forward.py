@@ -165,6 +165,8 @@ class Pairing:
         if request not in self._waiting and len(self._waiting) >= MAX_WAITING:
             raise SpdyError(f"more than {MAX_WAITING} streams wait for their other half")
         streams = self._waiting.setdefault(request, {})
+        if stream.kind not in (DATA, ERROR) or stream.kind in streams:  # nobody would ever read it
+            raise SpdyError(f"a stream of type {stream.kind[:20]!r} that no pair has room for")
         streams[stream.kind] = stream
         if not {DATA, ERROR} <= streams.keys():
             return None

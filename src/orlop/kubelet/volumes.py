@@ -25,7 +25,7 @@ from .sources import Sources, TokenWish
 
 DEFAULT_MODE = 0o644
 GROUP_READS = 0o440
-_PEM = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+_PEM = re.compile(r"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----")
 # Sources of a PersistentVolume, as far as they can be told from its other fields.
 _FOREIGN = (
     "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "fc", "flexVolume",

@@ -39,8 +39,14 @@ def test_without_a_size_or_with_a_small_one_an_answer_has_512_bytes(size):
         struct.pack(">HHHHHH", 1, 0, 2, 0, 0, 0),
         struct.pack(">HHHHHH", 1, 0, 1, 0, 0, 0) + b"\xc0\x0c\0\1\0\1",
         struct.pack(">HHHHHH", 1, 0, 1, 0, 0, 0) + b"\x80abc\0\1\0\1",
+        # What is there only in the question's own message, and not in its answer.
+        struct.pack(">HHHHHH", 1, 0, 1, 0, 0, 0) + b"\3web\xc0\x02\0\1\0\1",
+        struct.pack(">HHHHHH", 1, 0, 1, 0, 0, 0) + b"\3web\xc0\x16\0\1\0\1\3foo\0",
     ],
-    ids=["empty", "short", "cut", "an answer", "two questions", "a circle", "an unknown label"],
+    ids=[
+        *("empty", "short", "cut", "an answer", "two questions", "a circle", "an unknown label"),
+        *("into the header", "beyond the question"),
+    ],
 )
 def test_what_is_no_question_is_refused(packet):
     with pytest.raises(Malformed):

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
+import os
 import ssl
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -17,12 +21,13 @@ from orlop import pki
 from orlop.apiserver.admission.certificates import _parsed
 from orlop.apiserver.webhook_client import CallFailed, believing
 from orlop.controllers.csr_signers import KUBELET_CLIENT, KUBELET_SERVING, refusal
-from orlop.gateway.ingress import load_context
+from orlop.gateway import ingress
 from orlop.jwt import BadToken, SigningKey, claims_of, verify_with
 
 from ..target import Registry, Target, encoded
 
 target = Registry()
+MEMORY = "/dev/shm"
 
 
 def _encoded(part: object) -> str:
@@ -100,15 +105,20 @@ def pem() -> Target:
     folder = pki.ensure(Path(tempfile.mkdtemp(prefix="orlop-fuzz-")), ["localhost"])
     pair = folder.pair("apiserver")
     good = (pair.crt.read_bytes(), pair.key.read_bytes())
+    # OpenSSL reads a key from a file: on a disk, its folder would take most of the time.
+    if os.path.isdir(MEMORY):
+        in_memory = functools.partial(tempfile.TemporaryDirectory, dir=MEMORY)
+        cast("Any", ingress).tempfile = SimpleNamespace(TemporaryDirectory=in_memory)
 
     def run(data: bytes) -> None:
         parts = (base64.b64encode(part).decode() for part in (data, good[1]))
         try:
-            load_context({"data": dict(zip(("tls.crt", "tls.key"), parts, strict=True))})
+            ingress.load_context({"data": dict(zip(("tls.crt", "tls.key"), parts, strict=True))})
         except (ValueError, OSError):
             pass
         try:
-            believing(base64.b64encode(data).decode())
+            # An empty one means the system's authorities, which take their time to be read.
+            believing(base64.b64encode(data or b"-").decode())
         except CallFailed:
             pass
 

@@ -375,5 +375,5 @@ def netd_directory() -> Target:
     made = [{"type": "net-tell", "key": key, "value": value} for key, value in values.items()]
     seeds = tuple(json.dumps(one).encode() for one in made)
     # The kubelet alone says this; what it says wrong ends this netd, and another takes its place.
-    refuses = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+    refuses = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
     return Target(run, seeds, encoded(("svc/", "policy", "value", "ports")), refuses, is_json=True)

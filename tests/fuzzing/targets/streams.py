@@ -16,6 +16,7 @@ from aiohttp.http_websocket import WebSocketError, WebSocketReader
 from orlop.kubelet import port_forward, remote_command
 from orlop.kubelet.agent_streams import SessionFailed
 from orlop.kubelet.streaming import spdy
+from orlop.kubelet.streaming import spdy_session as sessions
 from orlop.kubelet.streaming.channels import MAX_MESSAGE, V5, ChannelClient
 from orlop.kubelet.streaming.client import SPDY_PROTOCOLS, SpdyClient, Wanted, size_in
 from orlop.kubelet.streaming.spdy_dictionary import DICTIONARY
@@ -114,6 +115,9 @@ class Session:
         return 0
 
 
+_PING = spdy.ping(b"")[:4]
+
+
 class Transport:
     def __init__(self, data: bytes) -> None:
         self._parts = [data[at : at + 4096] for at in range(0, len(data), 4096)] + [b""]
@@ -122,7 +126,10 @@ class Transport:
         await asyncio.sleep(0)
         return self._parts.pop(0) if self._parts else b""
 
-    async def write(self, data: bytes) -> None: ...
+    async def write(self, data: bytes) -> None:
+        """A client whose streams nobody reads waits, and is gone when we next ask after it."""
+        if data[:4] == _PING and data[-1] % 2 == 0:
+            raise ConnectionResetError
 
     async def close(self) -> None: ...
 
@@ -147,6 +154,7 @@ def spdy_session() -> Target:
         loop.run(lambda: both(data))
 
     remote_command.FAREWELL = port_forward.LAST_WORDS = 0.01
+    sessions.PING_INTERVAL = 0.2
     return Target(run, _SPDY_SEEDS, _SPDY_WORDS, (SessionFailed,))
 
 

@@ -59,7 +59,10 @@ def test_an_identity_token_is_no_password(program):
 
 @pytest.mark.parametrize(
     "body",
-    ["echo credentials not found in native keychain; exit 1", "exit 3", "echo nonsense", "echo {}"],
+    [
+        *("echo credentials not found in native keychain; exit 1", "exit 3", "echo nonsense"),
+        *("echo {}", "printf '[%.0s' $(seq 5000)"),
+    ],
 )
 def test_one_that_has_no_login_or_fails_gives_none(program, body):
     assert of_programs([{"credsStore": "p"}], "quay.io", program("p", body)) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 
 import pytest
 
@@ -38,6 +39,7 @@ def test_both_types_and_both_forms_of_secrets_are_read(entry, key):
         {},
         {"data": {".dockerconfigjson": encoded("no json")}},
         {"data": {".dockerconfigjson": encoded("[]")}},
+        {"data": {".dockerconfigjson": encoded('{"auths":' + "[" * 100_000)}},
         secret({"quay.io": {}}),
         secret({"quay.io": {"auth": "%%%"}}),
         secret({"quay.io": "text"}),
@@ -61,6 +63,8 @@ def test_secrets_that_hold_no_login_are_skipped(broken):
         ("quay.io", "ghcr.io", "org/app", False),
         ("*.example.org", "registry.example.org", "app", True),
         ("*.example.org", "example.org", "app", False),
+        ("registry[1-3].org", "registry2.org", "app", True),
+        ("registry[1-3.org", "registry2.org", "app", False),
         ("localhost:5000", "localhost:5000", "app", True),
         ("localhost", "localhost:5000", "app", False),
         ("https://index.docker.io/v1/", "docker.io", "library/app", True),
@@ -69,6 +73,14 @@ def test_secrets_that_hold_no_login_are_skipped(broken):
 )
 def test_which_login_fits_which_repository(pattern, registry, repository, fits):
     assert (matching([(pattern, ANN)], registry, repository) == [ANN]) is fits
+
+
+@pytest.mark.parametrize("pattern", ["[" * 200_000, "*[a" * 70_000, "*a" * 100_000 + "]"])
+def test_wildcards_without_end_are_looked_at_once(pattern):
+    """Whoever may create a Secret may write such a one, and name it in a pod."""
+    began = time.process_time()
+    assert matching([(pattern, ANN)], "a" * 60_000 + ".org", "app") == []
+    assert time.process_time() - began < 0.5
 
 
 def test_the_most_exact_login_comes_first_and_none_twice():

@@ -75,16 +75,23 @@ def _options(packet: bytes, at: int) -> tuple[int, bool]:
 
 
 def name_at(packet: bytes, at: int) -> tuple[str, int]:
-    """A name and where it ends; raises Malformed, IndexError."""
+    """A name and where it ends; raises Malformed, IndexError.
+
+    What is pointed at stands before what points, and behind the header: so none goes in circles,
+    and a question means the same in its answer, which has another header and nothing behind it.
+    """
     labels: list[str] = []
-    end = -1
-    for _ in range(128):  # pointers may go in circles
+    end, start = -1, at
+    for _ in range(128):
         length = packet[at]
         if length == 0:
             return ".".join(labels), (at + 1 if end < 0 else end)
         if length & 0xC0 == 0xC0:
             end = at + 2 if end < 0 else end
-            at = (length & 0x3F) << 8 | packet[at + 1]
+            to = (length & 0x3F) << 8 | packet[at + 1]
+            if not _HEADER.size <= to < start:
+                raise Malformed("a pointer to no name before it")
+            at = start = to
         elif length & 0xC0:
             raise Malformed("a label of an unknown kind")
         else:

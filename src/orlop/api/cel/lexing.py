@@ -6,6 +6,7 @@ stood, for messages.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ _ESCAPES = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
     "\\": "\\", "?": "?", '"': '"', "'": "'", "`": "`",
 }  # fmt: skip
+_LONGEST = 20  # digits of a number of 64 bits; of thousands, `int` reads none
 _NUMERIC = re.compile(r"x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}")
 
 
@@ -65,7 +67,9 @@ def _tokens(text: str) -> Iterator[Token]:
 def _number(text: str, at: int, kind: str | None, word: str) -> Any:
     if kind == "float":
         return float(word)
-    value = int(word.rstrip("uU"), 0) if "x" in word else int(word.rstrip("uU"))
+    base, digits = (16, word[2:]) if "x" in word else (10, word)
+    digits = digits.rstrip("uU").lstrip("0") or "0"
+    value = int(digits, base) if len(digits) <= _LONGEST else math.inf
     limit = 2**64 if kind == "uint" else 2**63 + 1  # its sign comes before it
     if value >= limit:
         raise error(text, at, f"invalid {kind} literal")

@@ -180,8 +180,12 @@ class Images:
         self, name: reference.Reference, keyring: credentials.Keyring
     ) -> list[credentials.Credential]:
         """Those of the pod, then the user's own; asked for only when there is something to pull."""
-        own = await asyncio.to_thread(self._own_logins, name.registry)
-        return credentials.matching([*keyring, *own], name.registry, name.repository)
+
+        def find() -> list[credentials.Credential]:
+            own = self._own_logins(name.registry)
+            return credentials.matching([*keyring, *own], name.registry, name.repository)
+
+        return await asyncio.to_thread(find)
 
     def _own_logins(self, registry: str) -> credentials.Keyring:
         configs = credentials.configs_of(self._environ, self._home)

@@ -7,12 +7,12 @@ is told of in the log and passed over. It never asks such a program to store any
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ...api.reading import decode_json
 from ...log import logger
 from .credentials import Credential, Keyring, canonical
 
@@ -74,7 +74,7 @@ def _ask(name: str, registry: str, environ: Mapping[str, str]) -> Credential | N
 
 def _credential(answer: str) -> Credential | None:
     try:
-        found = json.loads(answer)
+        found = decode_json(answer)
         username, secret = str(found["Username"]), str(found["Secret"])
     except (ValueError, KeyError, TypeError):
         return None

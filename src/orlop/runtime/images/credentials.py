@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import base64
 import fnmatch
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...api.objects import Obj
+from ...api.reading import decode_json
 
+_LONGEST_HOST = 255  # with its port
 _HUB_NAMES = {"index.docker.io", "registry-1.docker.io", "docker.io"}
 _ENVIRONMENT = (
     ("APPTAINER_DOCKER_USERNAME", "APPTAINER_DOCKER_PASSWORD"),
@@ -96,10 +97,20 @@ def _matches(pattern: str, registry: str, repository: str) -> bool:
     """As pkg/credentialprovider/keyring.go: host with wildcards, then a path as a prefix."""
     bare = pattern.split("://", 1)[-1]
     host = bare.split("/", 1)[0]
-    if canonical(host) != canonical(registry) and not fnmatch.fnmatchcase(registry, host):
+    if canonical(host) != canonical(registry) and not _is_like(registry, host):
         return False
     path = _path(pattern)
     return not path or repository == path or repository.startswith(f"{path}/")
+
+
+def _is_like(host: str, pattern: str) -> bool:
+    """Whether wildcards fit; as upstream, a bracket that is not closed is no pattern at all.
+
+    `fnmatch` would look for the end of each of them anew.
+    """
+    is_closed = pattern.rfind("[") <= pattern.rfind("]")
+    is_short = len(host) <= _LONGEST_HOST and len(pattern) <= _LONGEST_HOST
+    return is_short and is_closed and fnmatch.fnmatchcase(host, pattern)
 
 
 def _path(pattern: str) -> str:
@@ -139,7 +150,7 @@ def _credential(entry: dict[str, Any]) -> Credential | None:
 
 def _json(data: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(data)
+        value = decode_json(data)
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

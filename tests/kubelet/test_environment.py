@@ -227,3 +227,14 @@ def test_variables_from_files_are_left_to_the_node():
     pod["spec"]["volumes"] = [{"name": "v", "hostPath": {"path": "/etc"}}]
     with pytest.raises(Refusal, match="not an emptyDir"):
         planned_env_files(pod, container)
+
+
+def test_variables_that_double_with_each_line_are_refused_before_they_are_made():
+    env = [{"name": "A0", "value": "x" * 10}]
+    env += [{"name": f"A{n}", "value": f"$(A{n - 1})" * 10} for n in range(1, 40)]
+    with pytest.raises(Refusal, match="more than 128 KiB"):
+        variables(*env)
+    long = {"name": "B", "value": "x" * (100 << 10)}
+    env = [long, *({"name": f"C{n}", "value": "$(B)"} for n in range(100_000))]
+    with pytest.raises(Refusal, match="more than 6 MiB"):
+        variables(*env)

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from orlop.kubelet.expansion import expand, unknown_names
+from orlop.kubelet.expansion import LONGEST, MOST, expand, expand_all, unknown_names
+from orlop.kubelet.refusal import Refusal
 
 VARIABLES = {"VAR_A": "A", "VAR_B": "B", "VAR_C": "C", "VAR_REF": "$(VAR_A)", "VAR_EMPTY": ""}
 
@@ -61,3 +62,23 @@ def test_references_that_never_end_are_looked_at_once(text):
 
 def test_names_that_nobody_set_are_named():
     assert unknown_names("$(VAR_A)/$(NO)/$$(ESCAPED)", VARIABLES) == ["NO"]
+
+
+def test_what_references_make_is_bounded_before_it_is_made():
+    longest = {"A": "a" * LONGEST}
+    assert len(expand("$(A)", longest)) == LONGEST
+    with pytest.raises(Refusal, match="make more than 128 KiB"):
+        expand("$(A).", longest)
+    with pytest.raises(Refusal, match="Linux takes no longer"):
+        expand("$(A)" * 500_000, longest)  # 64 GB
+
+
+def test_the_words_of_one_command_are_bounded_together():
+    words = ["$(A)"] * (MOST // LONGEST)
+    assert len(expand_all(words, {"A": "a" * LONGEST})) == len(words)
+    with pytest.raises(Refusal, match="more than 6 MiB"):
+        expand_all([*words, "a"], {"A": "a" * LONGEST})
+
+
+def test_what_is_long_without_references_is_left_to_the_kernel():
+    assert expand("a" * (2 * LONGEST), {}) == "a" * (2 * LONGEST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
@@ -338,3 +339,12 @@ def test_ranks_are_told_of_services_if_they_can_reach_them(policy, told):
     main, beside = plan(pod, ranks={"container": "main"}, services=[DATABASE])["containers"]
     names = [{name for name, _ in one["env"]} for one in (main, beside)]
     assert ["DATABASE_SERVICE_HOST" in each for each in names] == [told, True]
+
+
+def test_thousands_of_containers_with_one_secret_are_refused():
+    secret = {"vault": {"data": {"k": base64.b64encode(b"x" * (1 << 20)).decode()}}}
+    env = [{"secretRef": {"name": "vault"}}]
+    many = [a_container(f"c{n}", envFrom=env, command=["true"]) for n in range(2000)]
+    with pytest.raises(Refusal, match="more than 32 MiB") as caught:
+        plan(a_pod(*many), sources=Sources("default", {}, secret))
+    assert caught.value.container == "c31"

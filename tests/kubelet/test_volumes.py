@@ -365,3 +365,20 @@ def test_a_bundle_becomes_a_file_or_a_failed_mount():
         planned_volumes(pod, Sources(), NODE)
     source["optional"] = True
     assert planned_volumes(pod, Sources(), NODE)[0]["files"] == []
+
+
+def test_one_secret_in_thousands_of_files_is_refused():
+    large = Sources("default", {}, {"vault": {"data": {"k": b64("x" * (1 << 20))}}}, {}, {}, {})
+    items = [{"key": "k", "path": f"file-{number}"} for number in range(5000)]
+    volumes = [{"name": "v", "secret": {"secretName": "vault", "items": items}}]
+    with pytest.raises(Refusal, match="more than 64 MiB"):
+        planned_volumes(a_pod(a_container(), volumes=volumes), large, NODE)
+    assert len(planned_volumes(a_pod(a_container(), volumes=[
+        {"name": f"v{n}", "secret": {"secretName": "vault"}} for n in range(64)
+    ]), large, NODE)) == 64  # fmt: skip
+
+
+def test_a_path_that_no_file_can_have_is_refused():
+    mount = {"name": "v", "mountPath": "/v", "subPathExpr": "$(A)$(A)"}
+    with pytest.raises(Refusal, match="longer than 4096"):
+        planned_mounts(a_container(volumeMounts=[mount]), {"A": "a" * 4096})

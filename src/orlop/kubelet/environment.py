@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from ..api.objects import Obj, meta
 from ..wellknown import END_TIME, END_TIME_MARK
 from .downward import Allocatable, field_value, resource_value
-from .expansion import expand
+from .expansion import MOST, Room, expand
 from .refusal import Refusal
 from .sources import Sources
 
@@ -29,13 +29,18 @@ def container_variables(
 ) -> dict[str, str]:
     """What the pod itself sets, over `services`; also what its command may refer to."""
     variables = {**(services or {}), **_from_sources(container, sources)}
+    room = Room(MOST, "Linux takes no more arguments and variables")
+    room.take(*variables.values())
     for variable in container.get("env") or []:
         name, text = variable["name"], variable.get("value") or ""
+        value: str | None
         if text:
-            variables[name] = expand(text, variables)
-            continue
-        value = _value_from(pod, container, variable.get("valueFrom") or {}, sources, allocatable)
+            value = expand(text, variables)
+        else:
+            source = variable.get("valueFrom") or {}
+            value = _value_from(pod, container, source, sources, allocatable)
         if value is not None:
+            room.take(value)
             variables[name] = value
     return variables
 

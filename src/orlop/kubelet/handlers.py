@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..api.objects import Obj
-from .expansion import expand
+from .expansion import expand_all
 
 PROBES = {
     "startup": "startupProbe",
@@ -39,7 +39,7 @@ def _probe(probe: Obj, container: Obj) -> Obj:
         # As ExpandContainerCommandOnlyStatic: hooks are not expanded, probes are.
         env = container.get("env") or []
         known = {each["name"]: each["value"] for each in env if each.get("value")}
-        command = [expand(word, known) for word in probe["exec"].get("command") or []]
+        command = expand_all(probe["exec"].get("command") or [], known)
         found["exec"] = {"command": command}
     return found
 

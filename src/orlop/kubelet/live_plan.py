@@ -16,10 +16,11 @@ from ..api.objects import Obj
 from ..slurm.job import mpi_launcher
 from .downward import with_addresses
 from .environment import with_image
-from .plan import Inputs, Site, argv_of, variables_of
+from .expansion import Room
+from .plan import Inputs, Site, argv_of, counted, room_of_pod, variables_of
 from .refusal import Refusal
 from .sources import TokenWish
-from .volumes import planned_files
+from .volumes import files_maker
 
 REVISION = "revision"  # of the plan: raised with every change
 _PIECE = 384 << 10  # characters of contents in one message: with all else less than a frame
@@ -40,7 +41,8 @@ def updated(
 ) -> Obj:
     """The plan as it should be now; `refuse` hears of what has to stay as it was."""
     pod = with_addresses(pod, inputs.pod_ip)
-    volumes = [_volume(one, pod, inputs, refuse) for one in plan["volumes"]]
+    files_of = files_maker(pod, inputs.sources, inputs.allocatable)
+    volumes = [_volume(one, files_of, refuse) for one in plan["volumes"]]
     launcher = mpi_launcher(pod)
     inits = _containers(plan, pod, "initContainers", inputs, site, ())
     mains = _containers(plan, pod, "containers", inputs, site, launcher)
@@ -52,11 +54,13 @@ def revision_of(plan: Obj) -> int:
     return int(plan.get(REVISION) or 0)
 
 
-def _volume(volume: Obj, pod: Obj, inputs: Inputs, refuse: Callable[[Refusal], None]) -> Obj:
+def _volume(
+    volume: Obj, files_of: Callable[[str], list[Obj]], refuse: Callable[[Refusal], None]
+) -> Obj:
     if volume["kind"] != "files" or volume.get("fixed"):
         return volume
     try:
-        files = planned_files(pod, volume["name"], inputs.sources, inputs.allocatable)
+        files = files_of(volume["name"])
     except Refusal as refusal:
         refuse(refusal)
         return volume
@@ -67,8 +71,9 @@ def _containers(
     plan: Obj, pod: Obj, key: str, inputs: Inputs, site: Site, launcher: tuple[str, ...]
 ) -> list[Obj]:
     specs = {one["name"]: one for one in pod["spec"].get(key) or []}
+    room = room_of_pod()
     return [
-        _container(planned, pod, specs.get(planned["name"]), inputs, site, launcher)
+        _container(planned, pod, specs.get(planned["name"]), inputs, site, launcher, room)
         for planned in plan[key]
     ]
 
@@ -80,6 +85,7 @@ def _container(
     inputs: Inputs,
     site: Site,
     launcher: tuple[str, ...],
+    room: Room,
 ) -> Obj:
     """Its next run, should there be one, has the variables of that moment; as upstream has it."""
     found = planned.get("fromImage")
@@ -89,9 +95,10 @@ def _container(
         variables = variables_of(pod, container, inputs, site)
         image = PlannedImage(found["entrypoint"], found["cmd"])
         argv = [*launcher, *argv_of(container, image, variables)]
+        env = with_image(found["env"], variables)
+        return counted({**planned, "argv": argv, "env": env}, room)
     except Refusal:
         return planned  # its last known variables are better than no restart
-    return {**planned, "argv": argv, "env": with_image(found["env"], variables)}
 
 
 # Tokens

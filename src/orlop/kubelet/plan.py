@@ -32,7 +32,7 @@ from .environment import (
     service_variables,
     with_image,
 )
-from .expansion import expand
+from .expansion import MOST_OF_POD, Room, expand_all
 from .handlers import planned_handlers
 from .limits import planned_pod_limits, planned_storage
 from .network_plan import (
@@ -159,6 +159,7 @@ def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
     """The plan.json of the pod."""
     pod = with_addresses(pod, inputs.pod_ip)
     spec = pod["spec"]
+    room = room_of_pod()
     return {
         "version": VERSION,
         "cluster": site.cluster,
@@ -182,12 +183,30 @@ def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
         "volumes": planned_volumes(pod, inputs.sources, inputs.allocatable),
         **_group(pod),
         "initContainers": [
-            _container(pod, c, inputs, site) for c in spec.get("initContainers") or []
+            counted(_container(pod, c, inputs, site), room)
+            for c in spec.get("initContainers") or []
         ],
         "containers": [
-            _launched(_container(pod, c, inputs, site), inputs) for c in spec["containers"]
+            _launched(counted(_container(pod, c, inputs, site), room), inputs)
+            for c in spec["containers"]
         ],
     }
+
+
+def room_of_pod() -> Room:
+    """Thousands of containers may refer to the same Secret, and a plan has a copy for each."""
+    return Room(MOST_OF_POD, "a pod may have no more commands and variables")
+
+
+def counted(planned: Obj, room: Room) -> Obj:
+    """Return a planned container if the pod has room for it; raise Refusal if not."""
+    try:
+        room.take(*planned["argv"], *(value for _, value in planned["env"]))
+        for probe in (planned.get("probes") or {}).values():
+            room.take(*(probe.get("exec") or {}).get("command", ()))
+    except Refusal as refusal:
+        raise refusal.within(planned["name"]) from refusal
+    return planned
 
 
 def _ranks(pod: Obj, site: Site, inputs: Inputs) -> Obj:
@@ -425,7 +444,7 @@ def namespace_of(service: Obj) -> str:
 def argv_of(container: Obj, image: Command, variables: Mapping[str, str]) -> list[str]:
     """command replaces ENTRYPOINT and CMD, args replaces CMD alone."""
     command, args = container.get("command") or [], container.get("args") or []
-    given = [expand(word, variables) for word in [*command, *args]]
+    given = expand_all([*command, *args], variables)
     # What the image says is never expanded.
     argv = given if command else [*image.entrypoint, *(given or image.cmd)]
     if not argv:

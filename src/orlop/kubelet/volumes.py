@@ -19,12 +19,14 @@ from ..api.selectors import from_structure
 from ..client.storage import PROVISIONED_BY
 from ..wellknown import FOLDER_PROVISIONER
 from .downward import Allocatable, field_value, resource_value
-from .expansion import expand, unknown_names
+from .expansion import Room, expand, unknown_names
 from .refusal import Refusal, mount_refusal
 from .sources import Sources, TokenWish
 
 DEFAULT_MODE = 0o644
 GROUP_READS = 0o440
+MOST_OF_FILES = 64 << 20  # of all volumes of a pod
+LONGEST_PATH = 4096  # PATH_MAX of Linux
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----")
 # Sources of a PersistentVolume, as far as they can be told from its other fields.
 _FOREIGN = (
@@ -55,11 +57,15 @@ def planned_volumes(pod: Obj, sources: Sources, allocatable: Allocatable) -> lis
     return [maker.volume(volume) for volume in pod["spec"].get("volumes") or []]
 
 
-def planned_files(pod: Obj, name: str, sources: Sources, allocatable: Allocatable) -> list[Obj]:
-    """The files of one volume, as they should be now."""
-    volume = next(one for one in pod["spec"]["volumes"] if one["name"] == name)
-    planned = _Maker(pod, sources, allocatable).volume(volume)
-    return planned["files"]  # type: ignore[no-any-return]
+def files_maker(pod: Obj, sources: Sources, allocatable: Allocatable) -> Callable[[str], list[Obj]]:
+    """Return what makes the files of one volume after another, as they should be now."""
+    volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or []}
+    maker = _Maker(pod, sources, allocatable)
+
+    def files_of(name: str) -> list[Obj]:
+        return maker.volume(volumes[name])["files"]  # type: ignore[no-any-return]
+
+    return files_of
 
 
 def planned_mounts(container: Obj, variables: Mapping[str, str]) -> list[Obj]:
@@ -90,6 +96,8 @@ def _sub_path(mount: Obj, variables: Mapping[str, str]) -> str:
     if unknown_names(template, variables):
         raise Refusal(f'failed to expand subPath for volumeMount "{mount["name"]}": {template}')
     path = expand(template, variables)
+    if len(path) > LONGEST_PATH:
+        raise Refusal(f'subPath of volumeMount "{mount["name"]}" is longer than {LONGEST_PATH}')
     # As volumevalidation.ValidatePathNoBacksteps: a variable must not lead out of the volume.
     if path.startswith("/") or ".." in path.split("/"):
         raise Refusal(f'subPath "{path}" must be a relative path that does not contain ".."')
@@ -103,6 +111,8 @@ class _Maker:
         self._pod = pod
         self._sources = sources
         self._allocatable = allocatable
+        # One Secret may be in thousands of files, and a plan has a copy for each.
+        self._room = Room(MOST_OF_FILES, "a pod may have no more in files of its plan")
 
     def volume(self, volume: Obj) -> Obj:
         name = volume["name"]
@@ -191,6 +201,7 @@ class _Maker:
         mode = source.get("defaultMode")
         try:
             made = files(source, DEFAULT_MODE if mode is None else int(mode))
+            self._room.take(*(file.data for file in made))
             return [self._owned(file, source.get("defaultUser")) for file in made]
         except Refusal as refusal:
             raise mount_refusal(name, refusal.message) from refusal

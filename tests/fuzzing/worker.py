@@ -193,7 +193,10 @@ def found(name: str) -> list[bytes]:
 
 
 def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    """The most memory of this very program: ru_maxrss begins with that of who started it."""
+    with open("/proc/self/status") as file:
+        line = next(line for line in file if line.startswith("VmHWM:"))
+    return int(line.split()[1]) << 10
 
 
 def main(folder: Path) -> int:

@@ -18,12 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.error import URLError
 
+from benchmarks.api_client import Address
 from orlop import pki
-from orlop.cli.upstream import free_port
-from orlop.cli.upstream_commands import Plan, apiserver_command, etcd_command
+from orlop.cli.control_plane.upstream import free_port
+from orlop.cli.control_plane.upstream_commands import Plan, apiserver_command, etcd_command
 from tools.devroot import PROJECT
-
-from .api_client import Address
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _START = 60.0

@@ -17,11 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from orlop.api.objects import Key
-from orlop.store import Store
-
-from .api_client import Client, Run, request
-from .api_load import (
+from benchmarks.api_client import Client, Run, request
+from benchmarks.api_load import (
     CONFIG_MAPS,
     NAMESPACE,
     PODS,
@@ -32,7 +29,9 @@ from .api_load import (
     post_pods,
     prepare,
 )
-from .api_targets import Ours, Target, Upstream
+from benchmarks.api_targets import Ours, Target, Upstream
+from orlop.api.objects import Key
+from orlop.store import Store
 
 USER = "bench"
 CONNECTIONS = 16

@@ -23,7 +23,7 @@ from orlop.apiserver import ApiServer
 from orlop.client.api import Api, WatchEvent
 from orlop.client.informer import Informers
 from orlop.client.workqueue import WorkQueue
-from orlop.controllers.manager import ControllerManager
+from orlop.controllers.framework.manager import ControllerManager
 from orlop.scheduler import Scheduler
 from orlop.store import Store
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from benchmarks.table import Samples
 from tools.stage import Stage
-
-from .table import Samples
 
 ROUNDS = 7
 RANKS, MANY = 16, (128, 256)

@@ -11,9 +11,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from benchmarks.table import Samples
 from tools.stage import Stage
-
-from .table import Samples
 
 ROUNDS = 25
 AIM = "Aim: within 150 ms of the same by hand. srun is what Slurm can do when someone waits for it."

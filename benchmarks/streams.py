@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from benchmarks.table import Samples
 from tools.stage import Stage
-
-from .table import Samples
 
 ROUNDS = 5
 MEGABYTES = 200

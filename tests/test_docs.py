@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from orlop import wellknown
-from orlop.cli.kubectl_slurm import slurm
+from orlop.cli.kubectl_plugin.kubectl_slurm import slurm
 from orlop.cli.main import COMMANDS, orlop
 from orlop.settings import Settings
 from tools import pod_fields

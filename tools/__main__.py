@@ -13,10 +13,10 @@ import sys
 import time
 from pathlib import Path
 
-from . import apptainer, clients, environment, images, kubectl, packages, users, wheel
-from .devroot import PROJECT, DevRoot, dev_root
-from .extent import Extent
-from .steps import Outcome, Step, run_in_order, run_together, worse
+from tools import apptainer, clients, environment, images, kubectl, packages, users, wheel
+from tools.devroot import PROJECT, DevRoot, dev_root
+from tools.extent import Extent
+from tools.steps import Outcome, Step, run_in_order, run_together, worse
 
 
 def main(argv: list[str]) -> int:

@@ -11,10 +11,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from .devroot import DevRoot
-from .patched import library_folder, use_private_libc, use_private_libraries
-from .private_apt import PrivateApt
-from .steps import Lacking, Step
+from tools.devroot import DevRoot
+from tools.patched import library_folder, use_private_libc, use_private_libraries
+from tools.private_apt import PrivateApt
+from tools.steps import Lacking, Step
 
 RELEASE = "sid"
 PACKAGES = ["apptainer", "libc6", "libseccomp2", "libsqlite3-0"]

@@ -13,11 +13,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from . import packages
-from .devroot import DevRoot
-from .environment import PYTHON, uv
-from .private_apt import PrivateApt
-from .steps import Lacking, Step
+from tools import packages
+from tools.devroot import DevRoot
+from tools.environment import PYTHON, uv
+from tools.private_apt import PrivateApt
+from tools.steps import Lacking, Step
 
 OLD_RELEASE = "bookworm"
 PYTHON_CLIENTS = (

@@ -12,7 +12,7 @@ import sys
 import textwrap
 import time
 
-from .stage import Completed, OwnCluster, Stage, copy_examples, find_stage, orlop_up
+from tools.stage import Completed, OwnCluster, Stage, copy_examples, find_stage, orlop_up
 
 RULE = "─" * 78
 

@@ -12,9 +12,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from .devroot import PROJECT
-from .extent import Extent
-from .steps import Lacking, Step
+from tools.devroot import PROJECT
+from tools.extent import Extent
+from tools.steps import Lacking, Step
 
 PYTHON = "/usr/bin/python3"
 TOOLS = PROJECT / ".tools"

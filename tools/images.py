@@ -9,10 +9,9 @@ from __future__ import annotations
 import shutil
 
 from tests.cluster.storage import ALL, BASIC, Collection
-
-from .devroot import DevRoot
-from .extent import Extent
-from .steps import Lacking, Step
+from tools.devroot import DevRoot
+from tools.extent import Extent
+from tools.steps import Lacking, Step
 
 NEEDED = {"docker-registry": "docker-registry", "busybox": "busybox-static"}
 

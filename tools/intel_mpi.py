@@ -13,8 +13,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from .devroot import DevRoot
-from .environment import UV
+from tools.devroot import DevRoot
+from tools.environment import UV
 
 # The one of the MPI operator's own images, and the smallest of late that brings its libfabric.
 VERSION = "2021.14.2"

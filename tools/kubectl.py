@@ -12,10 +12,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from .devroot import DevRoot
-from .patched import use_private_libc
-from .private_apt import PrivateApt
-from .steps import Step
+from tools.devroot import DevRoot
+from tools.patched import use_private_libc
+from tools.private_apt import PrivateApt
+from tools.steps import Step
 
 NEWER_RELEASE = "trixie"
 OLDEST_MINOR = 27

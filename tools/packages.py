@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from .extent import Extent
-from .steps import Lacking, Step
+from tools.extent import Extent
+from tools.steps import Lacking, Step
 
 DEMO = {
     # Slurm

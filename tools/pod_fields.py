@@ -1,7 +1,7 @@
 """Writes docs/reference/pod-fields.md: every field of a pod, and what becomes of it.
 
-Run by hand, `python -m tools.pod_fields`, when kubelet/support.py has changed; a test holds the
-page against the table, so that it cannot say anything else than what is done.
+Run by hand, `python -m tools.pod_fields`, when kubelet/planning/field_support.py has changed; a
+test holds the page against the table, so that it cannot say anything else than what is done.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
-from orlop.kubelet.support import MET, Rule, fields
+from orlop.kubelet.planning.field_support import MET, Rule, fields
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "pod-fields.md"
 HEAD = """\

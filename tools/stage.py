@@ -21,8 +21,7 @@ from tests.cluster.registry import Registry
 from tests.cluster.spec import HEAD, Spec
 from tests.cluster.state import is_cluster
 from tests.cluster.storage import BASIC, Collection
-
-from .devroot import PROJECT, TEST_USER, DevRoot, dev_root
+from tools.devroot import PROJECT, TEST_USER, DevRoot, dev_root
 
 Completed = subprocess.CompletedProcess[str]
 

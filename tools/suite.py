@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .devroot import PROJECT
+from tools.devroot import PROJECT
 
 WORKERS = 4  # most tests wait for Slurm rather than for a core: twice as many as CI has
 FEW = 12  # more failures than this are no accident

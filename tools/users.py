@@ -11,9 +11,9 @@ import pwd
 import subprocess
 from collections.abc import Sequence
 
-from .devroot import PLAIN_USER, TEST_USER
-from .extent import Extent
-from .steps import Lacking, Step
+from tools.devroot import PLAIN_USER, TEST_USER
+from tools.extent import Extent
+from tools.steps import Lacking, Step
 
 NO_RANGES = ("--key", "SUB_UID_COUNT=0", "--key", "SUB_GID_COUNT=0")
 

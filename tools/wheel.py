@@ -13,10 +13,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from .devroot import PROJECT, DevRoot
-from .environment import PYTHON, UV, uv, uv_from_cache
-from .locks import locked
-from .steps import Lacking, Step
+from tools.devroot import PROJECT, DevRoot
+from tools.environment import PYTHON, UV, uv, uv_from_cache
+from tools.locks import locked
+from tools.steps import Lacking, Step
 
 KEPT = 3
 

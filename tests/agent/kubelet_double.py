@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from orlop import pki, wellknown
-from orlop.agent.frames import Frames, frame
+from orlop.agent.connection.frames import Frames, frame
 
 
 class Connection:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orlop.agent.logs import file_of, starts_of
+from orlop.agent.container.logs import file_of, starts_of
 from orlop.wellknown import AGENT_LAUNCH
 from tools.devroot import dev_root
 

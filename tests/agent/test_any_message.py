@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orlop.agent.frames import frame
+from orlop.agent.connection.frames import frame
 
 from .kubelet_double import KubeletDouble
 from .pods import container

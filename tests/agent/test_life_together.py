@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from orlop.agent.happenings import (
+from orlop.agent.container.container_state import Rule, Spec
+from orlop.agent.pod.lifecycle_events import (
     Add,
     Begin,
     Exited,
@@ -21,9 +22,8 @@ from orlop.agent.happenings import (
     Tick,
     Watch,
 )
-from orlop.agent.member import Rule, Spec
 
-from .test_life import KILL, TERM, Story, init
+from .pod.test_pod_lifecycle import KILL, TERM, Story, init
 
 
 def side(name, **more):

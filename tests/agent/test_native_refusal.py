@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from types import SimpleNamespace
 
-from orlop.agent.runtimes.native import Native
-from orlop.agent.sandbox import Sandbox
+from orlop.agent.container.runtimes.native import Native
+from orlop.agent.pod.sandbox import Sandbox
 
 
 def test_an_image_without_namespaces_is_refused_in_words(tmp_path: Path) -> None:

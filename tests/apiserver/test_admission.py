@@ -8,7 +8,7 @@ from orlop import errors
 from orlop.api import kinds
 from orlop.api.objects import Key
 from orlop.apiserver.admission import Admission, Attributes, Plugin
-from orlop.apiserver.authentication import user
+from orlop.apiserver.auth.authentication import user
 
 
 async def test_nothing_is_created_in_a_namespace_that_is_not_there(api, pod) -> None:

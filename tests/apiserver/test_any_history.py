@@ -21,7 +21,7 @@ from orlop.api import kinds
 from orlop.api.objects import Key, Obj, key_of
 from orlop.api.schema import Schema
 from orlop.apiserver import ApiServer
-from orlop.apiserver.authentication import user
+from orlop.apiserver.auth.authentication import user
 from orlop.apiserver.registry import Call
 from orlop.apiserver.verbs.apply import apply
 from orlop.client.api import Api

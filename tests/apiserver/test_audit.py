@@ -13,8 +13,8 @@ from orlop.api.objects import Key
 from orlop.apiserver import ApiServer
 from orlop.apiserver.audit import AuditLog, Auditor, load_policy
 from orlop.apiserver.audit.policy import Level
-from orlop.apiserver.authentication import user
-from orlop.apiserver.requestinfo import parse
+from orlop.apiserver.auth.authentication import user
+from orlop.apiserver.request.requestinfo import parse
 from orlop.errors import ConfigError, NotFound
 from orlop.store import Store
 from tests.apiserver.conftest import Site

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from orlop.api import kinds
-from tests.apiserver.test_authorization import binding, subject
+from tests.apiserver.auth.test_authorization import binding, subject
 from tools.devroot import PROJECT
 
 PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"

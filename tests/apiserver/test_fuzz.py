@@ -10,7 +10,7 @@ import pytest
 
 from orlop.api import kinds
 from orlop.api.schema import Schema, StructType
-from orlop.apiserver.authentication import user
+from orlop.apiserver.auth.authentication import user
 from orlop.apiserver.registry import Call
 from orlop.apiserver.verbs.apply import apply
 from orlop.apiserver.verbs.create import create

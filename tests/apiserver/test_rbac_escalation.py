@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orlop.api import kinds
-from tests.apiserver.test_authorization import binding, role, subject
+from tests.apiserver.auth.test_authorization import binding, role, subject
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ROLES = f"{RBAC}/namespaces/default/roles"

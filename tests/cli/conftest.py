@@ -16,7 +16,7 @@ from orlop import pki
 from orlop.api.kinds import Kind
 from orlop.api.objects import Key, Obj, key_of
 from orlop.apiserver import ApiServer
-from orlop.cli import kubeconfig_file, record
+from orlop.cli.home import kubeconfig_file, record
 from orlop.client.api import Api
 from orlop.files import write_private
 from orlop.settings import Paths

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from orlop import pki
-from orlop.cli import kubeconfig_file
+from orlop.cli.home import kubeconfig_file
 from orlop.cli.kubeapi import KubeApi, default_config
 from orlop.errors import ConfigError, Forbidden, NotFound, Unavailable
 

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import pytest
 
-from orlop.cli import record
-from orlop.cli.record import Record
+from orlop.cli.home import record
+from orlop.cli.home.record import Record
 from orlop.settings import Paths
 from tests.cluster.cluster import SlurmCluster
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from orlop.api.times import rfc3339
-from orlop.controllers.job_indexes import FAILURES, INDEX
-from orlop.controllers.job_view import FINALIZER, JobView
+from orlop.controllers.workloads.job.indexes import FAILURES, INDEX
+from orlop.controllers.workloads.job.view import FINALIZER, JobView
 
 NOW = 1_800_000_000.0
 

@@ -14,9 +14,9 @@ from orlop.api.kinds import CERTIFICATE_SIGNING_REQUEST, LEASE, NODE, SECRET
 from orlop.api.objects import Key
 from orlop.api.times import rfc3339, rfc3339_micro
 from orlop.client.clock import ManualClock
-from orlop.controllers.csr_cleaner import CsrCleaner
-from orlop.controllers.lease_gc import IDENTITY, LeaseGc
-from orlop.controllers.token_cleaner import TokenCleaner
+from orlop.controllers.accounts.token_cleaner import TokenCleaner
+from orlop.controllers.certificates.csr_cleaner import CsrCleaner
+from orlop.controllers.gc.lease_gc import IDENTITY, LeaseGc
 from tests.controllers.world import World, eventually, stays
 
 

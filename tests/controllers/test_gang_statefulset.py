@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orlop.controllers.statefulset_pods import is_parallel
+from orlop.controllers.workloads.statefulset.pods import is_parallel
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from orlop.apiserver import ApiServer
 from orlop.client.clock import ManualClock
 from orlop.client.informer import Informers
 from orlop.client.recorder import Recorder
-from orlop.controllers.manager import ControllerManager
+from orlop.controllers.framework.manager import ControllerManager
 from orlop.store import Store
 from tests.controllers.world import Kubelet
 

@@ -13,7 +13,7 @@ from orlop.api.objects import Key, condition_of
 from orlop.api.schema import Schema
 from orlop.apiserver import ApiServer
 from orlop.client.https import HttpsApi
-from orlop.controllers.manager import ControllerManager
+from orlop.controllers.framework.manager import ControllerManager
 from orlop.scheduler import Scheduler
 from orlop.store import Limits, Store
 from tests.controllers.world import Kubelet, Quota, World, eventually, job, workload

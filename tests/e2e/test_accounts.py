@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orlop.slurm.accounting import cpu_seconds, size
+from orlop.slurm.query.sacct import cpu_seconds, size
 from tests.e2e.site import Site, eventually, pod
 
 PREFIX = "usage.orlop.dev/"

@@ -1,6 +1,6 @@
 """A pod that a NetworkPolicy lets speak to nobody tries every way there is, on a real cluster.
 
-The ways are those of tests/agent/network/escapes.py, which has them in one table; here they are
+The ways are those of tests/agent/netd/escapes.py, which has them in one table; here they are
 tried by programs of an image, in either runtime, towards another node, by IPv6 of its own, too.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.network import escapes, listening
+from tests.agent.netd import escapes, listening
 from tests.e2e.site import Obj, Site, eventually, pod
 from tests.e2e.test_attack_identity import address_of
 from tools.devroot import PLAIN_USER

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.network import programs
+from tests.agent.netd import programs
 from tests.e2e.site import Obj, Site, eventually, pod
 from tools.devroot import PLAIN_USER
 

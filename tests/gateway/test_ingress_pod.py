@@ -14,12 +14,12 @@ from aiohttp import web
 
 from orlop.api.kinds import ENDPOINT_SLICE, INGRESS, NODE, POD, SERVICE
 from orlop.api.objects import Key, annotations_of
-from orlop.controllers.endpointslice import EndpointSlices
+from orlop.controllers.networking.endpointslice import EndpointSlices
 from orlop.errors import BadRequest
-from orlop.gateway import way_in
+from orlop.gateway import ingress_listeners
 from orlop.gateway.ingress_pod import IngressPod
-from orlop.kubelet.agent_streams import SessionFailed
-from orlop.kubelet.mirror_ports import MirrorPorts
+from orlop.kubelet.agents.sessions import SessionFailed
+from orlop.kubelet.network.mirror_ports import MirrorPorts
 from orlop.network.addresses import PodAddresses
 from orlop.network.notices import LENGTH, Kind, Said, cookie_of, read, write
 from orlop.wellknown import ENGINE_LABEL, MIRROR
@@ -268,11 +268,11 @@ async def test_a_flood_of_notices_is_heard_bit_by_bit(authority):
     with socket.socket(type=socket.SOCK_DGRAM) as here, socket.socket(type=socket.SOCK_DGRAM) as by:
         here.bind(("127.0.0.1", 0))
         here.setblocking(False)
-        for _ in range(way_in.HEARD_AT_ONCE + 1):
+        for _ in range(ingress_listeners.HEARD_AT_ONCE + 1):
             by.sendto(b"nobody's", here.getsockname())
         async with asyncio.TaskGroup() as group:
             tls = authority.server_context(authority.apiserver)
-            way_in.WayIn(web.Server(told), tls, KEY, group)._hear(here)
+            ingress_listeners.WayIn(web.Server(told), tls, KEY, group)._hear(here)
         assert here.recv(100) == b"nobody's"
         with pytest.raises(BlockingIOError):
             here.recv(100)
@@ -321,8 +321,10 @@ async def is_answered(sock):
 async def test_an_agent_of_this_host_says_which_socket_it_is(both, monkeypatch, is_it):
     """By the cookie that no other ever has; however late that is read."""
     cookies = []
-    monkeypatch.setattr(way_in, "MAX_UNREAD", -1.0)
-    monkeypatch.setattr(way_in, "cookie_of", lambda sock: cookies.append(cookie_of(sock)) or 77)
+    monkeypatch.setattr(ingress_listeners, "MAX_UNREAD", -1.0)
+    monkeypatch.setattr(
+        ingress_listeners, "cookie_of", lambda sock: cookies.append(cookie_of(sock)) or 77
+    )
     door, loop = await both.opened(), asyncio.get_running_loop()
     with bound() as sock:
         await loop.sock_connect(sock, ("127.0.0.1", door.ports[80]))
@@ -335,7 +337,7 @@ async def test_an_agent_of_this_host_says_which_socket_it_is(both, monkeypatch, 
 @pytest.mark.parametrize("unread", [0.25, -1.0], ids=["fresh", "lay unread"])
 async def test_what_lay_unread_lets_nobody_in(both, monkeypatch, unread):
     """Its sender may hold the connection no more, and another may have its port."""
-    monkeypatch.setattr(way_in, "MAX_UNREAD", unread)
+    monkeypatch.setattr(ingress_listeners, "MAX_UNREAD", unread)
     with await connected(both, True) as sock:
         assert await is_answered(sock) == (unread > 0)
 

@@ -14,7 +14,9 @@ from orlop.api.schema import load
 from orlop.apiserver import ApiServer
 from orlop.client.informer import Informers
 from orlop.errors import NotFound
-from orlop.kubelet import Kubelet, health, termination, ticker, worker
+from orlop.kubelet import Kubelet
+from orlop.kubelet.node import health
+from orlop.kubelet.pod import job_poller, termination, worker
 from orlop.settings import Paths, Settings, SlurmSettings
 from orlop.store import Store
 
@@ -185,8 +187,8 @@ async def _running(*works):
 @pytest.fixture
 def quick(monkeypatch):
     """Waits that are meant for people and file systems, shortened."""
-    monkeypatch.setattr(ticker, "SOON", 0.01)
-    monkeypatch.setattr(ticker, "SPACING", 0.02)
+    monkeypatch.setattr(job_poller, "SOON", 0.01)
+    monkeypatch.setattr(job_poller, "SPACING", 0.02)
     monkeypatch.setattr(worker, "LAST_WORD", 0.1)
     monkeypatch.setattr(termination, "RETRY", 0.05)
     monkeypatch.setattr(health, "TOLD_AFTER", 0.05)

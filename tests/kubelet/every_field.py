@@ -18,16 +18,16 @@ from orlop import errors
 from orlop.api import gangs, strategy
 from orlop.api.kinds import POD
 from orlop.client.storage import claims_of
-from orlop.controllers import taint_eviction
-from orlop.kubelet.conditions import containers_ready, ready
-from orlop.kubelet.network_plan import ClusterNetwork, network_key
-from orlop.kubelet.plan import Inputs, Site, check, make_ephemeral, make_plan
-from orlop.kubelet.refusal import Refusal
-from orlop.kubelet.sources import Sources, TokenWish
-from orlop.kubelet.users import Accounts
+from orlop.controllers.nodes import taint_eviction
+from orlop.kubelet.planning.network import ClusterNetwork, network_key
+from orlop.kubelet.planning.plan import Inputs, Site, check, make_ephemeral, make_plan
+from orlop.kubelet.planning.refusal import Refusal
+from orlop.kubelet.planning.sources import Sources, TokenWish
+from orlop.kubelet.planning.users import Accounts
+from orlop.kubelet.status.conditions import containers_ready, ready
 from orlop.network.ranges import Ranges
 from orlop.settings import NetworkSettings, SlurmSettings
-from orlop.slurm import job
+from orlop.slurm.translate import job
 from tests.scheduler.clusters import ZONE, decided, placed
 from tests.scheduler.nodes import a_node
 

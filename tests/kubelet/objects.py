@@ -8,8 +8,8 @@ from typing import Any
 
 from orlop.api.quantity import parse
 from orlop.engine import Job, JobId, JobState
-from orlop.kubelet.downward import Allocatable
-from orlop.kubelet.journal import Journal, Record
+from orlop.kubelet.agents.journal import Journal, Record
+from orlop.kubelet.planning.downward_api import Allocatable
 
 Obj = dict[str, Any]
 UID = "0b5e1d4e-7b6f-4c0e-9a53-6f2b8f1a0001"

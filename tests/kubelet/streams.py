@@ -8,7 +8,7 @@ import json
 import struct
 from typing import Any
 
-from orlop.kubelet.streaming import spdy
+from orlop.kubelet.server.streaming import spdy
 
 _HEADER = struct.Struct(">II")
 

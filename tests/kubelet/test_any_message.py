@@ -10,7 +10,7 @@ import struct
 import pytest
 
 from orlop.engine import JobState
-from orlop.kubelet.agents import AgentConnection
+from orlop.kubelet.agents.connection import AgentConnection
 
 from .objects import exited, finished, running, started
 

@@ -18,15 +18,15 @@ from orlop.agent import plan as agent_plan
 from orlop.api import defaults, kinds, validation
 from orlop.api.schema import Schema
 from orlop.errors import ApiError, ConfigError
-from orlop.kubelet.plan import Inputs, check, make_plan
-from orlop.kubelet.refusal import Refusal
+from orlop.kubelet.planning.plan import Inputs, check, make_plan
+from orlop.kubelet.planning.refusal import Refusal
 from orlop.settings import SlurmSettings
-from orlop.slurm import job
-from orlop.slurm.script import script
+from orlop.slurm.translate import job
+from orlop.slurm.translate.script import script
 from tests.api.generated import Maker
 
 from .objects import NODE, FakeImage, a_container, a_pod
-from .test_plan import SITE
+from .planning.test_plan import SITE
 
 Obj = dict[str, Any]
 PODS = 120

@@ -12,7 +12,7 @@ from orlop.api.objects import annotations_of
 from orlop.client.informer import revision_of
 from orlop.client.workqueue import Backoff
 from orlop.errors import SubmitDeferred
-from orlop.kubelet import worker
+from orlop.kubelet.pod import worker
 
 from .conftest import condition, eventually
 

@@ -6,7 +6,7 @@ import pytest
 
 from orlop.api.objects import condition_of
 from orlop.engine import JobState
-from orlop.kubelet.status import Observed, pod_status
+from orlop.kubelet.status.pod_status import Observed, pod_status
 
 from .objects import NOW, a_container, a_job, a_journal, a_pod, exited, running, started
 

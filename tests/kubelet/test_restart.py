@@ -9,7 +9,7 @@ import pytest
 from orlop.api.kinds import POD
 from orlop.api.objects import Key
 from orlop.engine import Job, JobState
-from orlop.kubelet.folder import PodFolder
+from orlop.kubelet.pod.folder import PodFolder
 
 from .conftest import eventually
 from .fakes import FakeAgent

@@ -10,7 +10,7 @@ import pytest
 from orlop.api.kinds import CONFIG_MAP, POD, SERVICE_ACCOUNT
 from orlop.api.objects import Key
 from orlop.jwt import SigningKey
-from orlop.kubelet import live, live_plan
+from orlop.kubelet.planning import live_plan, live_updates
 from orlop.wellknown import SERVICE_ACCOUNT_PATH
 
 from .conftest import waiting
@@ -99,7 +99,7 @@ async def test_the_plan_is_private(site):
 async def test_a_token_is_renewed_before_it_ends_and_its_agent_told(site, signing_key, monkeypatch):
     """With a life so short that its renewal comes within the test."""
     monkeypatch.setattr(live_plan, "_AGED", 0.0003)
-    monkeypatch.setattr(live, "_FIRST_LOOK", 0.5)
+    monkeypatch.setattr(live_updates, "_FIRST_LOOK", 0.5)
     await make_account(site)
     await publish_ca(site)
     uid = await site.create()

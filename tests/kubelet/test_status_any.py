@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from orlop.engine import Job, JobId, JobState
 from orlop.errors import ApiError
-from orlop.kubelet.journal import Journal, Record
-from orlop.kubelet.logs import which_run
-from orlop.kubelet.status import Observed, Trouble, pod_status, status_patch
+from orlop.kubelet.agents.journal import Journal, Record
+from orlop.kubelet.server.logs import which_run
+from orlop.kubelet.status.pod_status import Observed, Trouble, pod_status, status_patch
 
 from .objects import NOW, UID, a_container, a_pod
 

@@ -10,7 +10,7 @@ from orlop.api.kinds import NODE_METRICS, POD_METRICS
 from orlop.settings import AutoscalingSettings, Settings, SlurmSettings
 
 from .objects import running, started
-from .test_server import master, nobody
+from .server.test_server import master, nobody
 
 __all__ = ["master", "nobody"]
 

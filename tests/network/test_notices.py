@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from orlop.agent.network import notices as agents
+from orlop.agent.netd.identity import notices as agents
 from orlop.network.notices import LENGTH, UDP, Kind, Said, read, write
 
 KEY, NOW = b"k" * 32, 12.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from orlop import wellknown
-from orlop.slurm.partitions import DEFAULT_LABEL, MAX_CPUS_LABEL, MAX_MEMORY_LABEL
+from orlop.slurm.query.partitions import DEFAULT_LABEL, MAX_CPUS_LABEL, MAX_MEMORY_LABEL
 
 
 def a_node(

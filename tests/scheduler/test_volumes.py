@@ -6,10 +6,10 @@ import pytest
 
 from orlop.api.kinds import PERSISTENT_VOLUME_CLAIM, POD
 from orlop.api.objects import Key, annotations_of, condition_of
-from orlop.controllers.persistentvolume import Volumes
-from orlop.controllers.persistentvolumeclaim import VolumeClaims
+from orlop.controllers.storage.persistentvolume import Volumes
+from orlop.controllers.storage.persistentvolumeclaim import VolumeClaims
 from orlop.scheduler import Scheduler
-from tests.controllers.storage import a_claim, a_class, a_volume, add, bound_to
+from tests.controllers.storage_objects import a_claim, a_class, a_volume, add, bound_to
 from tests.controllers.world import World, eventually
 from tests.scheduler.nodes import a_node, a_pod
 from tests.scheduler.test_scheduler import add_node, node_of

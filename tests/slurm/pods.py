@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from orlop.settings import SlurmSettings
-from orlop.slurm.job import JobSpec, Site, job_spec
+from orlop.slurm.translate.job import JobSpec, Site, job_spec
 
 SLURM = "slurm.orlop.dev/"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orlop.engine import JobId, JobUsage
-from orlop.slurm.accounting import cpu_seconds, parse, size
+from orlop.slurm.query.sacct import cpu_seconds, parse, size
 
 LINES = """\
 17|COMPLETED|10|00:01.500||1200

@@ -51,9 +51,9 @@ sys.meta_path.insert(0, Bundle)
 if sys.argv[1:2] == ["rank"]:
     from orlop.agent.ranks.starter import main
 elif sys.argv[1:2] == ["ranks"]:
-    from orlop.agent.ranks.builder import main
+    from orlop.agent.ranks.node_main import main
 elif sys.argv[1:2] == ["attendant"]:
-    from orlop.agent.ranks.attendant import main
+    from orlop.agent.ranks.rank_netd import main
 else:
     from orlop.agent.main import main
 

@@ -1,5 +1,5 @@
 """Compiles what is quicker in C, where there is a compiler: a part of the pod network
-(network/quick), and what srun starts for every rank (ranks/quick).
+(netd/native), and what srun starts for every rank (ranks/native).
 
 Called by the control plane when it starts, beside everything else; agents use a file if it is
 there and fits their node, and do without it otherwise. It is named by its sources, so that it is
@@ -35,7 +35,7 @@ class Part:
 NETWORK = Part(
     "netd",
     ".so",
-    _AGENT / "network" / "quick",
+    _AGENT / "netd" / "native",
     ("-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread"),
     ("-lm",),
 )
@@ -43,7 +43,7 @@ NETWORK = Part(
 STARTER = Part(
     "rank",
     "",
-    _AGENT / "ranks" / "quick",
+    _AGENT / "ranks" / "native",
     ("-std=gnu11", "-O2", "-static", "-nostdlib", "-ffreestanding", "-fno-pic", "-no-pie",
      "-fno-stack-protector", "-fno-tree-loop-distribute-patterns"),
 )  # fmt: skip

@@ -14,12 +14,18 @@ import sys
 import time
 
 from .. import wellknown
-from . import claim, life, plan, sandbox, syscalls
-from .addresses import own_addresses
-from .cgroups import Cgroups
-from .journal import Journal
-from .lean import signal, value
-from .places import (
+from . import plan
+from .container.cgroups import Cgroups
+from .container.container_setup import Workshop
+from .linux import syscalls
+from .linux.addresses import own_addresses
+from .linux.fast_imports import signal, value
+from .linux.process import close_on_exec, exit_of
+from .plan import Plan
+from .pod import claim, pod_lifecycle, sandbox
+from .pod.journal import Journal
+from .pod.sandbox import Sandbox
+from .pod.scratch_dirs import (
     EPHEMERAL,
     NoRoom,
     Places,
@@ -28,20 +34,16 @@ from .places import (
     remove_places,
     sweep,
 )
-from .plan import Plan
-from .process import close_on_exec, exit_of
-from .sandbox import Sandbox
-from .supervisor import Supervisor
-from .volumes import VolumeError
-from .workshop import Workshop
+from .pod.supervisor import Supervisor
+from .pod.volumes import VolumeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from .group import Group
-    from .network.keeper import Keeper
+    from .exec.group_exec import Group
+    from .netd.netd_supervisor import Keeper
 
 # Conditions of the pod: what this node could not give it.
 SANDBOXED = wellknown.DOMAIN + "/Sandboxed"
@@ -100,7 +102,7 @@ class Course:
 def main(argv: list[str]) -> int:
     """Run the pod whose folder is the argument; its exit code."""
     if argv[1:2] == ["gang"]:
-        from .gang import lead
+        from .pod.gang import lead
 
         gc.enable()  # it lives long, and forks nothing that it shares with
         return lead(argv)
@@ -142,7 +144,7 @@ def _diagnostics(the_plan: Plan) -> int:
     """How netd sees whose a socket is, opened outside the sandbox."""
     if the_plan.network is None:
         return -1
-    from .network.keeper import open_diagnostics
+    from .netd.netd_supervisor import open_diagnostics
 
     return open_diagnostics()
 
@@ -151,14 +153,14 @@ def _network(the_plan: Plan, box: Sandbox, diagnostics: int) -> tuple[Keeper | N
     """The pod's own network, and what keeps it from that; None: it wants the node's."""
     if the_plan.network is None:
         return None, None
-    from .network.ability import problem
+    from .netd.kernel_check import problem
 
     lack = problem(box.is_isolated)
     if lack:  # then it has the node's, with the node's names
         lack = (NO_NAMES if the_plan.network.get("onNode") else NOT_OWN) + lack
         the_plan.network = the_plan.resolver = None
         return None, lack
-    from .network.keeper import Keeper
+    from .netd.netd_supervisor import Keeper
 
     return Keeper(the_plan, box, diagnostics), ""
 
@@ -189,9 +191,9 @@ def _keep(course: Course) -> int:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it, and its children, hears nothing
     signal.pthread_sigmask(signal.SIG_BLOCK, {*held, signal.SIGCHLD})  # until somebody can handle
     if course.sandbox.is_isolated and not course.sandbox.has_own_pids:
-        from . import guard
+        from .linux import orphan_killer
 
-        guard.watch()
+        orphan_killer.watch()
     gc.freeze()  # a collection would write to, and so copy, every page that the two share
     pid = os.fork()
     if pid == 0:
@@ -237,7 +239,7 @@ def _supervise(course: Course) -> int:
     else:
         syscalls.adopt_orphans()
     if course.plan.pod.sysctls:
-        from .sysctls import set_all
+        from .pod.sysctls import set_all
 
         try:
             set_all(course.plan.pod.sysctls, course.sandbox.has_own_ipc)
@@ -269,7 +271,7 @@ def _group(course: Course, workshop: Workshop) -> Group | None:
     """What starts commands in other pods; made before a container may look for it."""
     if not course.plan.group:
         return None
-    from .group import UCX_DEVICES, Group, devices
+    from .exec.group_exec import UCX_DEVICES, Group, devices
 
     if course.network is not None and not course.network.is_node:
         addresses = own_addresses(course.plan.kubelet.get("endpointFile", ""))
@@ -282,13 +284,14 @@ def _group(course: Course, workshop: Workshop) -> Group | None:
 def _run_with_uplink(
     course: Course, supervisor: Supervisor, workshop: Workshop, group: Group | None
 ) -> int:
-    from . import forwarding, memory
-    from .execs import Execs
-    from .sessions import Sessions
-    from .stats import Stats
-    from .updates import Updates
-    from .uplink import Identity, Uplink
-    from .usage import Watch
+    from .connection.kubelet_connection import Identity, Uplink
+    from .container import memory_limits
+    from .container.stats import Stats
+    from .exec import port_forward
+    from .exec.processes import Execs
+    from .exec.sessions import Sessions
+    from .pod.disk_limits import Watch
+    from .pod.live_updates import Updates
 
     job = course.job
     if course.network is not None:
@@ -318,7 +321,7 @@ def _run_with_uplink(
     supervisor.on_records, supervisor.on_log = uplink.on_records, uplink.on_log
     if course.network is not None:
         if not course.network.is_node:
-            forwarding.use(course.network)
+            port_forward.use(course.network)
         course.network.carried_by(uplink.carry)
     uplink.start()
     gc.enable()
@@ -326,22 +329,22 @@ def _run_with_uplink(
     logs = os.path.join(course.folder, wellknown.LOGS_DIR)
     Watch(course.plan, workshop.volumes, disk, logs, supervisor.post).start()
     if not course.cgroups.limits_memory:
-        memory.Watch(course.plan, stats, supervisor.call).start()
+        memory_limits.Watch(course.plan, stats, supervisor.call).start()
     code = supervisor.run()
     workshop.volumes.remove_elsewhere()
     uplink.finish(DELIVERY_TIME)
     return code
 
 
-def _life(course: Course) -> life.Life:
+def _life(course: Course) -> pod_lifecycle.Life:
     pod = course.plan.pod
     title = f"{pod.name}_{pod.namespace}({pod.uid})"
     since = active_since(course.journal.records) or time.time()
     job = course.job
-    spec = life.PodSpec(
+    spec = pod_lifecycle.PodSpec(
         title, pod.restart_policy, pod.grace, pod.deadline, since, job.warning, job.term_after
     )
-    machine = life.Life(spec, [container.spec() for container in course.plan.containers])
+    machine = pod_lifecycle.Life(spec, [container.spec() for container in course.plan.containers])
     machine.remember(course.journal.records)
     return machine
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 
 from ..wellknown import END_TIME_MARK, HOST_IP_MARK, HOST_IPS_MARK
-from . import capabilities
-from .addresses import own_addresses
-from .lean import dumps, loads, signal, value
-from .member import Rule, Spec
+from .container import capabilities
+from .container.container_state import Rule, Spec
+from .linux.addresses import own_addresses
+from .linux.fast_imports import dumps, loads, signal, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _with_end(text: bytes) -> bytes:
     """With the end of the job where a mark stands for it."""
     if _END_TIME not in text:
         return text
-    from .walltime import end_time
+    from .pod.walltime import end_time
 
     return text.replace(_END_TIME, end_time().encode())
 
@@ -208,7 +208,7 @@ def lead(plan: Plan, folder: str, hostname: str) -> None:
 def check_reach(plan: Plan, is_isolated: bool) -> None:
     """Let ranks go without the cluster's names where this node cannot give them."""
     if plan.ranks is not None and plan.ranks.get("network"):
-        from .network.ability import problem
+        from .netd.kernel_check import problem
 
         if problem(is_isolated):
             plan.ranks["network"] = None

@@ -16,13 +16,13 @@ from ..api.kinds import Kind
 from ..api.objects import Key, Obj, key_of
 from ..client.api import ObjList, PatchType, Propagation, WatchEvent
 from ..store import Record
-from . import computed
-from .authentication import User
-from .conversion import decode, ready
-from .failures import no_such_path
+from .auth.access_reviews import Reviews
+from .auth.authentication import User
+from .objects import virtual_kinds
+from .objects.conversion import decode, ready
+from .objects.selection import select
 from .registry import Call, Registry
-from .reviews import Reviews
-from .selection import select
+from .request.failures import no_such_path
 from .subresources.approval import update_approval
 from .subresources.binding import bind
 from .subresources.eviction import evict
@@ -66,11 +66,11 @@ class InProcessApi:
 
     async def get(self, kind: Kind, key: Key) -> Obj:
         call = self._call(kind, key)
-        source = computed.source_of(self._registry, call.kind)
+        source = virtual_kinds.source_of(self._registry, call.kind)
         if source is not None and self._is_taken(kind):
             return await self.get_raw(f"{_path(call)}/{call.name}")
         if source is not None:
-            return (await computed.get(source, call)).decode()
+            return (await virtual_kinds.get(source, call)).decode()
         return await _shown(call, get(self._registry, call))
 
     async def get_subresource(self, kind: Kind, key: Key, subresource: str) -> Obj:
@@ -91,13 +91,13 @@ class InProcessApi:
     ) -> ObjList:
         call = self._call(kind, Key(namespace, ""))
         options = ListOptions(selection=select(call.kind, labels, fields))
-        source = computed.source_of(self._registry, call.kind)
+        source = virtual_kinds.source_of(self._registry, call.kind)
         if source is not None and self._is_taken(kind):
             query = {"labelSelector": labels, "fieldSelector": fields}
             asked = {name: text for name, text in query.items() if text}
             return ObjList((await self.get_raw(_path(call), asked)).get("items") or [], "")
         if source is not None:
-            page = await computed.list_(source, call, options)
+            page = await virtual_kinds.list_(source, call, options)
         else:
             page = list_(self._registry, call, options)
         await ready(call.kind, page.records)

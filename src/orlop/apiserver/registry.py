@@ -19,15 +19,15 @@ from ..api.schema import Schema
 from ..api.times import rfc3339
 from ..store import Record, Store, Watch
 from .admission import Admission, Attributes, Operation
-from .authentication import User
-from .conversion import bucket_of
-from .customresources.served import ServedKinds
-from .failures import not_found
-from .tokens import Tokens
-from .uids import Uids
+from .auth.authentication import User
+from .auth.serviceaccount_tokens import Tokens
+from .crd.served import ServedKinds
+from .objects.conversion import bucket_of
+from .objects.uids import Uids
+from .request.failures import not_found
 
 if TYPE_CHECKING:
-    from .computed import Source
+    from .objects.virtual_kinds import Source
 
 MAX_MANAGER = 128  # bytes of the name of a field manager
 

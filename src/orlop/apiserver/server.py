@@ -27,35 +27,36 @@ from ..metrics import PROCESS
 from ..network.ranges import Ranges
 from ..settings import NetworkSettings, OidcSettings, PodSecuritySettings
 from ..store import Store
-from . import bootstrap, computed
 from .admission import Means, standard
-from .admission.pod_security import config_of
 from .admission.policies.status import PolicyStatus
+from .admission.rights.pod_security import config_of
 from .aggregation import Extensions, FrontProxy
 from .aggregation.controller import AggregationController
 from .audit import Auditor
-from .audited import AuditedApi
-from .authentication import user as user_of
-from .authorization import Authorizer
-from .bearer import BearerTokens
-from .customresources.controller import DefinitionController
-from .customresources.served import ServedKinds
-from .dispatch import Dispatcher
-from .flow import Flow
-from .handler import Handler
-from .health import Checks
+from .audit.audited_api import AuditedApi
+from .auth.access_reviews import Reviews
+from .auth.authentication import user as user_of
+from .auth.authorization import Authorizer
+from .auth.bearer_tokens import BearerTokens
+from .auth.node_authorizer import NodeAuthorizer
+from .auth.oidc import OidcAuthenticator
+from .auth.rbac import Rbac
+from .auth.serviceaccount_tokens import Tokens
+from .bootstrap import objects
+from .crd.controller import DefinitionController
+from .crd.served import ServedKinds
 from .inprocess import InProcessApi
-from .instruments import look_at_store
-from .kubelet import KubeletClient
-from .node_authorizer import NodeAuthorizer
-from .oidc import OidcAuthenticator
-from .rbac import Rbac
-from .reaching import Reaching
+from .objects import virtual_kinds
+from .proxy.cluster_dialer import Reaching
+from .proxy.kubelet_dialer import KubeletClient
+from .proxy.webhook_client import WebhookClient
 from .registry import Registry
-from .reviews import Reviews
+from .request.dispatch import Dispatcher
+from .request.handler import Handler
+from .request.health import Checks
+from .request.metrics import look_at_store
+from .request.priority_and_fairness import Flow
 from .subresources.proxy import Proxies
-from .tokens import Tokens
-from .webhook_client import WebhookClient
 
 log = logger(__name__)
 
@@ -149,7 +150,7 @@ class ApiServer:
     async def prepare(self, port: int = 443) -> None:
         """Make the objects every cluster has, and serve its custom resources; part of `start`."""
         client = self.client("system:apiserver", ["system:masters"])
-        await bootstrap.ensure(client, port, self._ranges, self._extensions.front_proxy)
+        await objects.ensure(client, port, self._ranges, self._extensions.front_proxy)
         registry = self.registry
         aggregation = AggregationController(registry, client, self._extensions)
         await aggregation.keep_own()
@@ -194,9 +195,9 @@ class ApiServer:
             return AuditedApi(self.registry, who, reviews, self._auditor)
         return InProcessApi(self.registry, who, reviews)
 
-    def serve_computed(self, source: computed.Source) -> None:
+    def serve_computed(self, source: virtual_kinds.Source) -> None:
         """Serve the kinds of a source, from the next request on."""
-        computed.add(self.registry, source)
+        virtual_kinds.add(self.registry, source)
 
     async def stop(self) -> None:
         """End watches, give requests a moment, close every connection."""

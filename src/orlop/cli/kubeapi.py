@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..errors import ConfigError, Unavailable, from_status
-from .kubeconfig_file import Document, loaded
+from .home.kubeconfig_file import Document, loaded
 
 Obj = dict[str, Any]
 

@@ -29,7 +29,7 @@ from ..log import logger
 from ..settings import Paths
 from . import Gang, Job, JobId, JobState, Machine, Submission, processes
 from .demand import milli_cpus
-from .muster import Muster, first_room, waiting_words
+from .gang_barrier import Muster, first_room, waiting_words
 from .processes import Process
 
 PROCESS_FILE = "process"

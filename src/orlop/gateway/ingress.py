@@ -27,13 +27,13 @@ from ..client.api import Api
 from ..client.clock import Clock
 from ..client.informer import Informers
 from ..client.recorder import EventType
-from ..controllers._shape import Controller, Result
+from ..controllers.framework.controller import Controller, Result
 from ..destinations import Refused
 from ..listener import open_port
 from .backends import Backends, NoEndpoints, place_of
+from .ingress_listeners import OPTIONS, Door, PodConnection, WayIn
 from .proxy import pass_on
 from .routing import SERVICE_KEY, Routes, certificates, is_ours
-from .way_in import OPTIONS, Door, PodConnection, WayIn
 
 FORWARDED = (
     f"kubectl port-forward -n {SERVICE_KEY.namespace} service/{SERVICE_KEY.name} 8080:80 8443:443"

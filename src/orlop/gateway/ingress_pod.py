@@ -14,14 +14,14 @@ from ..api.times import rfc3339
 from ..client.api import Api
 from ..client.clock import Clock
 from ..client.informer import Informers
-from ..controllers._shape import Loop, Result
-from ..controllers.status import condition, merge_diff, with_condition
-from ..kubelet.mirror_ports import MirrorPorts
-from ..kubelet.network_view import Place
+from ..controllers.framework.controller import Loop, Result
+from ..controllers.framework.status import condition, merge_diff, with_condition
+from ..kubelet.network.mirror_ports import MirrorPorts
+from ..kubelet.network.view import Place
 from ..wellknown import ENGINE_LABEL, HOST_IMAGE, MIRROR, STANDS_FOR
 from .ingress import IngressRouter
+from .ingress_listeners import HTTP, HTTPS
 from .routing import SERVICE_KEY, is_ours
-from .way_in import HTTP, HTTPS
 
 LABELS = {"app.kubernetes.io/name": SERVICE_KEY.name, "app.kubernetes.io/managed-by": "orlop"}
 PORTS = (("http", HTTP), ("https", HTTPS))

@@ -20,11 +20,11 @@ from ..client.api import Api
 from ..client.clock import Clock
 from ..client.informer import Informers
 from ..client.recorder import EventType
-from ..controllers._shape import Controller, Result
+from ..controllers.framework.controller import Controller, Result
 from ..listener import open_port
 from .backends import Backends, NoEndpoints, place_of
 from .datagram_port import DatagramPort
-from .joining import join
+from .join import join
 
 OFFERED = ("NodePort", "LoadBalancer")
 KINDS = {"TCP": socket.SOCK_STREAM, "UDP": socket.SOCK_DGRAM}

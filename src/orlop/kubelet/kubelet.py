@@ -44,38 +44,38 @@ from ..network.ranges import Ranges
 from ..settings import Paths, Settings
 from ..slurm.commands import Commands
 from ..wellknown import AGENT_LAUNCH, END_TIME, EXPIRING, JOB_ID, NODE_LIST, STANDS_FOR
-from .access import Access
-from .accounts import ANNOTATIONS, PodAccounts
-from .agent_streams import AgentErrand
-from .dependencies import Dependencies
-from .ephemeral import EphemeralContainers
-from .events import Events
-from .folder import PodFolder
-from .gangs import Gangs
-from .group_commands import GroupCommands
-from .health import EngineHealth
-from .host import endpoints, this_host
-from .journal import Record
-from .live import LiveSources
-from .measurements import Measurements
-from .mirror_logs import Outputs, is_mirror
-from .mirror_ports import MirrorPorts
-from .network import Network
-from .network_dialer import Dialer
-from .network_plan import ClusterNetwork, network_key
-from .nodes import Nodes
-from .plan import RUNTIMES, Site
-from .pods import Pods, PodState
-from .policy import PolicySources
-from .preparation import ImageStore, Preparation
-from .ranks import Pmi
-from .requeue import Requeues
-from .resource_metrics import ResourceMetrics
-from .server import KubeletServer
-from .status_writer import StatusWriter
-from .termination import Termination
-from .ticker import Ticker
-from .worker import PodWorker
+from .agents.group_exec import GroupCommands
+from .agents.journal import Record
+from .agents.sessions import AgentErrand
+from .network.dialer import Dialer
+from .network.endpoint_updates import Network
+from .network.mirror_ports import MirrorPorts
+from .node.health import EngineHealth
+from .node.host import endpoints, this_host
+from .node.registration import Nodes
+from .planning.live_updates import LiveSources
+from .planning.network import ClusterNetwork, network_key
+from .planning.plan import RUNTIMES, Site
+from .planning.pmi import Pmi
+from .pod.dependencies import Dependencies
+from .pod.ephemeral_containers import EphemeralContainers
+from .pod.events import Events
+from .pod.folder import PodFolder
+from .pod.gangs import Gangs
+from .pod.job_poller import Ticker
+from .pod.pods import Pods, PodState
+from .pod.preparation import ImageStore, Preparation
+from .pod.requeue import Requeues
+from .pod.slurm_policy import PolicySources
+from .pod.termination import Termination
+from .pod.worker import PodWorker
+from .server.access import Access
+from .server.measurements import Measurements
+from .server.mirror_logs import Outputs, is_mirror
+from .server.resource_metrics import ResourceMetrics
+from .server.server import KubeletServer
+from .status.job_usage import ANNOTATIONS, PodAccounts
+from .status.status_writer import StatusWriter
 
 _WRITTEN_BACK = (JOB_ID, NODE_LIST, END_TIME, EXPIRING, *ANNOTATIONS)
 _BY_NODE, _BY_UID = "spec.nodeName", "metadata.uid"

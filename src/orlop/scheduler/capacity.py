@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from ..api import quantity
 from ..api.objects import Key, Obj, key_of, meta
 from ..errors import ConfigError
-from ..slurm import resources
+from ..slurm.translate import resources
 from .snapshot import Snapshot, is_partition
 
 TOO_MANY = "Too many pods"

@@ -15,9 +15,9 @@ from ..api import quantity
 from ..api.objects import Obj, annotations_of, condition_of, labels_of, meta
 from ..client.affinity import matches_selector, untolerated
 from ..errors import ConfigError
-from ..slurm.job import requested_partition
-from ..slurm.partitions import MAX_CPUS_LABEL, MAX_MEMORY_LABEL
-from ..slurm.resources import amounts, demand
+from ..slurm.query.partitions import MAX_CPUS_LABEL, MAX_MEMORY_LABEL
+from ..slurm.translate.job import requested_partition
+from ..slurm.translate.resources import amounts, demand
 
 _UNSCHEDULABLE_TAINT: Obj = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 _MIB = 1 << 20

@@ -35,14 +35,14 @@ from ..client.recorder import Recorder
 from ..client.workqueue import Backoff, WorkQueue
 from ..log import logger
 from ..settings import SlurmSettings
-from ..slurm.policy import Policy
+from ..slurm.translate.policy import Policy
 from ..wellknown import NODE_LIST
 from . import decision
 from .bind import bind, evict, mark_unschedulable
 from .capacity import priority_of
 from .decision import Decision, decide
-from .handover import handover
 from .preemption import Plan
+from .slurm_placement import handover
 from .snapshot import BY_NODE, BY_TERM, Snapshot, node_of, terms_of
 from .volumes import PodVolumes, View
 from .waiting import Waiting

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ..api.objects import Obj, labels_of, meta
 from ..client.affinity import preference, untolerated
-from ..slurm.partitions import DEFAULT_LABEL
+from ..slurm.query.partitions import DEFAULT_LABEL
 
 Rank = tuple[int, int, float]  # neighbours, spreading, load: smaller is better
 _EVEN: Rank = (0, 0, 0.0)

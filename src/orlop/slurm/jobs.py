@@ -23,18 +23,21 @@ from ..engine import Job, JobId, JobState, JobUsage, Machine, Submission
 from ..errors import EngineError, SubmitRejected
 from ..log import logger
 from ..settings import Paths, Settings
-from . import accounting, arrays, detect, failures, gres, limits, partitions, queue, verdicts
+from . import failures
 from .batch import Batch
 from .commands import CommandFailed, Commands
-from .gang_jobs import gangs_base
-from .job import JobSpec, Site, job_spec
-from .placement import Place
-from .policy import Policy
-from .script import signal_lead
-from .submission import TASK_FILE
-from .submitter import Submitter
-from .userjobs import UserJobs, uid_of_comment
-from .verdicts import Verdicts
+from .gang.gang_jobs import gangs_base
+from .query import detect, partitions, sacct, squeue
+from .query.user_jobs import UserJobs, uid_of_comment
+from .submit import job_arrays, limit_checks, limits
+from .submit.limit_checks import Verdicts
+from .submit.sbatch import TASK_FILE
+from .submit.submitter import Submitter
+from .translate import gres
+from .translate.job import JobSpec, Site, job_spec
+from .translate.placement import Place
+from .translate.policy import Policy
+from .translate.script import signal_lead
 
 log = logger(__name__)
 
@@ -73,7 +76,7 @@ class SlurmJobs:
         self._missing_since: dict[JobId, float] = {}
         self._leads: dict[str, float] = {}
         self._waiting_tasks: dict[JobId, Job] = {}  # of arrays, when they were last seen
-        self._listing = queue.Listing(cluster_uid, self._lead, self._member)
+        self._listing = squeue.Listing(cluster_uid, self._lead, self._member)
         self._gangs = self._submitter.gangs
         self._of_gangs: dict[str, Job] = {}  # the jobs of gangs, by their ids
         self._machines: tuple[float, dict[str, Machine]] | None = None
@@ -132,7 +135,7 @@ class SlurmJobs:
         if not ids or not (await self._site_facts()).has_accounting:
             return {}
         wanted = ("-j", ",".join(ids))
-        found = accounting.parse(await self._commands.run("sacct", *accounting.ARGUMENTS, *wanted))
+        found = sacct.parse(await self._commands.run("sacct", *sacct.ARGUMENTS, *wanted))
         return {job: used for job, used in found.items() if job in ids}
 
     # Submission
@@ -154,7 +157,7 @@ class SlurmJobs:
         rows = await self._sacct("-S", since, "-E", "now+1hour")
         task = submission.folder / TASK_FILE
         number = task.read_text() if workdir != submission.folder else ""
-        return queue.job_in_folder(rows, str(workdir), number)
+        return squeue.job_in_folder(rows, str(workdir), number)
 
     async def refused(self, words: str, spec: JobSpec | None = None) -> EngineError:
         """Where Slurm only speaks of a policy, the limit is looked for: it may never pass."""
@@ -164,7 +167,7 @@ class SlurmJobs:
             limit = await self._verdicts.of_refused(spec)
         if limit:
             said = failures.last_words(words)
-            error = SubmitRejected(f"sbatch: {said}: {limit}; {verdicts.REMEDY}")
+            error = SubmitRejected(f"sbatch: {said}: {limit}; {limit_checks.REMEDY}")
         return type(error)(f"{error}{await self._choices(help_with)}") if help_with else error
 
     def accepted(self, job: JobId, spec: JobSpec) -> None:
@@ -228,7 +231,7 @@ class SlurmJobs:
         return await self._queries.ask(None)
 
     async def _squeue(self, _: list[None]) -> dict[JobId, Job]:
-        text = await self._commands.run("squeue", *queue.SQUEUE)
+        text = await self._commands.run("squeue", *squeue.SQUEUE)
         self.on_squeue(text)
         listed = self._with_members(await self._verdicts.judged(self._listing.read(text)))
         for job in listed.values():
@@ -264,7 +267,7 @@ class SlurmJobs:
         if rest and (await self._site_facts()).has_accounting:
             bases = dict.fromkeys(gangs_base(job) for job in rest)
             text = await self._sacct("-j", ",".join(bases))
-            accounted = self._trusted(queue.parse_sacct(text, self._lead))
+            accounted = self._trusted(squeue.parse_sacct(text, self._lead))
             found |= self._members_accounted(accounted, text, rest)
         rest = [job for job in rest if job not in found]
         found |= self._gangs.ends(rest)
@@ -275,7 +278,7 @@ class SlurmJobs:
     ) -> dict[JobId, Job]:
         """Those asked for; members of gangs by the jobs that carried them."""
         found = {job: accounted[job] for job in ids if job in accounted}
-        folders = queue.folders_of(text)
+        folders = squeue.folders_of(text)
         for base in {JobId(gangs_base(job)) for job in ids if job not in found}:
             if base in accounted:
                 members = self._gangs.expand_ended(accounted[base], folders.get(base, ""))
@@ -309,7 +312,7 @@ class SlurmJobs:
         return result
 
     async def _sacct(self, *arguments: str) -> str:
-        return await self._commands.run("sacct", *queue.SACCT, *arguments)
+        return await self._commands.run("sacct", *squeue.SACCT, *arguments)
 
     def _lead(self, folder: str) -> float:
         """From the job's own script, which outlives whoever wrote it."""
@@ -320,8 +323,8 @@ class SlurmJobs:
                 return 0.0
         return self._leads[folder]
 
-    def _member(self, comment: str, task: str) -> arrays.Member | None:
-        return arrays.member(self._paths.arrays, comment, task)
+    def _member(self, comment: str, task: str) -> job_arrays.Member | None:
+        return job_arrays.member(self._paths.arrays, comment, task)
 
     # Ending
 

@@ -13,13 +13,13 @@ import time
 import pytest
 
 from orlop.agent import plan as plans
-from orlop.agent.cgroups import Cgroups
 from orlop.agent.compiling import STARTER, compile_helper, helper_file
-from orlop.agent.places import make_places
-from orlop.agent.ranks.door import Door
+from orlop.agent.container.cgroups import Cgroups
+from orlop.agent.container.container_setup import Workshop
+from orlop.agent.pod.sandbox import Sandbox
+from orlop.agent.pod.scratch_dirs import make_places
+from orlop.agent.ranks.container_server import Door
 from orlop.agent.ranks.starter import RUN, place_of
-from orlop.agent.sandbox import Sandbox
-from orlop.agent.workshop import Workshop
 
 OUTSIDE = Sandbox(os.getuid(), os.getgid(), False, False, False, "denied")
 

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from orlop.agent.entering import Command
+from orlop.agent.exec.nsenter import Command
 from orlop.agent.ranks.entering import launch, node_of, rank_of
 
 LAYOUT = """\

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from orlop.agent.logs import tail
+from orlop.agent.container.logs import tail
+from orlop.agent.container.run import TERMINAL
 from orlop.agent.ranks.log import Failure, RankLog
-from orlop.agent.run import TERMINAL
 
 SAID = (
     b" 0: hello\n"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orlop.api.structural import defaulting
-from orlop.api.structural.node import Node
-from orlop.api.structural.pruning import prune
+from orlop.api.crd import defaulting
+from orlop.api.crd.pruning import prune
+from orlop.api.crd.structural_schema import Node
 
 Obj = dict[str, Any]
 SCHEMA: Obj = {

@@ -18,8 +18,8 @@ from tests.apiserver.aggregation.test_aggregation import (
     kubelet,
     site,
 )
+from tests.apiserver.auth.test_authorization import binding, role, subject
 from tests.apiserver.conftest import Http, Site
-from tests.apiserver.test_authorization import binding, role, subject
 
 __all__ = ["extension", "kubelet", "site"]
 Obj = dict[str, Any]

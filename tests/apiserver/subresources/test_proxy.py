@@ -18,10 +18,10 @@ from aiohttp.test_utils import make_mocked_request
 
 from orlop.api import kinds
 from orlop.api.objects import Key
-from orlop.apiserver.proxying import Backend as ProxyBackend
-from orlop.apiserver.proxying import pass_on, pass_upgrade, rewritten
-from orlop.apiserver.reaching import Reached
-from orlop.apiserver.requestinfo import parse
+from orlop.apiserver.proxy.cluster_dialer import Reached
+from orlop.apiserver.proxy.http_proxy import Backend as ProxyBackend
+from orlop.apiserver.proxy.http_proxy import pass_on, pass_upgrade, rewritten
+from orlop.apiserver.request.requestinfo import parse
 from orlop.apiserver.subresources.proxy import Named, split_name
 from orlop.errors import BadRequest, Invalid, Unavailable
 from tests.apiserver.conftest import Http, Site

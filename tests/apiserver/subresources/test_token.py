@@ -7,7 +7,7 @@ import time
 import pytest
 
 from orlop.api import kinds, times
-from tests.apiserver.test_tokens import claims_of
+from tests.apiserver.auth.test_serviceaccount_tokens import claims_of
 
 PATH = "/api/v1/namespaces/default/serviceaccounts/robot/token"
 YEAR = 365 * 24 * 3600

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from orlop.apiserver import foreign
+from orlop.apiserver.proxy import foreign_answers
 from tests.apiserver.conftest import Http
 
 from .conftest import Hook, Obj, add, configure, patch
@@ -86,8 +86,8 @@ async def test_an_answer_that_is_too_much_is_not_read_to_its_end(
 async def test_an_answer_that_never_ends_ends_at_the_bound(
     http: Http, hook: Hook, pod, monkeypatch
 ) -> None:
-    monkeypatch.setattr(foreign, "MAX_ANSWER", 4 * MIB)
-    monkeypatch.setattr(foreign.whole, "__defaults__", (4 * MIB,))
+    monkeypatch.setattr(foreign_answers, "MAX_ANSWER", 4 * MIB)
+    monkeypatch.setattr(foreign_answers.whole, "__defaults__", (4 * MIB,))
     hook.reply = lambda review: web.Response(body=_endless(None))  # type: ignore[arg-type]
     await configure(http, "mutating", hook.config(timeoutSeconds=20))
     reply = await http("POST", PATH, pod())

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from orlop.apiserver.admission.webhooks.review import verdict_of
-from orlop.apiserver.webhook_client import CallFailed
+from orlop.apiserver.proxy.webhook_client import CallFailed
 from tests.apiserver.conftest import Http, Site
 
 from .conftest import GROUP, PODS, Hook, Kubelet, configure, patch, serve_by

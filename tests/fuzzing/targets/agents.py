@@ -13,25 +13,25 @@ from typing import Any, cast
 
 import msgspec
 
-from orlop.agent import grpc_health
-from orlop.agent.envfiles import values_in
-from orlop.agent.frames import Broken, Frames
-from orlop.agent.group import Group
-from orlop.agent.link import _upgrade
-from orlop.agent.ranks.door import tasks_on
-from orlop.agent.ranks.words import Answer, Hello
-from orlop.agent.relay import Carrier
-from orlop.agent.updates import Updates
-from orlop.agent.uplink import Identity, Uplink
+from orlop.agent.connection.frames import Broken, Frames
+from orlop.agent.connection.kubelet_connection import Identity, Uplink
+from orlop.agent.connection.upgraded_connection import _upgrade
+from orlop.agent.container.envfiles import values_in
+from orlop.agent.exec.group_exec import Group
+from orlop.agent.netd.relay import Carrier
+from orlop.agent.pod.live_updates import Updates
+from orlop.agent.probes import grpc_health
+from orlop.agent.ranks.container_server import tasks_on
+from orlop.agent.ranks.wire import Answer, Hello
 from orlop.api import kinds
 from orlop.client.informer import Informers
-from orlop.kubelet.agents import AgentConnection
-from orlop.kubelet.folder import PodFolder
-from orlop.kubelet.journal import JournalFile
+from orlop.kubelet.agents.connection import AgentConnection
+from orlop.kubelet.agents.journal import JournalFile
 from orlop.kubelet.kubelet import Kubelet
-from orlop.kubelet.network import Network
-from orlop.kubelet.pods import Pods, PodState
-from orlop.kubelet.status import pod_status
+from orlop.kubelet.network.endpoint_updates import Network
+from orlop.kubelet.pod.folder import PodFolder
+from orlop.kubelet.pod.pods import Pods, PodState
+from orlop.kubelet.status.pod_status import pod_status
 from orlop.network.addresses import PodAddresses
 from orlop.network.ranges import Ranges
 from orlop.settings import NetworkSettings, Paths
@@ -241,7 +241,8 @@ def _frames(messages: object) -> bytes:
 
 @target(
     "agent-messages",
-    "kubelet/agents.py, network.py, journal.py, status.py: messages of an agent",
+    "kubelet/agents/connection.py, kubelet/network/endpoint_updates.py, "
+    "kubelet/agents/journal.py, kubelet/status/pod_status.py: messages of an agent",
     "hostile pods",
 )
 def agent_messages() -> Target:
@@ -260,7 +261,7 @@ def agent_messages() -> Target:
     return Target(run, seeds, (*_MESSAGE_WORDS, *_RECORD_WORDS), is_json=True)
 
 
-@target("agent-frames", "kubelet/agents.py: bytes of an agent", "hostile pods")
+@target("agent-frames", "kubelet/agents/connection.py: bytes of an agent", "hostile pods")
 def agent_frames() -> Target:
     kubelets = Kubelets()
 
@@ -277,7 +278,7 @@ def agent_frames() -> Target:
 
 @target(
     "agent-journal",
-    "kubelet/journal.py: the file, which containers of the same user can write",
+    "kubelet/agents/journal.py: the file, which containers of the same user can write",
     "hostile pods",
 )
 def agent_journal() -> Target:
@@ -312,7 +313,8 @@ def kinds_key(obj: dict[str, Any]) -> Any:
 
 @target(
     "kubelet-frames",
-    "agent/frames.py, agent/link.py: bytes before the kubelet's are trusted",
+    "agent/connection/frames.py, agent/connection/upgraded_connection.py: "
+    "bytes before the kubelet's are trusted",
     "the site's network",
 )
 def kubelet_frames() -> Target:
@@ -347,7 +349,8 @@ class Spoken:
 
 @target(
     "kubelet-messages",
-    "agent/uplink.py, updates.py, relay.py: messages of a kubelet",
+    "agent/connection/kubelet_connection.py, agent/pod/live_updates.py, agent/netd/relay.py: "
+    "messages of a kubelet",
     "the kubelet",
 )
 def kubelet_messages() -> Target:
@@ -398,7 +401,7 @@ def _session_message(link: Any, message: dict[str, Any]) -> None:
 
 @target(
     "group-ring",
-    "agent/group.py: what containers write into the ring and their wishes",
+    "agent/exec/group_exec.py: what containers write into the ring and their wishes",
     "hostile pods",
 )
 def group_ring() -> Target:
@@ -427,7 +430,7 @@ def group_ring() -> Target:
     return Target(run, seeds, (b"\n", b"3\n", b"0"))
 
 
-@target("group-words", "agent/ranks/words.py: what ranks and their door say", "hostile pods")
+@target("group-words", "agent/ranks/wire.py: what ranks and their door say", "hostile pods")
 def group_words() -> Target:
     def run(data: bytes) -> None:
         for read in (Hello.decoded, Answer.decoded):
@@ -447,7 +450,9 @@ def group_words() -> Target:
     )
 
 
-@target("probe-grpc", "agent/grpc_health.py: what a server answers to a probe", "hostile pods")
+@target(
+    "probe-grpc", "agent/probes/grpc_health.py: what a server answers to a probe", "hostile pods"
+)
 def probe_grpc() -> Target:
     def run(data: bytes) -> None:
         grpc_health.check(cast("Any", Spoken(data)), "s", "h")
@@ -464,7 +469,9 @@ def probe_grpc() -> Target:
 
 
 @target(
-    "env-files", "agent/envfiles.py: files of variables, which the pod has written", "hostile pods"
+    "env-files",
+    "agent/container/envfiles.py: files of variables, which the pod has written",
+    "hostile pods",
 )
 def env_files() -> Target:
     def run(data: bytes) -> None:

@@ -17,9 +17,10 @@ from orlop.api.patch import json as json_patch
 from orlop.api.patch import merge as merge_patch
 from orlop.api.patch import strategic as strategic_patch
 from orlop.api.schema import load
-from orlop.apiserver import ApiServer, body
-from orlop.apiserver.authentication import User
+from orlop.apiserver import ApiServer
+from orlop.apiserver.auth.authentication import User
 from orlop.apiserver.registry import Call
+from orlop.apiserver.request import body
 from orlop.apiserver.verbs.apply import apply
 from orlop.apiserver.verbs.create import create
 from orlop.apiserver.verbs.patch import JSON, MERGE, STRATEGIC, patch
@@ -134,7 +135,7 @@ def _keepable(value: object) -> None:
     msgspec.json.encode(value)
 
 
-@target("body-json", "apiserver/body.py: decode_json", "whoever has any token")
+@target("body-json", "apiserver/request/body.py: decode_json", "whoever has any token")
 def body_json() -> Target:
     def run(data: bytes) -> None:
         _keepable(body.decode_object("application/json", data))
@@ -143,7 +144,7 @@ def body_json() -> Target:
     return Target(run, seeds, refuses=(ApiError,), is_json=True, largest=1 << 19)
 
 
-@target("body-yaml", "apiserver/body.py: decode_yaml", "whoever has any token")
+@target("body-yaml", "apiserver/request/body.py: decode_yaml", "whoever has any token")
 def body_yaml() -> Target:
     def run(data: bytes) -> None:
         _keepable(body.decode_object("application/yaml", data))
@@ -151,7 +152,7 @@ def body_yaml() -> Target:
     return Target(run, _yaml_seeds(), _YAML_WORDS, (ApiError,), longest=2048, largest=1 << 17)
 
 
-@target("body-apply", "apiserver/body.py: apply_body", "whoever has any token")
+@target("body-apply", "apiserver/request/body.py: apply_body", "whoever has any token")
 def body_apply() -> Target:
     def run(data: bytes) -> None:
         _keepable(body.apply_body(data))

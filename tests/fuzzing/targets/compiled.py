@@ -11,10 +11,13 @@ import struct
 import time
 from typing import Any
 
-from orlop.agent.network import heard, keeper, notices, register
-from orlop.agent.network.quick import load
-from orlop.agent.network.sockaddr import AF_INET, Address, number
-from orlop.agent.network.world import World
+from orlop.agent.netd import netd_supervisor
+from orlop.agent.netd.identity import notices
+from orlop.agent.netd.native import load
+from orlop.agent.netd.pod_addressing import World
+from orlop.agent.netd.sockets.sockaddr import AF_INET, Address, number
+from orlop.agent.netd.tcp import connection_table
+from orlop.agent.netd.udp import udp_peers
 
 from ..native import DRIVER, library
 from ..target import Registry, Target
@@ -33,22 +36,27 @@ class Netd:
         quick, self.driver = load(path), ctypes.CDLL(path)
         assert quick is not None, "it was just made"
         self.quick = quick
-        self.memory = mmap.mmap(-1, register.SIZE + heard.SIZE + register.LENT_SIZE)
-        self.ours = keeper.open_notices()
+        self.memory = mmap.mmap(
+            -1, connection_table.SIZE + udp_peers.SIZE + connection_table.LENT_SIZE
+        )
+        self.ours = netd_supervisor.open_notices()
         self.theirs = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.notices = self.ours.getsockname()[1]
         self.theirs.connect(("127.0.0.1", self.notices))
-        self.forward, self.forwarded = socket.socketpair(socket.AF_UNIX, keeper.PACKETS)
+        self.forward, self.forwarded = socket.socketpair(socket.AF_UNIX, netd_supervisor.PACKETS)
         for sock in (self.forward, self.forwarded):
             sock.setblocking(False)
         rooms: Any = [
-            socket.socketpair(socket.AF_UNIX, keeper.PACKETS) for _ in range(keeper.ROOMS)
+            socket.socketpair(socket.AF_UNIX, netd_supervisor.PACKETS)
+            for _ in range(netd_supervisor.ROOMS)
         ]
         self._kept = rooms
         world = World(NETWORK, "127.0.0.1")
         ends = self.ours.fileno(), self.forward.fileno()
         uids = [(os.getuid(), 1)]
-        assert quick.start(world, ends, keeper.open_diagnostics(), uids, self.memory, rooms)
+        assert quick.start(
+            world, ends, netd_supervisor.open_diagnostics(), uids, self.memory, rooms
+        )
         quick.policy(1, 1)
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.listener.setblocking(False)
@@ -68,7 +76,7 @@ def _addresses() -> tuple[bytes, ...]:
 
 @target(
     "netd-c-addresses",
-    "network/quick/addresses.c, names.c, tables.c",
+    "agent/netd/native/addresses.c, names.c, tables.c",
     "hostile pods",
     is_native=True,
 )
@@ -83,7 +91,7 @@ def netd_c_addresses() -> Target:
 
 @target(
     "netd-c-notices",
-    "network/quick/notices.c, owners.c: datagrams, signed or not",
+    "agent/netd/native/notices.c, owners.c: datagrams, signed or not",
     "every user of the node and network",
     is_native=True,
 )
@@ -119,7 +127,7 @@ def netd_c_notices() -> Target:
 
 @target(
     "netd-c-calls",
-    "network/quick/connecting.c, accepting.c, caller.c, names.c: calls and their memory",
+    "agent/netd/native/connecting.c, accepting.c, caller.c, names.c: calls and their memory",
     "hostile pods",
     is_native=True,
 )

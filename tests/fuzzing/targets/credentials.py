@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from orlop import pki
-from orlop.apiserver.admission.certificates import _parsed
-from orlop.apiserver.webhook_client import CallFailed, believing
-from orlop.controllers.csr_signers import KUBELET_CLIENT, KUBELET_SERVING, refusal
+from orlop.apiserver.admission.rights.certificates import _parsed
+from orlop.apiserver.proxy.webhook_client import CallFailed, believing
+from orlop.controllers.certificates.csr_signers import KUBELET_CLIENT, KUBELET_SERVING, refusal
 from orlop.gateway import ingress
 from orlop.jwt import BadToken, SigningKey, claims_of, verify_with
 

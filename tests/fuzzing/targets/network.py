@@ -9,20 +9,23 @@ import time
 from types import SimpleNamespace
 from typing import Any, cast
 
-from orlop.agent.etc import nameservers, resolv_conf
-from orlop.agent.network import keeper, notices, packets, sockaddr
-from orlop.agent.network.abstract import Abstract
-from orlop.agent.network.directory import Directory, Refused, Unknown
-from orlop.agent.network.dns import DnsServer
-from orlop.agent.network.heard import SIZE, Heard
-from orlop.agent.network.interfaces import ADDRESS, CONF, Interfaces
-from orlop.agent.network.leases import Leases
-from orlop.agent.network.messages import Message, pack_control, unpack_control
-from orlop.agent.network.notices import Notices
-from orlop.agent.network.owners import Owners
-from orlop.agent.network.policy import Policy
-from orlop.agent.network.upstream import Upstream
-from orlop.agent.network.world import World
+from orlop.agent.netd import netd_supervisor
+from orlop.agent.netd.dns import packets
+from orlop.agent.netd.dns.server import DnsServer
+from orlop.agent.netd.dns.upstream_servers import Upstream
+from orlop.agent.netd.endpoint_cache import Directory, Refused, Unknown
+from orlop.agent.netd.identity import notices
+from orlop.agent.netd.identity.notices import Notices
+from orlop.agent.netd.identity.sock_diag import Owners
+from orlop.agent.netd.interfaces import ADDRESS, CONF, Interfaces
+from orlop.agent.netd.pod_addressing import World
+from orlop.agent.netd.policy import Policy
+from orlop.agent.netd.sockets import sockaddr
+from orlop.agent.netd.sockets.abstract_unix import Abstract
+from orlop.agent.netd.sockets.msghdr import Message, pack_control, unpack_control
+from orlop.agent.netd.udp.port_leases import Leases
+from orlop.agent.netd.udp.udp_peers import SIZE, Heard
+from orlop.agent.pod.resolv_conf import nameservers, resolv_conf
 from orlop.network import names
 from orlop.network import notices as of_control_plane
 
@@ -108,7 +111,9 @@ class _Bounded(dict[str, Any]):
 
 
 @target(
-    "dns-query", "agent/network/packets.py, dns.py, names.py: questions", "every user of the node"
+    "dns-query",
+    "agent/netd/dns/packets.py, server.py, cluster_names.py: questions",
+    "every user of the node",
 )
 def dns_query() -> Target:
     servers = Servers()
@@ -126,7 +131,7 @@ def dns_query() -> Target:
 
 @target(
     "dns-answer",
-    "agent/network/packets.py, upstream.py: answers of servers outside",
+    "agent/netd/dns/packets.py, upstream_servers.py: answers of servers outside",
     "the site's network, whoever a name leads to",
 )
 def dns_answer() -> Target:
@@ -149,7 +154,7 @@ def dns_answer() -> Target:
 
 @target(
     "dns-settings",
-    "agent/etc.py: a node's resolv.conf; servers and stubs of the settings",
+    "agent/pod/resolv_conf.py: a node's resolv.conf; servers and stubs of the settings",
     "the site",
 )
 def dns_settings() -> Target:
@@ -204,12 +209,13 @@ class Wire:
 
 @target(
     "netd-notices",
-    "agent/network/notices.py, heard.py; network/notices.py: datagrams, signed or not",
+    "agent/netd/identity/notices.py, agent/netd/udp/udp_peers.py; network/notices.py: "
+    "datagrams, signed or not",
     "every user of the node and network",
 )
 def netd_notices() -> Target:
     world = World(NETWORK, "127.0.0.1")
-    owners = Owners(keeper.open_diagnostics(), [(0, 1)])
+    owners = Owners(netd_supervisor.open_diagnostics(), [(0, 1)])
     told = Notices(world, cast("Any", Wire()), Heard(bytearray(SIZE), 0), owners, Leases())
     told.given = lambda protocol, real: sockaddr.Address(sockaddr.AF_INET, real.ip, 80)
     key = bytes.fromhex(KEY)
@@ -276,7 +282,7 @@ def _message() -> bytes:
 
 @target(
     "netd-messages",
-    "agent/network/messages.py: msghdr and control messages of sendmsg and recvmsg",
+    "agent/netd/sockets/msghdr.py: msghdr and control messages of sendmsg and recvmsg",
     "hostile pods",
 )
 def netd_messages() -> Target:
@@ -302,7 +308,8 @@ def netd_messages() -> Target:
 
 @target(
     "netd-addresses",
-    "agent/network/sockaddr.py, abstract.py, interfaces.py: addresses, ioctl, netlink",
+    "agent/netd/sockets/sockaddr.py, abstract_unix.py, agent/netd/interfaces.py: "
+    "addresses, ioctl, netlink",
     "hostile pods",
 )
 def netd_addresses() -> Target:
@@ -342,7 +349,7 @@ def netd_addresses() -> Target:
 
 @target(
     "netd-directory",
-    "agent/network/directory.py, policy.py: what the kubelet tells of others' objects",
+    "agent/netd/endpoint_cache.py, policy.py: what the kubelet tells of others' objects",
     "small accounts",
 )
 def netd_directory() -> Target:

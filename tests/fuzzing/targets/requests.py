@@ -13,7 +13,6 @@ from multidict import CIMultiDict, MultiDict
 from yarl import URL
 
 from orlop.api import kinds
-from orlop.apiserver import http, options, requestinfo
 from orlop.apiserver.admission.webhooks.review import refusal, verdict_of
 from orlop.apiserver.aggregation.discovered import (
     Discovered,
@@ -22,24 +21,25 @@ from orlop.apiserver.aggregation.discovered import (
     resources_of,
     schema_path_of,
 )
-from orlop.apiserver.authentication import User
-from orlop.apiserver.bearer import token_of, without_token
-from orlop.apiserver.body import decode_json, media_type_of
-from orlop.apiserver.customresources import webhook as conversion
-from orlop.apiserver.impersonation import effective_user
-from orlop.apiserver.negotiation import form_of
-from orlop.apiserver.proxying import _refused, _status_of, passed_on, rewritten
-from orlop.apiserver.selection import select
+from orlop.apiserver.auth.authentication import User
+from orlop.apiserver.auth.bearer_tokens import token_of, without_token
+from orlop.apiserver.auth.impersonation import effective_user
+from orlop.apiserver.crd import webhook as conversion
+from orlop.apiserver.objects.selection import select
+from orlop.apiserver.proxy.http_proxy import _refused, _status_of, passed_on, rewritten
+from orlop.apiserver.proxy.webhook_client import CallFailed, _refusal
+from orlop.apiserver.request import http, options, requestinfo
+from orlop.apiserver.request.body import decode_json, media_type_of
+from orlop.apiserver.request.negotiation import form_of
 from orlop.apiserver.server import _request
 from orlop.apiserver.subresources.proxy import split_name
 from orlop.apiserver.verbs.delete import DeleteOptions, options_from
-from orlop.apiserver.webhook_client import CallFailed, _refusal
 from orlop.errors import ApiError
 from orlop.gateway.proxy import _end_to_end, _forwarded
 from orlop.gateway.routing import Routes
-from orlop.kubelet.logs import LogOptions
-from orlop.kubelet.port_forward import ports_of
-from orlop.kubelet.remote_command import SPDY_PROTOCOLS, negotiate, wanted_of
+from orlop.kubelet.server.exec import SPDY_PROTOCOLS, negotiate, wanted_of
+from orlop.kubelet.server.logs import LogOptions
+from orlop.kubelet.server.port_forward import ports_of
 
 from ..target import Loop, Registry, Target, encoded
 
@@ -231,7 +231,7 @@ _PATHS = encoded(
 
 @target(
     "http-path",
-    "apiserver/requestinfo.py, and the names and paths of proxies",
+    "apiserver/request/requestinfo.py, and the names and paths of proxies",
     "whoever has any token",
 )
 def http_path() -> Target:
@@ -283,7 +283,7 @@ def _options(kind: kinds.Kind, verb: str, query: MultiDict[str] | Any) -> None:
 
 @target(
     "http-query",
-    "apiserver/options.py, kubelet/logs.py and what exec and port-forward ask",
+    "apiserver/request/options.py, kubelet/server/logs.py and what exec and port-forward ask",
     "small accounts",
 )
 def http_query() -> Target:
@@ -479,7 +479,9 @@ def answer_extension() -> Target:
 
 
 @target(
-    "answer-upgrade", "apiserver/proxying.py: what a backend answers to an upgrade", "hostile pods"
+    "answer-upgrade",
+    "apiserver/proxy/http_proxy.py: what a backend answers to an upgrade",
+    "hostile pods",
 )
 def answer_upgrade() -> Target:
     loop = Loop()

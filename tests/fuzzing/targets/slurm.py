@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import shlex
 
-from orlop.agent.gang import counts
-from orlop.agent.ranks.door import tasks_on
-from orlop.cli.sbatch_line import split
-from orlop.controllers.mpirun_words import NotStripped, strip
+from orlop.agent.pod.gang import counts
+from orlop.agent.ranks.container_server import tasks_on
+from orlop.cli.kubectl_plugin.sbatch_line import split
 from orlop.errors import ConfigError
-from orlop.slurm import (
-    accounting,
-    durations,
-    gres,
-    hostlist,
-    limits,
-    options,
-    partitions,
-    queue,
-    site,
-    userjobs,
-    userscript,
-)
+from orlop.extensions.mpijob.mpirun_arguments import NotStripped, strip
+from orlop.slurm import durations, hostlist
+from orlop.slurm.query import partitions, sacct, site, squeue, user_jobs
+from orlop.slurm.submit import limits, user_script
+from orlop.slurm.translate import gres, sbatch_options
 
 from ..target import Registry, Target, encoded
 
@@ -32,7 +23,7 @@ _COMMENT = f"orlop:{_UID}:7c0c8f0a-0000-4000-8000-000000000002 extra"
 
 def _squeue(**told: str) -> str:
     row = {
-        **dict.fromkeys(queue.SQUEUE_FIELDS, ""),
+        **dict.fromkeys(squeue.SQUEUE_FIELDS, ""),
         **{"JobArrayID": "17", "JobID": "17", "State": "RUNNING", "Reason": "None"},
         **{
             "RestartCnt": "0",
@@ -45,7 +36,7 @@ def _squeue(**told: str) -> str:
         **{"WorkDir": "/home/u", "Name": "default/web", "Comment": _COMMENT},
         **told,
     }
-    return queue.SEPARATOR.join([*row.values(), ""])
+    return squeue.SEPARATOR.join([*row.values(), ""])
 
 
 _SQUEUE = encoded(
@@ -60,7 +51,7 @@ _SQUEUE = encoded(
 _WORDS = encoded(
     (
         *(
-            queue.SEPARATOR,
+            squeue.SEPARATOR,
             "\n",
             "PENDING",
             "TIMEOUT",
@@ -89,36 +80,36 @@ def _text(data: bytes) -> str:
 
 @target(
     "slurm-squeue",
-    "slurm/queue.py and slurm/userjobs.py: squeue",
+    "slurm/query/squeue.py and slurm/query/user_jobs.py: squeue",
     "other jobs of the user, by any name",
 )
 def slurm_squeue() -> Target:
     def run(data: bytes) -> None:
         text = _text(data)
-        queue.parse_squeue(text, _UID, lambda folder: 30.0)
-        for jobs in userjobs.UserJobs().read(text).values():
+        squeue.parse_squeue(text, _UID, lambda folder: 30.0)
+        for jobs in user_jobs.UserJobs().read(text).values():
             for one in jobs:
-                userjobs.uid_of_comment(one.comment, _UID)
+                user_jobs.uid_of_comment(one.comment, _UID)
 
     return Target(run, _SQUEUE, _WORDS)
 
 
 @target(
     "slurm-sacct",
-    "slurm/queue.py, userjobs.py and accounting.py: sacct",
+    "slurm/query/squeue.py, user_jobs.py and sacct.py: sacct",
     "other jobs of the user, by any name",
 )
 def slurm_sacct() -> Target:
     def run(data: bytes) -> None:
         text = _text(data)
-        queue.parse_sacct(text, lambda folder: 30.0)
-        queue.folders_of(text)
-        queue.job_in_folder(text, "/home/u", "3")
-        userjobs.parse_sacct(text)
-        userjobs.submitted_with(text, "/a")
-        accounting.parse(text)
+        squeue.parse_sacct(text, lambda folder: 30.0)
+        squeue.folders_of(text)
+        squeue.job_in_folder(text, "/home/u", "3")
+        user_jobs.parse_sacct(text)
+        user_jobs.submitted_with(text, "/a")
+        sacct.parse(text)
 
-    mark = queue.SEPARATOR
+    mark = squeue.SEPARATOR
     ended = [
         "17",
         "TIMEOUT",
@@ -142,7 +133,8 @@ def slurm_sacct() -> Target:
 
 @target(
     "slurm-nodes",
-    "slurm/partitions.py, site.py, gres.py, limits.py: sinfo, scontrol, sacctmgr",
+    "slurm/query/partitions.py, site.py, slurm/translate/gres.py, slurm/submit/limits.py: "
+    "sinfo, scontrol, sacctmgr",
     "the site",
 )
 def slurm_nodes() -> Target:
@@ -211,20 +203,21 @@ def slurm_durations() -> Target:
 
 @target(
     "slurm-options",
-    "slurm/options.py, userscript.py, cli/sbatch_line.py: flags and scripts",
+    "slurm/translate/sbatch_options.py, slurm/submit/user_script.py, "
+    "cli/kubectl_plugin/sbatch_line.py: flags and scripts",
     "annotations of small accounts",
 )
 def slurm_options() -> Target:
     def run(data: bytes) -> None:
         text = _text(data)
-        userscript.header(text)
-        userscript.output_file(text, {"j": "17", "a": "3"})
-        userscript.exported(data)
+        user_script.header(text)
+        user_script.output_file(text, {"j": "17", "a": "3"})
+        user_script.exported(data)
         for read in (
-            lambda: options.from_flags(text, "here"),
-            lambda: options.from_annotation(*text.partition("=")[::2], "here"),
-            lambda: userscript.tasks(text),
-            lambda: userscript.check(text, "here"),
+            lambda: sbatch_options.from_flags(text, "here"),
+            lambda: sbatch_options.from_annotation(*text.partition("=")[::2], "here"),
+            lambda: user_script.tasks(text),
+            lambda: user_script.check(text, "here"),
             lambda: split(shlex.split(text)),
         ):
             try:
@@ -257,7 +250,7 @@ def _is_quoted_right(text: str) -> bool:
     return True
 
 
-@target("mpirun-words", "controllers/mpirun_words.py", "small accounts")
+@target("mpirun-words", "extensions/mpijob/mpirun_arguments.py", "small accounts")
 def mpirun_words() -> Target:
     def run(data: bytes) -> None:
         words = _text(data).split("\n")

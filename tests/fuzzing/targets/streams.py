@@ -13,13 +13,13 @@ from aiohttp._websocket.reader import WebSocketDataQueue
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_websocket import WebSocketError, WebSocketReader
 
-from orlop.kubelet import port_forward, remote_command
-from orlop.kubelet.agent_streams import SessionFailed
-from orlop.kubelet.streaming import spdy
-from orlop.kubelet.streaming import spdy_session as sessions
-from orlop.kubelet.streaming.channels import MAX_MESSAGE, V5, ChannelClient
-from orlop.kubelet.streaming.client import SPDY_PROTOCOLS, SpdyClient, Wanted, size_in
-from orlop.kubelet.streaming.spdy_dictionary import DICTIONARY
+from orlop.kubelet.agents.sessions import SessionFailed
+from orlop.kubelet.server import exec, port_forward
+from orlop.kubelet.server.streaming import spdy
+from orlop.kubelet.server.streaming import spdy_session as sessions
+from orlop.kubelet.server.streaming.channels import MAX_MESSAGE, V5, ChannelClient
+from orlop.kubelet.server.streaming.client import SPDY_PROTOCOLS, SpdyClient, Wanted, size_in
+from orlop.kubelet.server.streaming.spdy_dictionary import DICTIONARY
 
 from ..target import Loop, Registry, Target, encoded
 
@@ -65,7 +65,7 @@ _SPDY_WORDS = (
 )
 
 
-@target("spdy-frames", "kubelet/streaming/spdy.py, whole and in pieces", "whoever may exec")
+@target("spdy-frames", "kubelet/server/streaming/spdy.py, whole and in pieces", "whoever may exec")
 def spdy_frames() -> Target:
     def run(data: bytes) -> None:
         codec = spdy.Codec()
@@ -147,13 +147,13 @@ def spdy_session() -> Target:
 
     async def both(data: bytes) -> None:
         client = SpdyClient(Transport(data), WANTED, SPDY_PROTOCOLS[0])
-        await remote_command.converse(client, Session())  # type: ignore[arg-type]
+        await exec.converse(client, Session())  # type: ignore[arg-type]
         await port_forward._over_spdy(Transport(data), "p", connect)  # type: ignore[arg-type]
 
     def run(data: bytes) -> None:
         loop.run(lambda: both(data))
 
-    remote_command.FAREWELL = port_forward.LAST_WORDS = 0.01
+    exec.FAREWELL = port_forward.LAST_WORDS = 0.01
     sessions.PING_INTERVAL = 0.2
     return Target(run, _SPDY_SEEDS, _SPDY_WORDS, (SessionFailed,))
 
@@ -216,7 +216,7 @@ _CHANNEL_SEEDS = (
 
 @target(
     "websocket-channels",
-    "aiohttp's frames as we set them up, and kubelet/streaming/channels.py",
+    "aiohttp's frames as we set them up, and kubelet/server/streaming/channels.py",
     "whoever may exec",
 )
 def websocket_channels() -> Target:
@@ -226,7 +226,7 @@ def websocket_channels() -> Target:
         for protocol in (V5, "base64.v4.channel.k8s.io", ""):
             try:
                 socket: Any = Socket(loop.loop, protocol, data)
-                await remote_command.converse(ChannelClient(socket, WANTED), Session())  # type: ignore[arg-type]
+                await exec.converse(ChannelClient(socket, WANTED), Session())  # type: ignore[arg-type]
             except* (WebSocketError, EOFError):
                 pass
 
@@ -238,11 +238,11 @@ def websocket_channels() -> Target:
         b"\xfe\xff\xff",
         b"\xff",
     )
-    remote_command.FAREWELL = 0.01
+    exec.FAREWELL = 0.01
     return Target(run, _CHANNEL_SEEDS, words)
 
 
-@target("terminal-size", "kubelet/streaming/client.py: size_in", "whoever may exec")
+@target("terminal-size", "kubelet/server/streaming/client.py: size_in", "whoever may exec")
 def terminal_size() -> Target:
     seeds = (b'{"Width":80,"Height":24}\n', b'{"Width":1e3,"Height":"24"}\n{"Width":null}\n')
     return Target(size_in, seeds, encoded(("Width", "Height")), is_json=True)

@@ -9,10 +9,10 @@ from typing import Any
 
 from orlop.api import cron, formats, kinds, names, patterns, quantity, times
 from orlop.api.cel import CelError, CelSyntaxError, CostExceeded, compile_expression
+from orlop.api.crd import validation_rules
+from orlop.api.crd.jsonpath import JsonPath
 from orlop.api.fields import parse_fields
-from orlop.api.structural import rules
-from orlop.api.structural.jsonpath import JsonPath
-from orlop.controllers.cron_times import next_time
+from orlop.controllers.workloads.cronjob.schedule import next_time
 from orlop.errors import ApiError
 from orlop.runtime.images import reference
 
@@ -118,7 +118,7 @@ def word_names() -> Target:
     return Target(run, seeds, encoded((":", "@sha256:", "__", "--", "/", ".")), largest=1 << 14)
 
 
-@target("word-jsonpath", "api/structural/jsonpath.py", "whoever may write definitions")
+@target("word-jsonpath", "api/crd/jsonpath.py", "whoever may write definitions")
 def word_jsonpath() -> Target:
     obj = {"spec": {"a": [{"type": "x", "n": 1}, {"type": "y"}]}, "status": {"b.c": None}}
 
@@ -127,7 +127,7 @@ def word_jsonpath() -> Target:
         try:
             JsonPath(text).find(obj)
         finally:
-            rules.field_path(text) if text.startswith(".") else None
+            validation_rules.field_path(text) if text.startswith(".") else None
 
     seeds = encoded(
         (
@@ -218,7 +218,7 @@ def word_cel() -> Target:
 
 @target(
     "word-rules",
-    "api/structural/rules.py: rules as definitions have them",
+    "api/crd/validation_rules.py: rules as definitions have them",
     "whoever may write definitions",
 )
 def word_rules() -> Target:
@@ -229,7 +229,7 @@ def word_rules() -> Target:
             return
         is_rule = isinstance(found, dict) and isinstance(found.get("rule"), str)
         if is_rule and all(isinstance(one, str) for one in found.values()):
-            rules.Rule(found)
+            validation_rules.Rule(found)
 
     seeds = [
         {"rule": "self > 0", "message": "m", "fieldPath": ".a['b'].c[0]", "reason": "R"},

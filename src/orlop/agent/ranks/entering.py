@@ -13,9 +13,9 @@ import re
 import socket
 import termios
 
-from ..entering import FAILED, Command, fork_into
-from ..process import run_quickly
-from ..runtimes import find
+from ..container.runtimes import find
+from ..exec.nsenter import FAILED, Command, fork_into
+from ..linux.process import run_quickly
 from .leader import be_oneself, starter
 
 TYPE_CHECKING = False

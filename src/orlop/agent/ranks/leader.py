@@ -12,12 +12,12 @@ import select
 import time
 
 from ...wellknown import RANKS_ENV, WARNING_ENV
-from .. import syscalls
-from ..itself import again
-from ..lean import signal
-from ..process import exit_of, reaped, run_quickly
-from ..runtimes import Box, Launch, find
-from .door import YIELD, Door, be, end_holder, leave, tasks_on
+from ..container.runtimes import Box, Launch, find
+from ..linux import syscalls
+from ..linux.fast_imports import signal
+from ..linux.process import exit_of, reaped, run_quickly
+from ..linux.reexec import again
+from .container_server import YIELD, Door, be, end_holder, leave, tasks_on
 from .starter import RUN, SECRETS, TERMINAL_ENV, place_of
 
 TYPE_CHECKING = False
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from ..container.runtimes import Runtime
     from ..plan import Plan
-    from ..runtimes import Runtime
-    from .calls import Calls
-    from .standin import Call
+    from .srun_calls import Calls
+    from .srun_shim import Call
 
 MEETING = "/tmp/orlop-{uid}-ranks-{token}"  # and the node's name: some /tmp are of several
 BEGUN = b"S"
@@ -186,7 +186,7 @@ class Leader:
     # For one that launches ranks itself
 
     def _take_calls(self) -> Calls:
-        from .calls import Calls  # most do not
+        from .srun_calls import Calls  # most do not
 
         def starter(number: int) -> list[str]:
             return rank(f"{self._meeting}-{number}", self._ranks, is_own_command=True)
@@ -236,7 +236,7 @@ class Leader:
         if ranks.get("mpi"):
             argv.append(f"--mpi={ranks['mpi']}")
         if environ.get(RANKS_ENV):
-            from .shape import of_ranks
+            from .task_layout import of_ranks
 
             argv += of_ranks(environ, self._box.folder)
         elif environ.get("SLURM_CPUS_PER_TASK"):  # not inherited since Slurm 22.05

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from ..lean import signal
-from ..logs import MAX_LINE, LogFile, Room
+from ..container.logs import MAX_LINE, LogFile, Room
+from ..linux.fast_imports import signal
 
 _LABEL = re.compile(rb"\A *(\d+): ?")
 _FAILED = re.compile(rb"srun: error: (\S+): tasks? (\S+): (.*)")

@@ -2,9 +2,9 @@
 
 Run as the agent is, with the words `rank <meeting point> <pod folder> [<rank> <command>]`, a
 thousand at a time, so that it imports next to nothing and reads no file. The first one on a node
-without a container has it made (builder.py). It keeps what srun gave it: descriptors, limits,
+without a container has it made (node_main.py). It keeps what srun gave it: descriptors, limits,
 place. With a rank's number the command is one beside that rank; with `run`, the rank's own, as a
-container that called srun wants it (standin.py).
+container that called srun wants it (srun_shim.py).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import os
 import sys
 import time
 
-from .. import syscalls
-from ..executing import Failure, execute, go_to
-from .words import BESIDE, FAILED, LISTENER, NO_RANK, TERMINAL, Answer, Hello
+from ..exec.execve import Failure, execute, go_to
+from ..linux import syscalls
+from .wire import BESIDE, FAILED, LISTENER, NO_RANK, TERMINAL, Answer, Hello
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _have_it_made(meeting: str, folder: str) -> None:
     code = 1
     try:
         if os.fork() == 0:
-            from .builder import build
+            from .node_main import build
 
             build(meeting, folder)
         code = 0
@@ -222,7 +222,7 @@ def asking(body: Callable[[], object], meeting: str) -> Callable[[], object]:
 
 
 def _installer() -> Callable[[bytes], int]:
-    from ..network.notify import install
+    from ..netd.seccomp.notify import install
 
     return install
 

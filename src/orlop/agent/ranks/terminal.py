@@ -11,7 +11,7 @@ import fcntl
 import os
 import termios
 
-from ..lean import signal
+from ..linux.fast_imports import signal
 
 
 def stand_before() -> None:

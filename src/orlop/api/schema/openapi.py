@@ -11,9 +11,9 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
+from ..crd import openapi
 from ..kinds import Kind, Kinds, subresource
 from ..objects import Obj
-from ..structural import published
 from .definitions import Definitions, definition_name, group_version_kind, reachable
 from .model import Schema, struct_name
 
@@ -106,7 +106,7 @@ class _Paths:
         for kind in kinds:
             if kind.custom is not None:
                 reference = self._definitions.reference("")
-                custom |= published.definitions(kind, self._version, reference)
+                custom |= openapi.definitions(kind, self._version, reference)
             for name in (kind.kind, kind.list_kind) if kind.custom is None else ():
                 struct = struct_name(kind.group, kind.version, name)
                 if struct in self._known:
@@ -220,7 +220,7 @@ class _Paths:
 
 def _definition(kind: Kind, name: str) -> str:
     if kind.custom is not None:
-        return published.definition_name(kind, name)
+        return openapi.definition_name(kind, name)
     return definition_name(struct_name(kind.group, kind.version, name))
 
 

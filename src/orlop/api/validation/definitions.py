@@ -12,8 +12,8 @@ from collections import Counter
 from typing import Any
 
 from .. import names
+from ..crd.jsonpath import JsonPath
 from ..objects import Obj, meta
-from ..structural.jsonpath import JsonPath
 from .errors import (
     Errors,
     bad_value,

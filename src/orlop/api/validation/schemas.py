@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from time import thread_time
 from typing import Any
 
+from ..crd.pruning import prune
+from ..crd.structural_schema import Node
+from ..crd.validation import check
+from ..crd.validation_rules import field_path, rule_problems
 from ..objects import Obj
 from ..patterns import PatternError, compiled
-from ..structural.checking import check
-from ..structural.node import Node
-from ..structural.pruning import prune
-from ..structural.rules import field_path, rule_problems
 from .errors import Errors, FieldError, bad_value, forbidden, not_supported, required
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")

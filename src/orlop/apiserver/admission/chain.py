@@ -12,7 +12,7 @@ from typing import Literal
 
 from ...api.kinds import Kind
 from ...api.objects import Obj
-from ..authentication import User
+from ..auth.authentication import User
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 

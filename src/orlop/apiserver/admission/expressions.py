@@ -17,9 +17,9 @@ from ...api.cel.frames import PER_OBJECT
 from ...api.cel.library.authorizer import Authorizer as CelAuthorizer
 from ...api.cel.library.authorizer import Wanted
 from ...api.objects import Obj
-from ..authentication import User, user
-from ..authorization import Authorizer
-from ..rbac import Attributes as Access
+from ..auth.authentication import User, user
+from ..auth.authorization import Authorizer
+from ..auth.rbac import Attributes as Access
 from .chain import Attributes
 
 VARIABLES = ("object", "oldObject", "request", "authorizer")

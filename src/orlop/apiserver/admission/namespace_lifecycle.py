@@ -10,7 +10,7 @@ from ...api import kinds
 from ...api.objects import Key
 from ...errors import Forbidden
 from ...store import Store
-from ..failures import forbidden, not_found
+from ..request.failures import forbidden, not_found
 from .chain import Attributes, Plugin
 
 _IMMORTAL = ("default", "kube-system", "kube-public")

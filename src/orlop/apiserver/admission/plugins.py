@@ -10,23 +10,23 @@ from ipaddress import IPv4Network
 
 from ...api.schema import Schema
 from ...store import Store
-from ..authorization import Authorizer
-from ..customresources.served import ServedKinds
-from ..webhook_client import WebhookClient
-from .certificates import Certificates
+from ..auth.authorization import Authorizer
+from ..crd.served import ServedKinds
+from ..proxy.webhook_client import WebhookClient
 from .chain import Admission, Plugin
 from .default_tolerations import DefaultTolerations
-from .limit_ranger import LimitRanger
 from .namespace_lifecycle import NamespaceLifecycle
-from .node_restriction import NodeRestriction
 from .not_effective import NotEffective
-from .pod_security import PodSecurity, PodSecurityConfig
 from .policies import MutatingPolicies, ValidatingPolicies
 from .policies.evaluation import Evaluations
 from .policies.params import Params
 from .priority import Priority
-from .rbac_escalation import RbacEscalation
-from .resource_quota import ResourceQuota
+from .quota.limit_ranger import LimitRanger
+from .quota.resource_quota import ResourceQuota
+from .rights.certificates import Certificates
+from .rights.node_restriction import NodeRestriction
+from .rights.pod_security import PodSecurity, PodSecurityConfig
+from .rights.rbac_escalation import RbacEscalation
 from .runtime_class import RuntimeClass
 from .service_account import ServiceAccount
 from .service_addresses import ADDRESSES, ServiceAddresses, ServiceAddressesConfirmed

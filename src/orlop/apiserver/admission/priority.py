@@ -10,7 +10,7 @@ from ...api import kinds
 from ...api.objects import Key, Obj, meta
 from ...errors import Forbidden
 from ...store import Store
-from ..failures import forbidden
+from ..request.failures import forbidden
 from .chain import Attributes, Plugin
 from .reading import Objects
 

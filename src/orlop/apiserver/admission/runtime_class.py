@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...api import kinds
 from ...api.objects import Key, Obj
 from ...store import Store
-from ..failures import forbidden
+from ..request.failures import forbidden
 from .chain import Attributes, Plugin
 from .reading import Objects
 

@@ -15,7 +15,7 @@ from ...api.names import generate
 from ...api.objects import Key, Obj
 from ...store import Store
 from ...wellknown import MIRROR, SERVICE_ACCOUNT_PATH
-from ..failures import forbidden
+from ..request.failures import forbidden
 from .chain import Attributes, Plugin
 
 DEFAULT = "default"

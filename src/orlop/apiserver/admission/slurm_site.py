@@ -8,7 +8,7 @@ a definition's end removes is no request, and is not asked about here.
 from __future__ import annotations
 
 from ... import wellknown
-from ..failures import forbidden
+from ..request.failures import forbidden
 from .chain import Attributes, Plugin
 
 GROUP = "slurm.orlop.dev"

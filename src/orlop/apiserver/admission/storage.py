@@ -13,7 +13,7 @@ from ...api.objects import Key, Obj, meta
 from ...client import storage
 from ...store import Store
 from ...wellknown import CLAIM_PROTECTION, VOLUME_PROTECTION
-from ..failures import forbidden
+from ..request.failures import forbidden
 from .chain import Attributes, Plugin
 
 _FINALIZERS = {

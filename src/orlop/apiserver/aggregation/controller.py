@@ -20,8 +20,8 @@ from ...client.api import Api
 from ...errors import ApiError, Unavailable
 from ...log import logger
 from ...store import Expired, Watch
-from ..foreign import decoded, whole
-from ..proxying import unreachable
+from ..proxy.foreign_answers import decoded, whole
+from ..proxy.http_proxy import unreachable
 from ..registry import Registry
 from .discovered import Discovered, definitions_of, resources_of, schema_path_of
 from .extensions import Extension, Extensions

@@ -24,13 +24,13 @@ from ...errors import Unavailable, from_status
 from ...pki import Pair
 from ...store import Store
 from ...upgrade import is_upgrade
-from ..authentication import User
-from ..failures import no_such_path
-from ..foreign import decoded, whole
-from ..proxying import Backend, pass_on, pass_upgrade, unreachable
-from ..reaching import Reaching
-from ..requestinfo import RequestInfo, parse, query_of
-from ..webhook_client import CallFailed, believing
+from ..auth.authentication import User
+from ..proxy.cluster_dialer import Reaching
+from ..proxy.foreign_answers import decoded, whole
+from ..proxy.http_proxy import Backend, pass_on, pass_upgrade, unreachable
+from ..proxy.webhook_client import CallFailed, believing
+from ..request.failures import no_such_path
+from ..request.requestinfo import RequestInfo, parse, query_of
 from .discovered import Discovered
 
 _BUCKET = kinds.API_SERVICE.resource

@@ -11,8 +11,8 @@ from typing import Any
 
 from ...api.objects import Obj
 from ...api.times import rfc3339_micro
-from ..authentication import User
-from ..requestinfo import RequestInfo
+from ..auth.authentication import User
+from ..request.requestinfo import RequestInfo
 from .policy import Decision, Level
 from .shape import Sink, reference, user_info, without_managed_fields
 

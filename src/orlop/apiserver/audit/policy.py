@@ -14,8 +14,8 @@ import msgspec
 import yaml
 
 from ...errors import ConfigError
-from ..authentication import User
-from ..requestinfo import RequestInfo
+from ..auth.authentication import User
+from ..request.requestinfo import RequestInfo
 
 STAGES = ("RequestReceived", "ResponseStarted", "ResponseComplete", "Panic")
 

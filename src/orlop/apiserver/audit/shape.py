@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from ...api.objects import Obj
-from ..authentication import User
-from ..requestinfo import RequestInfo
+from ..auth.authentication import User
+from ..request.requestinfo import RequestInfo
 
 
 class Sink(Protocol):

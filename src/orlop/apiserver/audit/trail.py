@@ -19,9 +19,9 @@ from ...api.objects import Obj
 from ...api.reading import decode_json
 from ...api.times import rfc3339_micro
 from ...errors import ApiError
-from ..authentication import User
-from ..body import decode_object, media_type_of
-from ..requestinfo import RequestInfo
+from ..auth.authentication import User
+from ..request.body import decode_object, media_type_of
+from ..request.requestinfo import RequestInfo
 from .inside import Note
 from .policy import Decision, Level, Policy
 from .shape import Sink, reference, user_info, without_managed_fields

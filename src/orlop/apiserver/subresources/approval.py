@@ -16,9 +16,9 @@ from ...api.strategy import DECISIONS
 from ...api.validation import FieldError, invalid
 from ...api.validation.errors import bad_value, forbidden, required
 from ...store import Record
-from ..failures import bad_request
-from ..intake import identify
+from ..objects.prepare_object import identify
 from ..registry import Call, Registry
+from ..request.failures import bad_request
 from ..verbs import patch as patch_verb
 from ..verbs.update import modify
 

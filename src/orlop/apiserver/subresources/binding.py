@@ -12,9 +12,9 @@ from typing import Any
 from ...api import kinds
 from ...api.objects import Obj, annotations_of, condition_of
 from ...wellknown import GROUP, MIRROR, WRITTEN_BACK
-from ..admission.ways_out import ways_out
-from ..failures import bad_request, conflict, forbidden
+from ..admission.rights.ways_out import ways_out
 from ..registry import Call, Registry
+from ..request.failures import bad_request, conflict, forbidden
 from ..verbs.update import modify
 from .admitting import admit
 from .answers import created

@@ -16,13 +16,13 @@ from yarl import URL
 from ...api.names import is_port
 from ...api.objects import Obj
 from ...upgrade import Taken, is_upgrade, take_over
-from ..bearer import without_token
-from ..failures import bad_request
-from ..http import answer
-from ..joining import join
-from ..kubelet import KubeletClient, Upgraded
+from ..auth.bearer_tokens import without_token
+from ..proxy.join import join
+from ..proxy.kubelet_dialer import KubeletClient, Upgraded
 from ..registry import Call, Registry
-from ..requestinfo import flag
+from ..request.failures import bad_request
+from ..request.http import answer
+from ..request.requestinfo import flag
 from .admitting import admit
 from .log import container_of, node_of
 

@@ -16,10 +16,10 @@ from ...api.objects import Obj
 from ...api.validation import invalid
 from ...api.validation.pods import validate_ephemeral_update
 from ...store import Record
-from ..failures import bad_request
-from ..fieldcheck import checked
-from ..intake import identify
+from ..objects.field_validation import checked
+from ..objects.prepare_object import identify
 from ..registry import Call, Registry
+from ..request.failures import bad_request
 from ..verbs import patch as patch_verb
 from ..verbs.update import modify
 

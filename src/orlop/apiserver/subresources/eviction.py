@@ -12,9 +12,9 @@ from ...api import kinds, selectors
 from ...api.objects import Obj, is_ready, is_terminal, labels_of
 from ...errors import ApiError, InternalError, TooManyRequests
 from ...store import Record
-from ..conversion import bucket_of
-from ..failures import bad_request, forbidden
+from ..objects.conversion import bucket_of
 from ..registry import Call, Registry
+from ..request.failures import bad_request, forbidden
 from ..verbs.delete import DeleteOptions, check_preconditions, delete, options_from
 from ..verbs.update import modify
 from .admitting import admit

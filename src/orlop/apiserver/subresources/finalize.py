@@ -10,7 +10,7 @@ from typing import Any
 
 from ...api.objects import Obj
 from ...store import Record
-from ..intake import identify
+from ..objects.prepare_object import identify
 from ..registry import Call, Registry
 from ..verbs.update import modify
 

@@ -14,10 +14,10 @@ from aiohttp import StreamReader
 from ...api import kinds
 from ...api.objects import Key, Obj
 from ...errors import InternalError
-from ..conversion import bucket_of
-from ..failures import bad_request, from_backend
-from ..kubelet import KubeletClient
+from ..objects.conversion import bucket_of
+from ..proxy.kubelet_dialer import KubeletClient
 from ..registry import Call, Registry
+from ..request.failures import bad_request, from_backend
 
 
 @asynccontextmanager

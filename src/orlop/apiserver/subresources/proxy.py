@@ -20,12 +20,12 @@ from ...api.names import is_port
 from ...api.objects import Key, Obj
 from ...errors import Unavailable
 from ...upgrade import is_upgrade
-from ..failures import bad_request, not_found
-from ..kubelet import KubeletClient, urls_of
-from ..proxying import Backend, pass_on, pass_upgrade, unreachable
-from ..reaching import Reaching
+from ..proxy.cluster_dialer import Reaching
+from ..proxy.http_proxy import Backend, pass_on, pass_upgrade, unreachable
+from ..proxy.kubelet_dialer import KubeletClient, urls_of
+from ..proxy.sessions import Sessions
 from ..registry import Call, Registry
-from ..sessions import Sessions
+from ..request.failures import bad_request, not_found
 from .admitting import admit
 
 _KEPT = 32  # backends whose connections are kept open

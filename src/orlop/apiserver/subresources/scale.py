@@ -18,11 +18,11 @@ from ...api.managedfields.write import Write
 from ...api.objects import Obj
 from ...api.validation.errors import non_negative
 from ...store import Record
-from ..conversion import decode, ready
-from ..customresources import scale as custom_scale
-from ..failures import bad_request
-from ..fieldmanager import applied
+from ..crd import scale as custom_scale
+from ..objects.conversion import decode, ready
+from ..objects.field_manager import applied
 from ..registry import Call, Registry, View
+from ..request.failures import bad_request
 from ..verbs import apply as apply_verb
 from ..verbs import patch as patch_verb
 from ..verbs.update import modify

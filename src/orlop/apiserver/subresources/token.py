@@ -14,10 +14,10 @@ from ...api.times import rfc3339
 from ...api.validation import FieldError, invalid
 from ...api.validation.errors import bad_value
 from ...errors import MethodNotAllowed
-from ..conversion import bucket_of
-from ..failures import bad_request, conflict, not_found
+from ..auth.serviceaccount_tokens import Lifetime, Tokens
+from ..objects.conversion import bucket_of
 from ..registry import Call, Registry
-from ..tokens import Lifetime, Tokens
+from ..request.failures import bad_request, conflict, not_found
 from .admitting import admit
 
 TOKEN_REQUEST = kinds.Kind("authentication.k8s.io", "v1", "TokenRequest", "tokenrequests", True)

@@ -14,12 +14,12 @@ import msgspec
 from ...api.objects import Obj
 from ...errors import AlreadyExists
 from ...store import Record
-from ..conversion import bucket_of
-from ..failures import bad_request, conflict, not_found
-from ..fieldcheck import checked
-from ..fieldmanager import applied, write_of
-from ..intake import identify
+from ..objects.conversion import bucket_of
+from ..objects.field_manager import applied, write_of
+from ..objects.field_validation import checked
+from ..objects.prepare_object import identify
 from ..registry import Call, Registry
+from ..request.failures import bad_request, conflict, not_found
 from .create import create
 from .update import modify
 

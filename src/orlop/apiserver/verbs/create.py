@@ -13,12 +13,12 @@ from ...api.names import generate
 from ...api.objects import Obj
 from ...store import Record, RevisionConflict
 from ...store.record import unsaved
-from ..conversion import bucket_of, stored
-from ..failures import already_exists, definition_terminating
-from ..fieldcheck import checked
-from ..fieldmanager import track
-from ..intake import identify, name_new
+from ..objects.conversion import bucket_of, stored
+from ..objects.field_manager import track
+from ..objects.field_validation import checked
+from ..objects.prepare_object import identify, name_new
 from ..registry import Call, Registry
+from ..request.failures import already_exists, definition_terminating
 
 _GENERATED_TRIES = 8
 

@@ -18,11 +18,11 @@ from ...api.times import rfc3339
 from ...errors import InternalError
 from ...store import Record, RevisionConflict
 from ...store.record import unsaved
-from .. import rules
-from ..conversion import bucket_of, decode, ready
-from ..customresources import definitions
-from ..failures import bad_request, conflict
+from ..crd import definitions
+from ..objects import delete_answers
+from ..objects.conversion import bucket_of, decode, ready
 from ..registry import Call, Registry
+from ..request.failures import bad_request, conflict
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 _POLICIES = ("Background", "Foreground", "Orphan")
@@ -248,4 +248,4 @@ def status_of(call: Call, deleted: Deleted) -> Obj:
 
 def returns_object(call: Call, deleted: Deleted) -> bool:
     """Some kinds answer with the object even when it is gone. As Strategy.ReturnDeletedObject."""
-    return not deleted.is_gone or rules.returns_deleted_object(call.kind)
+    return not deleted.is_gone or delete_answers.returns_deleted_object(call.kind)

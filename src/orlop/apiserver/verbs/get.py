@@ -7,8 +7,8 @@ older than what any client has seen.
 from __future__ import annotations
 
 from ...store import Record
-from ..failures import bad_request, too_large
 from ..registry import Call, Registry
+from ..request.failures import bad_request, too_large
 
 
 def get(registry: Registry, call: Call, *, resource_version: str = "") -> Record:

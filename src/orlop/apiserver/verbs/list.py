@@ -16,10 +16,10 @@ import msgspec
 from ...api.objects import Key
 from ...errors import Gone
 from ...store import Expired, Record, Snapshot
-from ..conversion import bucket_of
-from ..failures import bad_request, continue_expired, expired, too_large
+from ..objects.conversion import bucket_of
+from ..objects.selection import ALL, Selection
 from ..registry import Call, Registry
-from ..selection import ALL, Selection
+from ..request.failures import bad_request, continue_expired, expired, too_large
 from .get import parse_revision
 
 

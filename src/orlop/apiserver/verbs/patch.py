@@ -16,10 +16,10 @@ from ...api.patch import json as json_patch
 from ...api.patch import merge as merge_patch
 from ...api.patch import strategic as strategic_patch
 from ...store import Record
-from ..failures import unsupported_media_type
-from ..fieldcheck import checked
-from ..intake import identify
+from ..objects.field_validation import checked
+from ..objects.prepare_object import identify
 from ..registry import Call, Registry
+from ..request.failures import unsupported_media_type
 from .update import modify
 
 JSON = "application/json-patch+json"

@@ -18,12 +18,12 @@ from ...api.validation.errors import bad_value
 from ...errors import Conflict
 from ...store import Record, RevisionConflict
 from ...store.record import unsaved
-from ..conversion import bucket_of, decode, ready, stored
-from ..failures import conflict, not_found
-from ..fieldcheck import checked
-from ..fieldmanager import is_same, track
-from ..intake import check_base, identify
+from ..objects.conversion import bucket_of, decode, ready, stored
+from ..objects.field_manager import is_same, track
+from ..objects.field_validation import checked
+from ..objects.prepare_object import check_base, identify
 from ..registry import Call, Registry
+from ..request.failures import conflict, not_found
 from .create import create
 
 _TRIES = 5  # as upstream's patch: between reading and writing, others may have been quicker

@@ -15,10 +15,10 @@ from typing import NamedTuple, Self
 from ...api.kinds import Kind
 from ...store import Event, Expired, Record, Watch
 from ...store.record import ADDED, DELETED, MODIFIED, record_of
-from ..conversion import bucket_of, ready
-from ..failures import expired, too_large
+from ..objects.conversion import bucket_of, ready
+from ..objects.selection import ALL, Selection
 from ..registry import Call, Registry
-from ..selection import ALL, Selection
+from ..request.failures import expired, too_large
 from .get import parse_revision
 
 BOOKMARK = "BOOKMARK"

@@ -14,8 +14,8 @@ from ....api.cel import CelError, Program
 from ....api.cel.values import Lazy
 from ....api.kinds import Kind
 from ....api.objects import Obj
-from ...authorization import Authorizer
-from ...conversion import namespace_fields
+from ...auth.authorization import Authorizer
+from ...objects.conversion import namespace_fields
 from ..chain import Attributes
 from ..expressions import Budget, evaluate, seen
 from ..matching import is_exempt, namespace_labels

@@ -22,9 +22,9 @@ from ....api.reading import MAX_BYTES, MAX_DEPTH, MAX_VALUES, OutOfBounds
 from ....api.schema import Schema
 from ....errors import ApiError
 from ....store import Store
-from ...customresources.served import ServedKinds
-from ...failures import forbidden
-from ...fieldcheck import within_bounds
+from ...crd.served import ServedKinds
+from ...objects.field_validation import within_bounds
+from ...request.failures import forbidden
 from ..chain import Attributes, Plugin
 from .compiled import Mutation, Policies, Policy, mutating
 from .evaluation import Evaluation, Evaluations, Failure

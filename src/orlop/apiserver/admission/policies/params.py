@@ -12,7 +12,7 @@ from ....api import selectors
 from ....api.kinds import Kind, Kinds
 from ....api.objects import Key, Obj, labels_of
 from ....store import Store
-from ...conversion import bucket_of, decode, ready
+from ...objects.conversion import bucket_of, decode, ready
 from ..chain import Attributes
 from .compiled import Binding, Policy
 

@@ -16,7 +16,7 @@ from ....api import kinds
 from ....api.cel import CelError
 from ....errors import ApiError
 from ....store import Store
-from ...failures import forbidden
+from ...request.failures import forbidden
 from ..chain import Attributes, Plugin
 from .compiled import Policies, Policy, Validation, validating
 from .evaluation import Evaluation, Evaluations, Failure

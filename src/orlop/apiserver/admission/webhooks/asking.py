@@ -19,10 +19,10 @@ from ....api.objects import Key, Obj
 from ....errors import BadRequest, InternalError
 from ....log import logger
 from ....store import Store
-from ...authorization import Authorizer
-from ...conversion import bucket_of, in_version, namespace_fields
-from ...failures import forbidden
-from ...webhook_client import CallFailed, WebhookClient
+from ...auth.authorization import Authorizer
+from ...objects.conversion import bucket_of, in_version, namespace_fields
+from ...proxy.webhook_client import CallFailed, WebhookClient
+from ...request.failures import forbidden
 from ..chain import Attributes
 from ..expressions import evaluate, seen
 from ..matching import is_exempt, namespace_labels

@@ -15,7 +15,7 @@ from ....api.kinds import Kind
 from ....api.objects import Obj
 from ....log import logger
 from ....store import Store
-from ...webhook_client import Target, target_of
+from ...proxy.webhook_client import Target, target_of
 from ..expressions import Condition, conditions
 from ..matching import Matcher, matcher
 from .review import VERSIONS

@@ -18,9 +18,9 @@ from ....api.patch import json as json_patch
 from ....api.schema import Schema
 from ....errors import ApiError, InternalError
 from ....store import Store
-from ...conversion import in_version
-from ...fieldcheck import within_bounds
-from ...webhook_client import CallFailed
+from ...objects.conversion import in_version
+from ...objects.field_validation import within_bounds
+from ...proxy.webhook_client import CallFailed
 from ..chain import Attributes, Plugin
 from .asking import Asker, Invocation, failed
 from .configuration import Configurations

@@ -16,8 +16,8 @@ from ....api.kinds import Kind, subresource
 from ....api.objects import Obj
 from ....api.reading import decode_json
 from ....errors import ApiError
-from ...authentication import User
-from ...webhook_client import CallFailed
+from ...auth.authentication import User
+from ...proxy.webhook_client import CallFailed
 from ..chain import Attributes
 
 GROUP = "admission.k8s.io"

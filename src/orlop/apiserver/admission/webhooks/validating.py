@@ -13,7 +13,7 @@ from ....api import kinds
 from ....api.objects import Obj
 from ....errors import ApiError
 from ....store import Store
-from ...webhook_client import CallFailed
+from ...proxy.webhook_client import CallFailed
 from ..chain import Attributes, Plugin
 from .asking import Asker, Invocation, failed
 from .configuration import Configurations

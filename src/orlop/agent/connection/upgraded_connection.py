@@ -1,0 +1,159 @@
+"""One connection to the kubelet: TLS with its CA pinned, an HTTP upgrade, then frames.
+
+Used by the uplink's thread, and by that of the line of ranks. After `dial` nothing here blocks:
+`receive` and `flush` do what the socket allows and the caller polls. It knows frames and not what
+they mean.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ... import wellknown
+from ..linux.addresses import endpoints_in
+from ..linux.fast_imports import dumps
+from .frames import Broken, Frames, frame
+from .tls import Plain, Tls, WantMore, socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..plan import Plan
+
+DIAL_TIMEOUT = 5.0
+_CHUNK = 65536
+_MAX_HEAD = 16384
+
+
+class Link:
+    def __init__(self, sock: Tls, received: bytes) -> None:
+        self._sock = sock
+        self._frames = Frames(received)
+        self._out = bytearray()
+        sock.setblocking(False)
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    @property
+    def backlog(self) -> int:
+        """Bytes that wait to be sent."""
+        return len(self._out)
+
+    def send(self, stream: int, payload: bytes) -> None:
+        self._out += frame(stream, payload)
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send a message on stream 0."""
+        self.send(0, dumps(message).encode())
+
+    def flush(self) -> None:
+        """Send as much as the socket takes now."""
+        while self._out:
+            try:
+                sent = self._sock.send(bytes(self._out[:_CHUNK]))
+            except WantMore:
+                return
+            except OSError as error:
+                raise Broken(str(error)) from error
+            del self._out[:sent]
+
+    def receive(self) -> list[tuple[int, bytes]]:
+        """All whole frames that are here now."""
+        while True:
+            try:
+                data = self._sock.recv(_CHUNK)
+            except WantMore:
+                break
+            except OSError as error:
+                raise Broken(str(error)) from error
+            if not data:
+                raise Broken("closed by the kubelet")
+            self._frames.feed(data)
+        return self._frames.take()
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+def dial_home(
+    plan: Plan, folder: str, complain: Callable[[str], None], line: str = ""
+) -> Link | None:
+    """To the kubelet of a pod, wherever it listens now; None where it is not to be reached.
+
+    `line` is the node of those who ask for names and services beside the agent.
+    """
+    pod, kubelet = plan.pod, plan.kubelet
+    path = f"{wellknown.AGENT_PATH}/{pod.namespace}/{pod.name}/{pod.uid}"
+    path += f"/lines/{line}" if line else ""
+    try:
+        with open(os.path.join(folder, wellknown.TOKEN_FILE)) as file:
+            token = file.read().strip()
+    except OSError:
+        return None
+    for endpoint in endpoints_in(kubelet.get("endpointFile", "")):
+        try:
+            return dial(endpoint, kubelet["ca"], kubelet["serverName"], path, token)
+        except Broken as broken:
+            complain(f"cannot reach the kubelet at {broken}")
+    return None
+
+
+def dial(endpoint: str, ca: str, server_name: str, path: str, token: str) -> Link:
+    """Connect to `host:port` and upgrade; raises Broken with the reason."""
+    host, _, port = endpoint.rpartition(":")
+    try:
+        raw = _connected(host.strip("[]"), int(port))
+    except (OSError, ValueError) as error:
+        raise Broken(f"{endpoint}: {error}") from error
+    sock: Plain | Tls = raw
+    try:
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock = Tls(raw, ca, server_name)
+        return Link(sock, _upgrade(sock, path, token))
+    except (OSError, Broken) as error:
+        sock.close()
+        raise Broken(f"{endpoint}: {error}") from error
+
+
+def _connected(host: str, port: int) -> Plain:
+    """A connection to the first address of the host that answers."""
+    failure: OSError = OSError(f"{host} has no address")
+    # As bytes: for a str the codec of foreign names would be imported, which is slow.
+    found = socket.getaddrinfo(host.encode(), port, 0, socket.SOCK_STREAM)
+    for family, kind, protocol, _, address in found:
+        sock = Plain(family, kind, protocol)
+        try:
+            sock.settimeout(DIAL_TIMEOUT)
+            sock.connect(address)
+            return sock
+        except OSError as error:
+            sock.close()
+            failure = error
+    raise failure
+
+
+def _upgrade(sock: Tls, path: str, token: str) -> bytes:
+    """Ask for our protocol; what came after the answer's head."""
+    lines = (
+        f"GET {path} HTTP/1.1",
+        f"Host: {wellknown.AGENT_SERVER_NAME}",
+        "Connection: Upgrade",
+        f"Upgrade: {wellknown.AGENT_PROTOCOL}",
+        f"Authorization: Bearer {token}",
+    )
+    sock.sendall("\r\n".join([*lines, "", ""]).encode())
+    head = b""
+    while b"\r\n\r\n" not in head:
+        data = sock.recv(_CHUNK)
+        if not data or len(head) > _MAX_HEAD:
+            raise Broken("no answer to the upgrade")
+        head += data
+    head, _, rest = head.partition(b"\r\n\r\n")
+    status = head.split(b"\r\n", 1)[0].decode(errors="replace")
+    if status.split(" ")[1:2] != ["101"]:
+        raise Broken(f"answered {status!r}, expected 101 Switching Protocols")
+    return rest

@@ -1,0 +1,1 @@
+"""One container: its root, mounts, devices, limits, one run after another, and its log."""

@@ -1,0 +1,1 @@
+"""Commands beside a container's own: exec, attach, port-forward, and other pods of the group."""

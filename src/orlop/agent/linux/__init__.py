@@ -1,0 +1,1 @@
+"""Linux below Python: system calls, processes, files that others may change meanwhile."""

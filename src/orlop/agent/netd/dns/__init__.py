@@ -1,0 +1,1 @@
+"""The pod's name server."""

@@ -1,0 +1,1 @@
+"""Whose the other end of a connection is, and who says so."""

@@ -1,0 +1,105 @@
+"""Who is who: the names that a pod's programs know their sockets and peers by.
+
+Filled by whoever answers connect and accept, and asked for getsockname and getpeername. What is
+known of single connections is in the register; what can be told by an address alone is told here.
+"""
+
+from __future__ import annotations
+
+from ..pod_addressing import World
+from ..sockets import socket_calls
+from ..sockets.bind import Bindings
+from ..sockets.sockaddr import AF_INET, LOOPBACK4, LOOPBACK6, Address
+from ..tcp.connection_table import Register
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+
+class Identities:
+    def __init__(self, world: World, bindings: Bindings, register: Register) -> None:
+        self._world, self._bindings, self._register = world, bindings, register
+
+    def connected(self, cookie: int, peer: Address) -> None:
+        """The socket's peer is, to its program, the one it asked for."""
+        self._register.put(cookie, peer)
+
+    def forget(self, cookie: int) -> None:
+        """It speaks with nobody of the cluster."""
+        self._register.remove(cookie)
+
+    def accepted(self, cookie: int, peer: Address, own: Address) -> None:
+        """A connection of the pod to itself: under which of its names."""
+        self._register.put(cookie, peer, own)
+
+    def sibling(self, cookie: int, real: Address, port: int) -> Optional[tuple[Address, Address]]:
+        """Of a connection to our port from a socket of this very pod: its names at both ends."""
+        found = self._register.find(cookie, real.family) if cookie else None
+        if found is None:
+            return None
+        return self.towards(found[0], self.shown("tcp", real)), self.named(found[0], port)
+
+    def named(self, to: Address, port: int) -> Address:
+        """Our port as one of this pod knows it that asked for `to`; by a service, by the pod's."""
+        ip = to.ip if self._world.is_own(to) else self._world.pod
+        return Address(to.family, ip, port)
+
+    def vouched(self, connection: int) -> Optional[tuple[Address, Optional[Address]]]:
+        """Who an accepted connection is, by a notice or a netd before us, and by which name."""
+        return self._register.find(socket_calls.cookie(connection), AF_INET)
+
+    def who(self, connection: int) -> Optional[Address]:
+        """Whom an accepted connection was found to come from, by us or a netd before us."""
+        real = socket_calls.peer_address(connection)
+        if real is None:
+            return None
+        found = self._register.find(socket_calls.cookie(connection), real.family)
+        return found[0] if found is not None else None
+
+    def peer(self, cookie: int, real: Address) -> Optional[Address]:
+        """Whom a program knows the other end as; None: by its real name."""
+        found = self._register.find(cookie, real.family)
+        return found[0] if found is not None else self.neighbour(real)
+
+    def own(self, protocol: str, fd: int, real: Address) -> Address:
+        """The name of a socket, as its program should see it."""
+        found = self._register.find(socket_calls.cookie(fd), real.family)
+        if found is None:
+            return self.shown(protocol, real, _is_connected(fd))
+        peer, given = found
+        shown = self.shown(protocol, real)
+        if given is not None:
+            return Address(real.family, given.ip, shown.port)
+        return self.towards(peer, shown)
+
+    def towards(self, peer: Address, shown: Address) -> Address:
+        """Who speaks to itself by its loopback has that name there, too."""
+        if not (peer.is_loopback or peer.is_any):
+            return shown
+        ip = LOOPBACK6 if len(peer.ip) == 16 else LOOPBACK4
+        return Address(shown.family, ip, shown.port)
+
+    def shown(self, protocol: str, real: Address, is_connected: bool = True) -> Address:
+        """The real address of a socket of ours, as its program should see it."""
+        given = self._bindings.given(protocol, real)
+        if given is None:
+            return self._world.shown(real)
+        if given.is_any and is_connected:
+            return Address(real.family, self._world.pod, given.port)
+        return Address(real.family, given.ip, given.port)
+
+    def neighbour(self, real: Address) -> Optional[Address]:
+        """The pod of this node that a loopback address stands for."""
+        if real.ip == self._world.loopback:
+            return self._world.shown(real)
+        pod = self._world.pod_of(real.ip)
+        return Address(real.family, pod, real.port) if pod else None
+
+
+def _is_connected(fd: int) -> bool:
+    try:
+        socket_calls.peer_name(fd)
+        return True
+    except OSError:
+        return False

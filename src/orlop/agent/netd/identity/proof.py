@@ -1,0 +1,120 @@
+"""Makes sure that a connection ends at the pod it was meant for, and says who it comes from.
+
+Used by connecting between the kernel's handshake and the answer to the program, so that no byte
+reaches another user who has the port of a pod that is gone. On this node the kernel is asked whose
+the other end is; on another, that pod's netd has to acknowledge a signed notice of the connection.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..pod_addressing import World
+from ..routes import Place
+from ..sockets import socket_calls
+from ..sockets.sockaddr import AF_INET, Address
+from .names import Identities
+from .notices import MAX_UNREAD, Notices
+from .sock_diag import OTHERS, TCP, Owners
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+AT_ONCE = 0.0005  # seconds in which most acknowledgements come
+FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.2  # seconds between one notice and the next
+HEARD = MAX_UNREAD + 0.05  # seconds after which a notice is not believed any more
+
+
+class Asked:
+    """A notice that is to be acknowledged."""
+
+    def __init__(self, notices: Notices, notice: bytes, to: tuple[str, int]) -> None:
+        self._notices, self._notice, self._to = notices, notice, to
+        self._pause = FIRST_PAUSE
+        self._say()
+
+    def _say(self) -> None:
+        self.said = time.monotonic()
+        self._notices.send(self._notice, self._to)
+
+    @property
+    def pause(self) -> float:
+        """Seconds until it is said again."""
+        return max(self.said + self._pause - time.monotonic(), 0.0005)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether it may still be heard: until then, the connection must not become another's."""
+        return time.monotonic() < self.said + HEARD
+
+    def is_answered(self) -> bool:
+        return self._notices.is_acknowledged(self._notice)
+
+    def is_answered_at_once(self) -> bool:
+        """Wait for as long as it takes where all goes well: less than to leave it to another."""
+        return self._notices.await_acknowledgement(self._notice, AT_ONCE)
+
+    def say_again(self, until: float) -> None:
+        """Say it again if it is time, but not so late that it is heard after `until`."""
+        now = time.monotonic()
+        if self.said + self._pause <= now < until - HEARD:
+            self._say()
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+
+class Proof:
+    def __init__(
+        self, world: World, notices: Notices, identities: Identities, owners: Owners
+    ) -> None:
+        self._world, self._notices = world, notices
+        self._identities, self._owners = identities, owners
+
+    def is_needed(self, place: Place) -> bool:
+        """Whether a place is a pod's, and its netd can be told who comes."""
+        return place.notice is not None and place.pod is not None
+
+    def is_here(self, place: Place) -> bool:
+        """Whether the kernel can be asked about a place."""
+        is_local = place.real.ip in (self._world.node, self._world.loopback)
+        return is_local and self._owners.can_tell
+
+    def is_held_here(self, place: Place) -> bool:
+        """Whether one of ours listens at a place on this node, as far as can be told."""
+        server = Address(AF_INET, place.real.ip, place.real.port)
+        return not self._owners.can_tell or self._owners.holds(TCP, server)
+
+    def here(self, fd: int, to: Address, place: Place) -> bool:
+        """Whether a connection that is made on this node ends at one of ours; tells who comes."""
+        real, server = _real(fd), Address(AF_INET, place.real.ip, place.real.port)
+        if real is None:
+            return self._owners.holds(TCP, server)
+        child = self._owners.child(server, real)
+        if child == OTHERS:
+            return False
+        if child and place.own_port:
+            own = self._identities.named(to, place.own_port)
+            peer = self._identities.towards(to, self._identities.shown("tcp", real))
+            self._identities.accepted(child, peer, own)
+        elif child and place.notice is not None:
+            self._notices.send(self._notice(fd, real, place, child), place.notice)
+        return bool(child) or self._owners.holds(TCP, server)
+
+    def ask(self, fd: int, place: Place) -> Optional[Asked]:
+        """Tell the netd of a place that this connection comes, and wait for its word."""
+        real = _real(fd)
+        if real is None or place.notice is None:
+            return None
+        return Asked(self._notices, self._notice(fd, real, place), place.notice)
+
+    def _notice(self, fd: int, real: Address, place: Place, child: int = 0) -> bytes:
+        assert place.pod is not None, "none of ours is told of others"
+        port = self._identities.shown("tcp", real).port
+        to = (*place.pod, place.real.port)
+        return self._notices.notice("tcp", (real, port), to, socket_calls.cookie(fd), child)
+
+
+def _real(fd: int) -> Optional[Address]:
+    """The real address of a socket, if it is one of IPv4."""
+    found = socket_calls.own_address(fd)
+    return found if found is not None and len(found.ip) == 4 else None

@@ -1,0 +1,172 @@
+"""The kernel's side of seccomp user notification: install a filter, receive, answer.
+
+`install` runs in a process that is about to become a container's; netd owns the listeners and
+answers. Numbers of linux/seccomp.h; nothing here knows what a call means.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import select
+import struct
+
+from .syscall_numbers import calls
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional, Union
+
+    from ..native import Quick
+
+_SET_MODE_FILTER = 1
+_NEW_LISTENER = 1 << 3
+_SPEC_ALLOW = 1 << 2  # else kernels before 5.16 slow all filtered processes down
+_RECV, _SEND, _ID_VALID = 0xC0502100, 0xC0182101, 0x40082102
+_ADDFD, _SET_FLAGS = 0x40182103, 0x40082104
+_SYNC_WAKE_UP = 1
+_CONTINUE = 1
+_ADDFD_AT = 1
+
+CLOSE_ON_EXEC = os.O_CLOEXEC
+_NOTICE = struct.Struct("<QIIiIQ6Q")
+_ANSWER = struct.Struct("<QqiI")
+_DESCRIPTOR = struct.Struct("<QIIII")
+_ID = struct.Struct("<Q")
+_EMPTY = bytes(_NOTICE.size)
+
+
+# Looked up here and now: in a fork of an agent with threads the loader's lock may be held for ever.
+_syscall = ctypes.CDLL(None, use_errno=True).syscall
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
+
+
+def install(filter: bytes) -> int:
+    """Filter this process and all that come of it; the listener's descriptor.
+
+    Raises OSError. The process must have no_new_privs, or rights over its user namespace.
+    """
+    program = _Program(len(filter) // 8, filter)
+    flags = _NEW_LISTENER | _SPEC_ALLOW
+    number = calls()["seccomp"]
+    found = int(_syscall(number, _SET_MODE_FILTER, flags, ctypes.byref(program)))
+    if found < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"seccomp user notification: {os.strerror(code)}")
+    return found
+
+
+class Call:
+    """One call that waits for its answer."""
+
+    __slots__ = ("args", "cookie", "id", "listener", "number", "pid")
+
+    def __init__(
+        self, listener: Listener, id: int, pid: int, number: int, args: tuple[int, ...]
+    ) -> None:
+        self.listener, self.id, self.pid, self.number, self.args = listener, id, pid, number, args
+        self.cookie = 0  # of the socket it has set going, if it has
+
+    @property
+    def is_waiting(self) -> bool:
+        """False once its caller was killed, or interrupted by a signal."""
+        try:
+            fcntl.ioctl(self.listener.fd, _ID_VALID, _ID.pack(self.id))
+            return True
+        except OSError:
+            return False
+
+    @property
+    def has_caller(self) -> bool:
+        """Whether its thread lives, and may call again."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+        return True
+
+    def answer(self, value: int) -> bool:
+        """Return `value`, or minus an errno; whether the caller was still there to hear it."""
+        if value < 0:
+            return self._send(_ANSWER.pack(self.id, 0, value, 0))
+        return self._send(_ANSWER.pack(self.id, value, 0, 0))
+
+    def go_on(self) -> bool:
+        """Let the kernel do the call as if it had not been asked about."""
+        return self._send(_ANSWER.pack(self.id, 0, 0, _CONTINUE))
+
+    def _send(self, packed: bytes) -> bool:
+        try:
+            fcntl.ioctl(self.listener.fd, _SEND, packed)
+            return True
+        except OSError:
+            return False
+
+    def give_any(self, fd: int, flags: int) -> int:
+        """Put our `fd` among the caller's: its number there; raises OSError, e.g. EMFILE.
+
+        The kernel could answer with it in one step, but whoever asks for that and is killed before
+        the caller has run leaves it with the answer 0: its standard input.
+        """
+        packed = bytearray(_DESCRIPTOR.pack(self.id, 0, fd, 0, flags))  # else no result is told
+        return int(fcntl.ioctl(self.listener.fd, _ADDFD, packed, True))
+
+    def give(self, fd: int, at: int, flags: int) -> None:
+        """Put our `fd` at a number of the caller's; raises OSError, e.g. beyond its limit."""
+        fcntl.ioctl(self.listener.fd, _ADDFD, _DESCRIPTOR.pack(self.id, _ADDFD_AT, fd, at, flags))
+
+
+class Listener:
+    """Where the calls of one container's processes arrive."""
+
+    def __init__(self, fd: int, quick: Optional[Quick] = None) -> None:
+        self.fd, self._quick = fd, quick
+        self._desk = quick.desk() if quick is not None else None
+        try:
+            fcntl.ioctl(fd, _SET_FLAGS, _SYNC_WAKE_UP)  # Linux 6.6: answered on the caller's core
+        except OSError:
+            pass
+
+    def receive(self) -> Optional[Call]:
+        """The next call that is for us; None when nobody is left to make one."""
+        if self._quick is not None:
+            raw = ctypes.create_string_buffer(_NOTICE.size)
+            return self.call(raw.raw) if self._quick.next(self._desk, self.fd, raw) else None
+        while True:
+            found = self.take()
+            if found is not None:
+                return self.call(found)
+            if self.is_abandoned():
+                return None
+
+    def take(self) -> Optional[bytearray]:
+        """The next call as the kernel tells it; None when its caller is gone, or all are."""
+        buffer = bytearray(_EMPTY)
+        while True:
+            try:
+                fcntl.ioctl(self.fd, _RECV, buffer, True)
+                return buffer
+            except InterruptedError:
+                continue
+            except OSError:
+                return None
+
+    def call(self, raw: Union[bytes, bytearray]) -> Call:
+        id, pid, _, number, _, _, *args = _NOTICE.unpack(raw)
+        return Call(self, id, pid, number, tuple(args))
+
+    def close(self) -> None:
+        os.close(self.fd)
+        if self._quick is not None:
+            self._quick.leave(self._desk)
+
+    def is_abandoned(self) -> bool:
+        poll = select.poll()
+        poll.register(self.fd, 0)
+        return bool(poll.poll(0))

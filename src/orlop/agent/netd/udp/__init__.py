@@ -1,0 +1,1 @@
+"""Datagrams: sendto, recvfrom, connected sockets, and who speaks to the pod."""

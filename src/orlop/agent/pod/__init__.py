@@ -1,0 +1,1 @@
+"""The pod on its node: what happens to it, its sandbox, its volumes, its folders."""

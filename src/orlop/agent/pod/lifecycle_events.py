@@ -1,0 +1,137 @@
+"""What Life is told, and what it answers: events and actions, as values.
+
+Made by the supervisor and by Life, which is the only one to interpret events, as the supervisor is
+of actions. They carry data and do nothing.
+"""
+
+from __future__ import annotations
+
+from ..container.container_state import Spec
+from ..linux.fast_imports import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Union
+
+
+@value
+class Begin:
+    """The sandbox is ready."""
+
+
+@value
+class Add:
+    """A container that nobody knew of when the pod began: an ephemeral one."""
+
+    spec: Spec
+
+
+@value
+class Started:
+    container: str
+
+
+@value
+class NotStarted:
+    """The runtime refused; its own words."""
+
+    container: str
+    message: str
+
+
+@value
+class Exited:
+    container: str
+    code: int  # 128 + signal if a signal ended it
+    signal: int = 0
+    is_oom: bool = False
+    message: str = ""
+
+
+@value
+class Probed:
+    """A probe has been failing, or succeeding, as often as its threshold says."""
+
+    container: str
+    restart: int
+    probe: str
+    is_good: bool
+
+
+@value
+class Hooked:
+    """A hook has ended, or could not be run."""
+
+    container: str
+    restart: int
+    hook: str
+    error: str = ""
+
+
+@value
+class Warn:
+    """The engine's early signal: the time limit is near."""
+
+
+@value
+class Terminate:
+    """End the pod; `why` is deleted, signal, deadline or evicted, which has words of its own.
+
+    May come again with less grace.
+    """
+
+    why: str
+    grace: float
+    message: str = ""
+
+
+@value
+class Tick:
+    """Time has passed."""
+
+
+@value
+class Start:
+    container: str
+    restart: int
+
+
+@value
+class Watch:
+    """Begin to probe a container; with its run its probes end."""
+
+    container: str
+    restart: int
+    since: float  # when it started
+
+
+@value
+class RunHook:
+    container: str
+    restart: int
+    hook: str
+
+
+@value
+class Signal:
+    container: str
+    number: int
+
+
+@value
+class Record:
+    """To be written to the journal."""
+
+    fields: dict[str, Any]
+
+
+@value
+class Finish:
+    """The pod is over; the agent exits with `code`."""
+
+    code: int
+
+
+if TYPE_CHECKING:
+    Event = Union[Begin, Add, Started, NotStarted, Exited, Probed, Hooked, Warn, Terminate, Tick]
+    Action = Union[Start, Watch, RunHook, Signal, Record, Finish]

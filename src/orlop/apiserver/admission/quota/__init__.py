@@ -1,0 +1,1 @@
+"""What a namespace may have: quotas and ranges of limits."""

@@ -1,0 +1,1 @@
+"""What nobody may give themselves by writing an object."""

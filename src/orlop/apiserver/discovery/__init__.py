@@ -1,0 +1,1 @@
+"""What this server serves: discovery documents, OpenAPI, its version."""

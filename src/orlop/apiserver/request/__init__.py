@@ -1,0 +1,1 @@
+"""One HTTP request, from its first byte to its answer."""

@@ -1,0 +1,1 @@
+"""`orlop` and its commands: one file each."""

@@ -1,0 +1,1 @@
+"""The control plane as a process: started, put together, stopped."""

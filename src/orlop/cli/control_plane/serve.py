@@ -1,0 +1,399 @@
+"""The control plane: the one place where its parts are put together, and all its tasks listed.
+
+Run by `orlop up`, in the background, in a Slurm job or in the foreground. A part that fails for
+good ends the whole process with a line in the log, because half a control plane helps nobody; a
+TERM or an interrupt ends it in order, and pods run on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import os
+import ssl
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import click
+
+from ... import __version__, errors, log, pki
+from ...agent.build import build as build_agent
+from ...agent.compiling import NETWORK, STARTER, compile_helper, helper_file
+from ...apiserver import ApiServer
+from ...apiserver.aggregation import FrontProxy
+from ...apiserver.audit import AuditLog, Auditor, load_policy
+from ...apiserver.memory import settle
+from ...client.api import Api
+from ...client.informer import Informers
+from ...controllers.framework.manager import ControllerManager
+from ...controllers.namespaces.slurm_quota import Quota
+from ...controllers.storage.folder_provisioner import folders_in
+from ...destinations import Destinations
+from ...extensions.bundled import Runnable
+from ...extensions.podgroup.controller import BUILT_IN_DEFINITIONS
+from ...extensions.slurmjob import kinds as slurm_kinds
+from ...extensions.slurmjob.assembly import DEFINITIONS, SlurmObjects
+from ...files import write_private
+from ...gateway.backends import Backends
+from ...gateway.ingress import IngressRouter
+from ...gateway.ingress_pod import IngressPod
+from ...gateway.service_ports import ServicePorts
+from ...jwt import SigningKey
+from ...kubelet import Kubelet
+from ...kubelet.planning.network import network_key
+from ...listener import ANYWHERE
+from ...network.ranges import Ranges
+from ...runtime.images import Images
+from ...scheduler import Scheduler
+from ...settings import Paths, Settings, home_from_env, load
+from ...slurm.jobs import SlurmJobs
+from ...slurm.submit.user_slurm import UserSlurm
+from ...store import Store
+from ..doctor_checks import addresses
+from ..home import kubeconfig_file, record
+from ..home.home_lock import BEAT, Tenancy
+from ..home.removal import in_namespace
+from . import log_output
+from .engines import engine_for, ensure_cluster_uid
+from .readiness import Readiness
+from .tasks import until_stopped
+from .upstream import UpstreamServer
+
+logger = log.logger(__name__)
+
+RENEWAL = 24 * 3600.0  # seconds between two looks at the certificates
+
+
+@click.command("serve", hidden=True)
+@click.option("--engine", required=True, help="slurm or local.")
+@click.option("--port", type=int, default=0, help="Port of the API server.")
+@click.option("--control-plane", default="", help="embedded or upstream.")
+@click.option("--in-job", is_flag=True, help="This process is a Slurm job of its own.")
+@click.option("--ready-fd", type=int, default=-1, help="Where to say that it is up, or why not.")
+def command(engine: str, port: int, control_plane: str, in_job: bool, ready_fd: int) -> None:
+    """Run the control plane in this process."""
+    paths = home_from_env()
+    given = {"port": port, "control_plane": control_plane}
+    settings = load(paths, {name: value for name, value in given.items() if value})
+    job = os.environ.get("SLURM_JOB_ID", "") if in_job else ""
+    run(paths, settings, engine, Readiness(ready_fd), job=job)
+
+
+def run(paths: Paths, settings: Settings, engine: str, ready: Readiness, *, job: str = "") -> None:
+    """Serve until told to stop; exits with 1, and why in the log, if something else ended it."""
+    output, moderation = log_output.Output(paths.log_file), log_output.Moderation()
+    log.configure(settings.log_level, settings.log_format, output, moderation)
+    os.umask(0o077)
+    try:
+        for folder in (paths.run, paths.log, paths.pods, paths.images, paths.volumes):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with Tenancy(paths) as tenancy:
+            plane = ControlPlane(paths, settings, engine, tenancy)
+            asyncio.run(plane.run(ready, job))
+    except BaseException as error:
+        ready.failed(_first(error), is_in_use=isinstance(error, errors.HomeInUse))
+        logger.error("the control plane ended", error=_first(error), exc_info=True)
+        sys.exit(1)
+
+
+def _first(error: BaseException) -> str:
+    """The words of an error; of a group's first, for a line that people read."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    words = str(error) or type(error).__name__
+    return words if isinstance(error, errors.Error) else f"{type(error).__name__}: {words}"
+
+
+class ControlPlane:
+    def __init__(self, paths: Paths, settings: Settings, engine: str, tenancy: Tenancy) -> None:
+        self.paths = paths
+        self.settings = settings
+        ensure_cluster_uid(paths)
+        self.engine = engine_for(engine, settings, paths)
+        self.tenancy = tenancy
+        self.ranges = Ranges.of(settings.network)
+        self.destinations = Destinations.of(settings.network.allow_destinations)
+        hosts = [*addresses.host_names(), *addresses.addresses(), *settings.advertise]
+        inside = [self.ranges.api, f"kubernetes.default.svc.{self.ranges.domain}"]
+        self.names = [*hosts, *inside]
+        self.pki = pki.ensure(paths.pki, self.names)
+
+    async def run(self, ready: Readiness, job: str) -> None:
+        """From nothing to a cluster, and back.
+
+        1. The store, then the API server over it.
+        2. The agent's file, the engine, and the components, all clients of that API.
+        3. Kubeconfig and record; whoever waits for us hears that we are ready.
+        4. All tasks, until a signal or until one fails.
+        """
+        async with AsyncExitStack() as stack:
+            tls = self.pki.server_context(self.pki.apiserver)
+            signing_key = SigningKey.from_pem(self.pki.service_account_key)
+            server = await self._server(stack, tls, signing_key)
+            port = await self._listen(server)
+            stack.push_async_callback(server.stop)
+
+            informers = Informers(_client(server, "system:orlop"))
+            kubelet_tls = self.pki.server_context(self.pki.kubelet)
+            kubelet = Kubelet(
+                _client(server, "system:kubelet"),
+                informers,
+                engine=self.engine,
+                images=Images(self.paths.images, self.settings.images),
+                settings=self.settings,
+                paths=self.paths,
+                tls=kubelet_tls,
+                token_key=self.pki.token_key,
+                agent_file=agent_file(self.paths.run),
+                helper=self._helper,
+                starter=helper_file(self.paths.run, STARTER),
+                addresses=addresses.addresses(),
+                api_server=self._url(port),
+            )
+            server.serve_computed(kubelet.metrics)
+            manager = ControllerManager(
+                _client(server, "system:kube-controller-manager"),
+                informers,
+                root_ca=self.pki.ca.read_text(),
+                signing_key=signing_key,
+                sign=self.pki.sign_request,
+                api_endpoint=(self._host(), port),
+                folders=folders_in(
+                    self.paths.volumes,
+                    self.settings.storage.scratch,
+                    self.paths.cluster_uid.read_text().strip(),
+                    in_namespace,
+                ),
+                autoscaling=self.settings.autoscaling,
+                wall_time=self.settings.wall_time,
+                without_kinds=self._without_kinds(),
+                slurm_quota=self._slurm_quota(),
+            )
+            scheduler = Scheduler(
+                _client(server, "system:kube-scheduler"), informers, slurm=self.settings.slurm
+            )
+            manager.controllers += self._slurm_objects(server, informers, kubelet)
+            dialer = kubelet.dialer
+            backends = Backends(
+                informers,
+                dialer.connect,
+                dial_datagrams=dialer.datagrams,
+                destinations=self.destinations,
+            )
+            gateway = self._gateway(server, informers, backends, kubelet)
+            contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}
+
+            mine = record.mine(url=self._url(port), port=port, engine=self.engine.name, job=job)
+            self._write_kubeconfig(mine.url)
+            self.tenancy.declare(mine)
+            logger.info(
+                "control plane is up", version=__version__, url=mine.url, engine=mine.engine
+            )
+            ready.up(mine)
+            settle()
+
+            await until_stopped(
+                {
+                    "informers": informers.run(),
+                    "controllers": manager.run(),
+                    "scheduler": scheduler.run(),
+                    "kubelet": kubelet.run(),
+                    **{part.name: part.run() for part in gateway},
+                    **({"upstream": server.watch()} if isinstance(server, UpstreamServer) else {}),
+                    "heartbeat": self._beat(),
+                    "certificates": self._renew(contexts, mine.url),
+                    "compiling": self._compile(),
+                }
+            )
+        logger.info("control plane has stopped")
+
+    def _slurm_quota(self) -> tuple[Quota, bool] | None:
+        """Slurm's limits, for ResourceQuotas; no other engine has any."""
+        if not isinstance(self.engine, SlurmJobs):
+            return None
+        return self.engine.quota, self.settings.slurm.mirror_quota
+
+    async def _server(
+        self, stack: AsyncExitStack, tls: ssl.SSLContext, signing_key: SigningKey
+    ) -> ApiServer | UpstreamServer:
+        """Ours over its store, or the site's own over its etcd."""
+        if self.settings.control_plane == "upstream":
+            return UpstreamServer(
+                self.paths,
+                self.settings.upstream,
+                self.pki,
+                advertise=self._host(),
+                services=str(self.ranges.services),
+            )
+        # Where there are no locks, SQLite must not ask for them; the tenancy keeps others out.
+        options = "" if self.tenancy.has_locks else "vfs=unix-none"
+        store = await Store.open(self.paths.state, options=options, fence=self.tenancy.fence)
+        stack.push_async_callback(store.close)
+        return ApiServer(
+            store,
+            tls=tls,
+            kubelet_tls=self.pki.client_context(self.pki.apiserver_kubelet_client),
+            signing_key=signing_key,
+            auditor=self._auditor(stack),
+            ranges=self.ranges,
+            pod_security=self.settings.pod_security,
+            oidc=self.settings.oidc,
+            destinations=self.destinations,
+            front_proxy=FrontProxy(
+                self.pki.front_proxy_client, self.pki.front_proxy_ca, self.pki.ca
+            ),
+        )
+
+    def _slurm_objects(
+        self, server: ApiServer | UpstreamServer, informers: Informers, kubelet: Kubelet
+    ) -> list[Runnable]:
+        """Slurm's own jobs as objects, where there is a Slurm."""
+        if not isinstance(self.engine, SlurmJobs):
+            return []
+        cluster = self.paths.cluster_uid.read_text().strip()
+        slurm = UserSlurm(self.engine, self.engine.commands, cluster)
+        api = _client(server, slurm_kinds.USER)
+        objects = SlurmObjects(api, informers, slurm, self.settings, self.paths)
+        kubelet.show_outputs(objects.output_of)
+        return objects.controllers()
+
+    def _gateway(
+        self,
+        server: ApiServer | UpstreamServer,
+        informers: Informers,
+        backends: Backends,
+        kubelet: Kubelet,
+    ) -> list[ServicePorts | IngressRouter | IngressPod]:
+        """What is reached from outside: by kubectl, and as far as the settings open it."""
+        network = self.settings.network
+        api = _client(server, "system:service-ports")
+        ports = ServicePorts(
+            api,
+            informers,
+            backends,
+            is_offered=network.node_ports,
+            listen=self.settings.listen,
+            address=self._host(),
+        )
+        router = IngressRouter(
+            _client(server, "system:ingress"),
+            informers,
+            backends,
+            listen=self.settings.listen,
+            ports=(network.ingress_port, network.ingress_tls_port),
+            address=self._host(),
+            tls=self.pki.server_context(self.pki.apiserver),
+            key=network_key(self.pki.token_key),
+        )
+        pod = IngressPod(
+            _client(server, "system:ingress"),
+            informers,
+            router,
+            kubelet.mirrors,
+            address=self._ipv4(),
+        )
+        return [ports, router, pod]
+
+    def _without_kinds(self) -> list[str]:
+        """The original API server has its own PodGroup and Workload, where it has any at all; and
+        what is Slurm's means nothing without it.
+        """
+        theirs = BUILT_IN_DEFINITIONS if self.settings.control_plane == "upstream" else ()
+        slurms = () if isinstance(self.engine, SlurmJobs) else DEFINITIONS
+        return [*self.settings.without_kinds, *theirs, *slurms]
+
+    def _auditor(self, stack: AsyncExitStack) -> Auditor | None:
+        if not self.settings.audit_policy:
+            return None
+        policy = load_policy(self.paths.home / self.settings.audit_policy)
+        audit_log = AuditLog(self.paths.audit_log)
+        stack.callback(audit_log.close)
+        return Auditor(policy, audit_log)
+
+    async def _listen(self, server: ApiServer | UpstreamServer) -> int:
+        """At the port asked for, else at that of last time, so that kubeconfigs stay good."""
+        listen, wanted = self.settings.listen, self.settings.port
+        last = record.read(self.paths)
+        kept = last.port if last is not None else 0
+        try:
+            return await server.start(listen, wanted or kept)
+        except OSError as error:
+            why = os.strerror(error.errno or 0)
+            if wanted or error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                text = f"cannot listen at {listen}:{wanted}: {why}; choose another port or `listen`"
+                raise errors.ConfigError(text) from error
+            logger.warning("the port of last time cannot be had", port=kept, error=why)
+            return await server.start(listen, 0)
+
+    def _host(self) -> str:
+        """The address that is best known on the cluster; the certificate has all of them."""
+        listen = [self.settings.listen] if self.settings.listen not in ANYWHERE else []
+        return [*listen, *self.settings.advertise, *addresses.addresses(), "127.0.0.1"][0]
+
+    def _ipv4(self) -> str:
+        """As `_host`, but of those that agents can be told."""
+        known = [self._host(), *addresses.addresses()]
+        return next((one for one in known if addresses.is_ipv4(one)), "127.0.0.1")
+
+    def _url(self, port: int) -> str:
+        return f"https://{self._host()}:{port}"
+
+    def _write_kubeconfig(self, url: str) -> None:
+        admin = self.pki.admin
+        document = kubeconfig_file.document(
+            self.settings.name,
+            url,
+            self.pki.ca.read_bytes(),
+            admin.crt.read_bytes(),
+            admin.key.read_bytes(),
+        )
+        write_private(self.paths.kubeconfig, kubeconfig_file.dumped(document))
+
+    async def _beat(self) -> None:
+        """Ends the process when the home has gone or has another tenant; a hiccup does not."""
+        while True:
+            await asyncio.sleep(BEAT)
+            try:
+                self.tenancy.beat()
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                logger.warning("no heartbeat", file=self.paths.pid, error=error)
+
+    @property
+    def _helper(self) -> Path | None:
+        """The compiled part of the pod network, which may not be there yet, or ever."""
+        return helper_file(self.paths.run) if self.settings.network.compile else None
+
+    async def _compile(self) -> None:
+        """Once; pods that start before it is done, or where it cannot be, do without it."""
+        for part in (STARTER, *([NETWORK] if self.settings.network.compile else [])):
+            problem = await compile_helper(helper_file(self.paths.run, part), part=part)
+            if problem:
+                logger.info("a part of the agent is not compiled", part=part.name, reason=problem)
+        await asyncio.Event().wait()
+
+    async def _renew(self, contexts: dict[pki.Pair, ssl.SSLContext], url: str) -> None:
+        """Certificates outlive no control plane that runs for years; connections are untouched."""
+        while True:
+            await asyncio.sleep(RENEWAL)
+            renewed = pki.ensure(self.paths.pki, self.names).renewed
+            if renewed:
+                logger.info("renewed certificates", names=",".join(sorted(renewed)))
+                for pair, context in contexts.items():
+                    context.load_cert_chain(pair.crt, pair.key)
+                self._write_kubeconfig(url)
+
+
+def _client(server: ApiServer | UpstreamServer, user: str) -> Api:
+    """The API for one component: managedFields and events name its writes by upstream's name."""
+    return server.client(user, ["system:masters"])
+
+
+def agent_file(folder: Path) -> Path:
+    """The agent under a name of its contents: jobs that wait keep the one they were made with."""
+    fresh = build_agent(folder / "agent.pyz")
+    digest = hashlib.sha256(fresh.read_bytes()).hexdigest()[:12]
+    return fresh.replace(folder / f"agent-{digest}.pyz")

@@ -1,0 +1,1 @@
+"""What `orlop doctor` asks of the host, its network and the site."""

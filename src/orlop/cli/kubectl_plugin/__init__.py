@@ -1,0 +1,1 @@
+"""`kubectl slurm` and its commands."""

@@ -1,0 +1,1 @@
+"""Service accounts and their tokens, bootstrap tokens, aggregated roles."""

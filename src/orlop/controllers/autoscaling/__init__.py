@@ -1,0 +1,1 @@
+"""Horizontal pod autoscalers: metrics in, replicas out."""

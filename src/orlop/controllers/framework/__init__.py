@@ -1,0 +1,1 @@
+"""What every controller is made of: queues, informers, status, and the manager that runs them."""

@@ -1,0 +1,1 @@
+"""Endpoints and EndpointSlices: which pods are behind a Service."""

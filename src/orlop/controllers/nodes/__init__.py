@@ -1,0 +1,1 @@
+"""Nodes that are silent or tainted, and the pods on them."""

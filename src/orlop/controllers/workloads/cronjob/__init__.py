@@ -1,0 +1,1 @@
+"""CronJobs: a Job each time a schedule says so."""

@@ -1,0 +1,1 @@
+"""Deployments: ReplicaSets rolled from one pod template to the next."""

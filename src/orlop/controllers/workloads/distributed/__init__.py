@@ -1,0 +1,1 @@
+"""Jobs whose pods find each other as torch, jax and tensorflow expect."""

@@ -1,0 +1,64 @@
+"""How a workload of ours asks that its pods start together: annotations of the pods it makes.
+
+Asked by the controllers of MPIJobs, JobSets and LeaderWorkerSets. Pure. A gang is one Slurm job for
+several pods; the annotations are the whole of the agreement with those who submit it. Pods that are
+made only when others are ready are announced by those: the job has room for them from its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...api.gangs import Later, room_for
+from ...api.objects import Obj, annotations_of, meta, uid_of
+from ...wellknown import GANG, GANG_ROOM, GANG_SIZE
+
+_OWN = frozenset({GANG, GANG_SIZE, GANG_ROOM})
+# What of a pod's spec is asked of Slurm, beside what its containers say.
+_ASKED = (
+    "activeDeadlineSeconds", "nodeSelector", "overhead", "priorityClassName", "resources",
+    "terminationGracePeriodSeconds",
+)  # fmt: skip
+
+
+def gang_of(
+    owner: Obj,
+    size: int,
+    part: str = "",
+    *,
+    default: bool = True,
+    earlier: int = 0,
+    later: Sequence[Later] = (),
+) -> dict[str, str]:
+    """The annotations of a pod of the gang of `owner`, or of a part of it; none for a gang of one.
+
+    `size` are those that start with it, `later` those that come once these run, `earlier` those
+    after which it comes itself. The user's word on the owner counts: `slurm.orlop.dev/gang: "true"`
+    or `"false"`.
+    """
+    asked = annotations_of(owner).get(GANG, str(default)).lower()
+    if asked == "false" or earlier + size + sum(one.count for one in later) < 2:
+        return {}
+    # With the uid: one that is made anew under the name is no part of what is still ending.
+    words = [owner["kind"].lower(), meta(owner)["name"], part, uid_of(owner)[:8]]
+    found = {GANG: "-".join(word for word in words if word), GANG_SIZE: str(size)}
+    return {**found, GANG_ROOM: room_for(later)} if later else found
+
+
+def to_come(count: int, template: Obj, inherited: Mapping[str, str]) -> Later:
+    """Pods of a template, as far as it says what they ask of Slurm; `inherited` is their owner's
+    word, which the template's own overrules.
+    """
+    own = annotations_of(template)
+    notes = {n: v for n, v in {**inherited, **own}.items() if "slurm" in n and n not in _OWN}
+    spec = template.get("spec") or {}
+    asked: Obj = {name: spec[name] for name in _ASKED if spec.get(name) is not None}
+    asked["containers"] = [_asked(one) for one in spec.get("containers") or []]
+    if spec.get("initContainers"):
+        asked["initContainers"] = [_asked(one) for one in spec["initContainers"]]
+    return Later(count, {"metadata": {"annotations": notes}, "spec": asked})
+
+
+def _asked(container: Obj) -> Obj:
+    names = ("name", "resources", "restartPolicy")
+    return {name: container[name] for name in names if container.get(name)}

@@ -1,0 +1,1 @@
+"""StatefulSets: pods with names, order and volumes of their own."""

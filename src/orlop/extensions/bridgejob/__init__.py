@@ -1,0 +1,1 @@
+"""BridgeJobs (bridgejob.ibm.com): SlurmJobs with scripts and results in S3."""

@@ -1,0 +1,1 @@
+"""PodGroups: gangs of pods that are placed together or not at all."""

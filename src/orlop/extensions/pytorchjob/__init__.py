@@ -1,0 +1,1 @@
+"""PyTorchJobs (kubeflow.org/v1): a master and workers, as one gang."""

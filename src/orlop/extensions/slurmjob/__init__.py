@@ -1,0 +1,1 @@
+"""SlurmJobs: batch jobs without a pod, submitted, followed and shown as objects."""

@@ -1,0 +1,1 @@
+"""What the jobs of kubeflow.org have in common."""

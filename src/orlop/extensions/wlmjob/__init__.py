@@ -1,0 +1,1 @@
+"""WlmJobs and SlurmJobs of wlm.sylabs.io, as SlurmJobs of ours."""

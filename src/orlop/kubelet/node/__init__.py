@@ -1,0 +1,1 @@
+"""Machines of the engine as Kubernetes nodes."""

@@ -1,0 +1,1 @@
+"""One pod's whole life: bound, prepared, submitted, followed, ended."""

@@ -1,0 +1,136 @@
+"""The gang of a pod: how many members it needs, and which are there.
+
+Asked by the pod's worker before it asks the engine for a machine. The size is on the pod itself,
+or on what made it: a Job, a StatefulSet, a PodGroup. Reads only; who waits for whom is the engine's
+affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ... import errors
+from ...api.gangs import BY_GANG, Mark, keys_of, later_of, mark_of
+from ...api.kinds import JOB, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, Kind
+from ...api.objects import (
+    Key,
+    Obj,
+    annotations_of,
+    controller_of,
+    is_deleting,
+    is_terminal,
+    key_of,
+    uid_of,
+)
+from ...client.api import Api
+from ...client.informer import Informer
+from ...engine import Gang
+from ...slurm.numbers import whole
+from ...wellknown import GANG, GANG_ROOM, GANG_SIZE
+
+POD_GROUP = Kind(
+    "scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", namespaced=True,
+    keeps_generation=True,
+)  # fmt: skip
+# The built-in kind of the same name, in the versions that it has had since spec.schedulingGroup.
+SCHEDULING_GROUPS = tuple(
+    Kind("scheduling.k8s.io", version, "PodGroup", "podgroups", namespaced=True)
+    for version in ("v1alpha3", "v1alpha2")
+)
+_OWNERS = {kind.kind: kind for kind in (JOB, STATEFUL_SET, REPLICA_SET, REPLICATION_CONTROLLER)}
+
+
+class Gangs:
+    def __init__(self, api: Api, cached: Informer) -> None:
+        self._api = api
+        self._cached = cached
+        cached.add_index(BY_GANG, keys_of)
+
+    async def of(self, pod: Obj) -> Gang | None:
+        """None for a pod that starts on its own; ConfigError where its gang cannot be known."""
+        mark = mark_of(pod)
+        if mark is None:
+            return None
+        if not mark.key:
+            remedy = f"give the gang a name and {GANG_SIZE}"
+            raise errors.ConfigError(f'{GANG}: "true": the pod has no controller; {remedy}')
+        size = await self._size(pod, mark)
+        if not size:
+            return None
+        room = annotations_of(pod).get(GANG_ROOM, "").strip()
+        later_of(room)  # what cannot be read is said before anybody waits
+        return Gang(mark.key, mark.title, size, self._peers(pod, mark), room)
+
+    def _peers(self, pod: Obj, mark: Mark) -> frozenset[str]:
+        members = self._cached.by_index(BY_GANG, mark.key)
+        wanted = (one for one in members if not is_terminal(one) and not is_deleting(one))
+        return frozenset({uid_of(pod), *(uid_of(one) for one in wanted)})
+
+    async def _size(self, pod: Obj, mark: Mark) -> int:
+        text = annotations_of(pod).get(GANG_SIZE)
+        if text is not None:
+            return _number(text)
+        if mark.kind == "owner":
+            return await self._size_of_owner(pod)
+        if mark.kind == "podgroup":
+            return await self._size_of_group(mark)
+        if mark.kind == "schedulinggroup":
+            return await self._size_of_scheduling_group(mark)
+        message = f"the pod is in gang {mark.name}, and {GANG_SIZE} does not say how many there are"
+        raise errors.ConfigError(f'{message}; add it, as "4"')
+
+    async def _size_of_owner(self, pod: Obj) -> int:
+        owner = controller_of(pod)
+        assert owner is not None, "its uid is the gang's key"
+        kind = _OWNERS.get(owner["kind"])
+        if kind is None or kind.api_version != owner.get("apiVersion", kind.api_version):
+            message = f"how many pods {owner['kind']} {owner['name']} has is not known"
+            raise errors.ConfigError(f'{message}; add {GANG_SIZE}, as "4"')
+        found = await self._get(kind, Key(key_of(pod).namespace, owner["name"]))
+        if kind is JOB:
+            return size_of_job(found)
+        return max(int((found.get("spec") or {}).get("replicas", 1)), 1)
+
+    async def _size_of_group(self, mark: Mark) -> int:
+        found = await self._group((POD_GROUP,), mark)
+        return int((found.get("spec") or {}).get("minMember") or 1)
+
+    async def _size_of_scheduling_group(self, mark: Mark) -> int:
+        """Zero where its policy is basic: then each of its pods starts on its own."""
+        found = await self._group(SCHEDULING_GROUPS, mark)
+        policy = (found.get("spec") or {}).get("schedulingPolicy") or {}
+        return int((policy.get("gang") or {}).get("minCount") or 0)
+
+    async def _group(self, kinds: Sequence[Kind], mark: Mark) -> Obj:
+        for kind in kinds:
+            try:
+                return await self._api.get(kind, Key(mark.namespace, mark.name))
+            except errors.NotFound:
+                continue
+        words = f"its PodGroup {mark.title} does not exist"
+        raise errors.WaitingForGang(f"{words}; create it, or remove the mark")
+
+    async def _get(self, kind: Kind, key: Key) -> Obj:
+        try:
+            return await self._api.get(kind, key)
+        except errors.NotFound:
+            message = f"the pod's gang is that of {kind.kind} {key}, which does not exist"
+            raise errors.ConfigError(f"{message}; create it, or remove the mark") from None
+
+
+def size_of_job(job: Obj) -> int:
+    """How many pods it keeps at the same time, from now on."""
+    spec = job.get("spec") or {}
+    parallel = int(spec.get("parallelism", 1))
+    completions = spec.get("completions")
+    if completions is None:
+        return max(parallel, 1)
+    done = int((job.get("status") or {}).get("succeeded") or 0)
+    return max(min(parallel, int(completions) - done), 1)
+
+
+def _number(text: str) -> int:
+    number = whole(text)
+    if not number:
+        raise errors.ConfigError(f"{GANG_SIZE}: expected a number from 1 on, found {text[:50]!r}")
+    return number

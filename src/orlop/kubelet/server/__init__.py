@@ -1,0 +1,1 @@
+"""The kubelet's HTTPS listener: logs, exec, attach, port-forward, and numbers."""

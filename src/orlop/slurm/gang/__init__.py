@@ -1,0 +1,1 @@
+"""Gangs: many pods, one job, one step for each."""

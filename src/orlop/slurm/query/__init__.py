@@ -1,0 +1,1 @@
+"""What squeue, sacct, sinfo and scontrol print, as values of ours."""

@@ -1,0 +1,204 @@
+"""One sbatch per pod folder, however often it is asked for and whoever is killed meanwhile.
+
+Used by `jobs`. sbatch prints the job's number into `<folder>/submit`, and for as long as it runs it
+holds a lock on `<folder>/submit.lock` that it inherited. So whoever comes later knows:
+
+- the file has a number: the job is submitted;
+- the lock is held: somebody's sbatch is under way, wait for it;
+- the file is there but empty: somebody began and was killed, so Slurm itself must be asked;
+- there is no file: nobody began, or Slurm refused.
+
+sbatch is not killed when the coroutine that started it is: it ends by itself, and its answer is in
+the file for the next one to ask. Only `Folder.sbatch` blocks; `jobs` calls it in a thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ... import wellknown
+from ...engine import JobId
+from ...errors import EngineUnavailable
+from ...files import write_private
+from ..commands import not_startable
+
+LOCK_FILE = wellknown.SUBMIT_FILE + ".lock"
+# Its number, for a pod whose submit file leads to that of a job array; +number, to a gang's.
+TASK_FILE = "task"
+# A parallel file system may be mounted without locks; the agent's claim is then the last guard.
+_NO_LOCKS = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How an sbatch ended."""
+
+    status: int
+    output: str
+    errors: str
+
+
+class Folder:
+    """A pod's folder and its submit lock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = -1
+
+    @property
+    def submit_file(self) -> Path:
+        return self.folder / wellknown.SUBMIT_FILE
+
+    def try_lock(self) -> bool:
+        """False while somebody else has it: a living sbatch of an earlier control plane, say."""
+        if self._lock < 0:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            self._lock = os.open(self.folder / LOCK_FILE, flags, 0o600)
+        return _try_lock(self._lock)
+
+    def lend(self) -> int:
+        """A second hold on the lock, for sbatch; the caller closes it."""
+        return os.dup(self._lock)
+
+    def release(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def job(self) -> JobId | None:
+        """The job that an earlier sbatch printed, or that `record` wrote."""
+        try:
+            found = job_id(self.submit_file.read_text())
+            if found is None or not self.submit_file.is_symlink():
+                return found
+            return part_of(found, (self.folder / TASK_FILE).read_text())
+        except FileNotFoundError:
+            return None
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nobody has ever begun here: who does takes the lock before all else."""
+        return not (self.folder / LOCK_FILE).exists() and not self.was_begun
+
+    @property
+    def was_begun(self) -> bool:
+        """Whether an sbatch was started here and not heard of: Slurm may have the job."""
+        return self.submit_file.exists()
+
+    def claimed(self) -> JobId | None:
+        """The job whose agent owns the pod: it ran, whatever Slurm remembers of it."""
+        try:
+            text = (self.folder / wellknown.CLAIM_FILE).read_text()
+        except FileNotFoundError:
+            return None
+        match = re.search(r'"job"\s*:\s*"?(\d+(?:[_+]\d+)?)"?', text)
+        return JobId(match.group(1)) if match else None
+
+    def record(self, job: JobId) -> None:
+        write_private(self.submit_file, f"{job}\n")
+
+    def forget(self) -> None:
+        """Slurm said no: there is no job, and the next one to ask need not search for it."""
+        self.submit_file.unlink(missing_ok=True)
+
+    def sbatch(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        timeout: float,
+        lock: int,
+        cwd: Path | None = None,
+    ) -> Answer:
+        """Run sbatch to its end, with its output in the submit file and the lock in its hands.
+
+        Where it runs, here unless told, is what the job knows as SLURM_SUBMIT_DIR. Blocks. At its
+        timeout it is killed; the empty file then stays, a sign that it was begun.
+        """
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        output = os.open(self.submit_file, flags, 0o600)
+        # Not a pipe: were its reader killed, a mere warning of sbatch's would kill sbatch.
+        errors = os.memfd_create("sbatch-errors", os.MFD_CLOEXEC)
+        try:
+            child = self._start(argv, environment, lock, cwd or self.folder, (output, errors))
+            status = _wait(child, timeout)
+            return Answer(status, self.submit_file.read_text(), _read(errors))
+        finally:
+            os.close(output)
+            os.close(errors)
+
+    def _start(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        lock: int,
+        cwd: Path,
+        streams: tuple[int, int],
+    ) -> subprocess.Popen[bytes]:
+        """Only what never started may be forgotten: later errors say nothing about the job."""
+        try:
+            return subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=streams[0],
+                stderr=streams[1],
+                env=environment,
+                cwd=cwd,
+                pass_fds=[lock],
+                start_new_session=True,  # a Ctrl-C meant for us must not reach it
+            )
+        except OSError as error:
+            self.forget()
+            raise not_startable(argv[0], error) from error
+
+
+def job_id(output: str) -> JobId | None:
+    """The number in `sbatch --parsable`'s last line, `17` or `17;cluster`; None until whole.
+
+    `17_3` is what `record` writes for a task of an array, `17+3` for a member of a gang.
+    """
+    if not output.endswith("\n"):
+        return None
+    lines = output.split()
+    match = re.fullmatch(r"(\d+(?:[_+]\d+)?)(;.*)?", lines[-1]) if lines else None
+    return JobId(match.group(1)) if match else None
+
+
+def part_of(job: str, task: str) -> JobId:
+    """One pod's part of a job that is many pods'."""
+    return JobId(f"{job}{task}" if task.startswith("+") else f"{job}_{task}")
+
+
+def _try_lock(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            return True
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        return False
+    return True
+
+
+def _wait(child: subprocess.Popen[bytes], timeout: float) -> int:
+    try:
+        return child.wait(timeout)
+    except subprocess.TimeoutExpired:
+        # Many sites wrap sbatch in a script: what that started holds the lock too.
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        message = f"sbatch did not answer within {timeout:g} s"
+        raise EngineUnavailable(f"{message}; slurmctld may be busy or unreachable") from None
+
+
+def _read(descriptor: int) -> str:
+    size = os.fstat(descriptor).st_size
+    return os.pread(descriptor, size, 0).decode(errors="replace")

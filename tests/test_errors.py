@@ -46,23 +46,6 @@ def test_a_reason_we_do_not_know_keeps_its_words_and_code():
     )
 
 
-@pytest.mark.parametrize(
-    ("error", "retriable"),
-    [
-        (errors.EngineUnavailable("x"), True),
-        (errors.SubmitDeferred("x"), True),
-        (errors.SubmitRejected("x"), False),
-        (errors.Unavailable("x"), True),
-        (errors.TooManyRequests("x"), True),
-        (errors.Conflict("x"), False),
-        (errors.ConfigError("x"), False),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_whether_to_try_again_is_a_property_of_the_class(error, retriable):
-    assert error.retriable is retriable
-
-
 def test_every_class_is_drawn_in_the_tree():
     classes = [cls for _, cls in inspect.getmembers(errors, inspect.isclass)]
     ours = [cls for cls in classes if issubclass(cls, errors.Error)]

@@ -1,8 +1,7 @@
 """Every error of Orlop, in one tree.
 
-Raised anywhere, caught at the boundary of a component. Whether a failure is worth another try is
-a property of its class, never a match on its text; each message says what was expected, what was
-found and what to try.
+Raised anywhere, caught at the boundary of a component by its class, not by its text. Each message
+says what was expected, what was found and what to try.
 
     Error
     ├── ApiError            an answer of a Kubernetes API server, ours or upstream's
@@ -11,15 +10,15 @@ found and what to try.
     │   ├── Gone 410            ├── Invalid 422        ├── UnsupportedMediaType 415
     │   ├── TooManyRequests 429 ├── InternalError 500  └── Unavailable 503, Timeout 504
     ├── EngineError         what gives pods their machines
-    │   ├── EngineUnavailable   it does not answer: unknown is a state, not an end (retriable)
+    │   ├── EngineUnavailable   it does not answer: unknown is a state, not an end
     │   ├── SubmitRejected      it refused the pod for good: its words, and the remedy
-    │   └── SubmitDeferred      it refused the pod for now, e.g. a limit on queued jobs (retriable)
+    │   └── SubmitDeferred      it refused the pod for now, e.g. a limit on queued jobs
     │       ├── WaitingForGang      not before all members of its gang are there
     │       ├── WaitingForDependency        not before what it depends on has a job, or has ended
     │       └── DependencyNeverSatisfied    what it depends on has ended otherwise
-    ├── ImageError          ErrImagePull, InvalidImageName (retriable or not, by instance)
+    ├── ImageError          ErrImagePull, InvalidImageName
     ├── ConfigError         a setting or a pod that asks for what cannot be
-    ├── LeadershipLost      another process leads now, or may (retriable)
+    ├── LeadershipLost      another process leads now, or may
     └── HomeInUse           another control plane runs in this folder
 """
 
@@ -29,9 +28,7 @@ from typing import Any, ClassVar
 
 
 class Error(Exception):
-    """The root of the tree; `retriable` says whether the same call may succeed later."""
-
-    retriable: ClassVar[bool] = False
+    """The root of the tree."""
 
 
 class ApiError(Error):
@@ -121,7 +118,7 @@ class Invalid(ApiError):
 
 
 class TooManyRequests(ApiError):
-    code, reason, retriable = 429, "TooManyRequests", True
+    code, reason = 429, "TooManyRequests"
 
 
 class InternalError(ApiError):
@@ -129,11 +126,11 @@ class InternalError(ApiError):
 
 
 class Unavailable(ApiError):
-    code, reason, retriable = 503, "ServiceUnavailable", True
+    code, reason = 503, "ServiceUnavailable"
 
 
 class Timeout(ApiError):
-    code, reason, retriable = 504, "Timeout", True
+    code, reason = 504, "Timeout"
 
 
 _BY_REASON: dict[str, type[ApiError]] = {
@@ -165,8 +162,6 @@ def from_status(status: dict[str, Any]) -> ApiError:
 class LeadershipLost(Error):
     """The Lease that says who leads could not be kept; what it allowed has been stopped."""
 
-    retriable = True
-
 
 class EngineError(Error):
     """A failure of what gives pods their machines."""
@@ -175,8 +170,6 @@ class EngineError(Error):
 class EngineUnavailable(EngineError):
     """The engine does not answer; nothing may be concluded about any job."""
 
-    retriable = True
-
 
 class SubmitRejected(EngineError):
     """The engine refused a pod and will refuse it again unless something changes."""
@@ -184,8 +177,6 @@ class SubmitRejected(EngineError):
 
 class SubmitDeferred(EngineError):
     """The engine refused a pod for now, for instance at a limit of queued jobs."""
-
-    retriable = True
 
 
 class WaitingForGang(SubmitDeferred):

@@ -106,7 +106,6 @@ CLAIM_FILE = "claim"  # made by the agent that owns the pod: a second job for it
 SUBMIT_FILE = "submit"  # what sbatch printed: the job id survives whoever asked for it
 MEMBER_FILE = "member"  # of a pod in a gang: its number and what its step is given
 LOGS_DIR = "logs"  # logs/<container>/<restart>.log, in the CRI's format
-VOLUMES_DIR = "volumes"
 
 # Files of a gang's folder, `gangs/<id>/`, beside a link from each member's number to its pod.
 GANG_FILE = "gang.json"  # whose it is, and how many members it needs

@@ -16,8 +16,8 @@ from time import thread_time
 
 import pytest
 
-PACKAGES = ("api", "apiserver", "controllers", "gateway", "jwt", "kubelet", "network", "scheduler",
-            "slurmjobs")  # fmt: skip
+PACKAGES = ("api", "apiserver", "controllers", "extensions", "gateway", "jwt", "kubelet", "network",
+            "scheduler")  # fmt: skip
 BITS = [*"a10 .-/[](),=\\\"'_:<@*\t", "a.", "a-", "1.", " a", "a/", "1m", "..", "a=", "\\a", "[a]",
         "--", "a:", "$("]  # fmt: skip
 LENGTH = 20_000

@@ -37,7 +37,7 @@ Obj = dict[str, Any]
 AGENT = Path(orlop.agent.__file__).parent
 # Who reads probes and hooks, which the plan has as the pod has them.
 HANDLERS = ("probes", "hooks", "restartPolicyRules")
-READERS = ("checks", "plan", "probing", "reaching")
+READERS = ("probes/handlers", "plan", "probes/prober", "probes/network")
 NETWORK = ClusterNetwork(Ranges.of(NetworkSettings()), network_key(b"secret"))
 SITE = Site("c", Path("/h/kubelet.json"), Path("/h/ca.crt"), network=NETWORK)
 JOBS = job.Site(SlurmSettings(priority_classes={"high": ["--nice=5"]}), "c")

@@ -27,7 +27,6 @@ POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/
 def test_silence_is_not_an_answer(words):
     error, _ = submit_error(FAILED + words)
     assert isinstance(error, EngineUnavailable)
-    assert error.retriable
     assert words in str(error)
     assert isinstance(unavailable("squeue", f"slurm_load_jobs error: {words}"), EngineUnavailable)
 
@@ -47,7 +46,6 @@ def test_silence_is_not_an_answer(words):
 def test_what_passes_is_deferred(words):
     error, _ = submit_error(FAILED + words)
     assert isinstance(error, SubmitDeferred)
-    assert error.retriable
 
 
 @pytest.mark.parametrize(
@@ -71,7 +69,6 @@ def test_what_passes_is_deferred(words):
 def test_a_refusal_for_good_has_its_remedy(words, remedy, help_with):
     error, of = submit_error(FAILED + words)
     assert isinstance(error, SubmitRejected)
-    assert not error.retriable
     assert remedy in str(error)
     assert of == help_with
 

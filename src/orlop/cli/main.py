@@ -26,14 +26,16 @@ class Entry:
 
 
 COMMANDS = {
-    "up": Entry("up", "Start the control plane, unless it runs already."),
-    "status": Entry("status", "Show the control plane, the engine, nodes and pods."),
-    "kubeconfig": Entry("kubeconfig", "Print the path of the kubeconfig, or the file itself."),
-    "doctor": Entry("doctor", "Say what this site lacks, each finding with its remedy."),
-    "backup": Entry("backup", "Write the cluster's state and keys into a file."),
-    "restore": Entry("restore", "Bring back what a backup holds."),
-    "down": Entry("down", "Stop the control plane; pods run on."),
-    "serve": Entry("serve"),
+    "up": Entry("commands.up", "Start the control plane, unless it runs already."),
+    "status": Entry("commands.status", "Show the control plane, the engine, nodes and pods."),
+    "kubeconfig": Entry(
+        "commands.kubeconfig", "Print the path of the kubeconfig, or the file itself."
+    ),
+    "doctor": Entry("commands.doctor", "Say what this site lacks, each finding with its remedy."),
+    "backup": Entry("commands.backup", "Write the cluster's state and keys into a file."),
+    "restore": Entry("commands.restore", "Bring back what a backup holds."),
+    "down": Entry("commands.down", "Stop the control plane; pods run on."),
+    "serve": Entry("control_plane.serve"),
 }
 
 

@@ -61,10 +61,6 @@ class Informer:
         """Wait until the first list is in the cache."""
         await self._synced.wait()
 
-    @property
-    def is_synced(self) -> bool:
-        return self._synced.is_set()
-
     def __len__(self) -> int:
         return len(self._cache)
 
@@ -92,10 +88,6 @@ class Informer:
     def unsubscribe(self, handler: Handler) -> None:
         if handler in self._handlers:
             self._handlers.remove(handler)
-
-    def has_seen(self, resource_version: str | int) -> bool:
-        """Whether every change of this kind up to that revision is in the cache."""
-        return self._revision >= int(resource_version)
 
     async def seen(self, obj: Obj, timeout: float = 30.0) -> None:
         """Wait until our own write that answered `obj` is in the cache.

@@ -1,8 +1,7 @@
 """What gives a pod a machine, as the kubelet sees it: `Engine`, and the values that cross it.
 
 Implemented by slurm.jobs (each pod a batch job) and engine.local (a child process; for a laptop,
-and for the first five minutes). Nothing here speaks to Slurm, and nothing above it knows Slurm's
-commands.
+and for the first five minutes). Nothing here speaks to Slurm.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Job:
     pod_uid: str = ""  # from the job's comment; empty for jobs that are no pods of this cluster
     name: str = ""
     reason: str = ""  # the engine's own word: why it waits, or why it ended
-    message: str = ""  # a sentence for people: partition, place in the queue, expected start
+    message: str = ""  # a sentence for people: partition, expected start
     partition: str = ""
     nodes: tuple[str, ...] = ()  # compute nodes, once allocated
     submitted: float | None = None  # Unix times

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from ..api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from ..api.objects import Key, Obj, annotations_of, is_deleting, labels_of, meta
 from ..client.api import Api, WatchEvent
 from ..client.clock import Clock
 from ..client.informer import Informers
-from ..controllers.framework.controller import Loop, Result
+from ..controllers.framework.controller import Loop, Result, Runnable
 from ..controllers.framework.custom_kinds import kind_of
 from ..log import logger
 from ..manifests import Manifest, definitions
@@ -99,14 +99,6 @@ def _labelled(manifest: Manifest) -> Obj:
     metadata["labels"] = {**(metadata.get("labels") or {}), MANAGED_BY: ORLOP}
     metadata["annotations"] = {**(metadata.get("annotations") or {}), DIGEST: manifest.digest}
     return obj
-
-
-class Runnable(Protocol):
-    """A controller of any shape."""
-
-    name: ClassVar[str]
-
-    async def run(self) -> None: ...
 
 
 class WhileOurs:

@@ -1,4 +1,4 @@
-"""Starts Slurm's commands, and is the only place that does.
+"""Starts Slurm's commands, but sbatch and srun of pods: submit/sbatch.py has those.
 
 Used by everything here that asks Slurm something. Each command belongs to the coroutine that
 awaits it: at its timeout, or when that coroutine is cancelled, it is killed and reaped. It runs

@@ -99,7 +99,10 @@ def test_nothing_slow_is_imported_before_the_first_container():
     assert set(done.stdout.split()) & HEAVY == set()
 
 
-@pytest.mark.parametrize("name", ["checks", "probing", "reaching", "grpc_health", "execs"])
+@pytest.mark.parametrize(
+    "name",
+    ["probes.handlers", "probes.prober", "probes.network", "probes.grpc_health", "exec.processes"],
+)
 def test_a_pod_without_probes_does_not_pay_for_them(name):
     code = (
         "import sys; import orlop.agent.main, orlop.agent.pod.supervisor\n"

@@ -19,7 +19,3 @@ class CelSyntaxError(Exception):
 
 class CostExceeded(Exception):
     """The expression took more steps than it may; it is no CelError: nothing absorbs it."""
-
-
-def no_overload(name: str, *values: object) -> CelError:
-    return CelError("no such overload")

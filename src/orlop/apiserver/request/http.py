@@ -1,6 +1,6 @@
 """Bytes in and out of one HTTP request, in the shapes that Kubernetes' clients expect.
 
-Used by the dispatcher alone, so that nothing else has to know the HTTP library. It decides nothing.
+Used by the dispatcher. It decides nothing.
 """
 
 from __future__ import annotations

@@ -26,12 +26,14 @@ from ...apiserver.aggregation import FrontProxy
 from ...apiserver.audit import AuditLog, Auditor, load_policy
 from ...apiserver.memory import settle
 from ...client.api import Api
+from ...client.clock import SystemClock
 from ...client.informer import Informers
+from ...controllers.framework.controller import Runnable
 from ...controllers.framework.manager import ControllerManager
 from ...controllers.namespaces.slurm_quota import Quota
 from ...controllers.storage.folder_provisioner import folders_in
 from ...destinations import Destinations
-from ...extensions.bundled import Runnable
+from ...extensions import registry as extensions
 from ...extensions.podgroup.controller import BUILT_IN_DEFINITIONS
 from ...extensions.slurmjob import kinds as slurm_kinds
 from ...extensions.slurmjob.assembly import DEFINITIONS, SlurmObjects
@@ -153,8 +155,9 @@ class ControlPlane:
                 api_server=self._url(port),
             )
             server.serve_computed(kubelet.metrics)
+            api = _client(server, "system:kube-controller-manager")
             manager = ControllerManager(
-                _client(server, "system:kube-controller-manager"),
+                api,
                 informers,
                 root_ca=self.pki.ca.read_text(),
                 signing_key=signing_key,
@@ -168,13 +171,17 @@ class ControlPlane:
                 ),
                 autoscaling=self.settings.autoscaling,
                 wall_time=self.settings.wall_time,
-                without_kinds=self._without_kinds(),
+                extensions=[
+                    *extensions.controllers(
+                        api, informers, clock=SystemClock(), without=self._without_kinds()
+                    ),
+                    *self._slurm_objects(server, informers, kubelet),
+                ],
                 slurm_quota=self._slurm_quota(),
             )
             scheduler = Scheduler(
                 _client(server, "system:kube-scheduler"), informers, slurm=self.settings.slurm
             )
-            manager.controllers += self._slurm_objects(server, informers, kubelet)
             dialer = kubelet.dialer
             backends = Backends(
                 informers,

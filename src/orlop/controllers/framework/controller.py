@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from ... import errors
 from ...api import selectors
@@ -35,6 +35,14 @@ _BACKOFF = Backoff(first=0.005, longest=60.0)
 # proportion: many events are then one look, and no object has the loop for itself.
 _QUICK, _REST, _LONGEST_REST = 0.002, 3.0, 0.25
 _TURN = 0.001  # seconds of reconciles that never wait, before other tasks get a turn
+
+
+class Runnable(Protocol):
+    """A controller of any shape, as the manager runs it."""
+
+    name: ClassVar[str]
+
+    async def run(self) -> None: ...
 
 
 class Result(NamedTuple):

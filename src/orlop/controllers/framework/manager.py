@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Sequence
-from functools import partial
-from typing import ClassVar, Protocol
+from collections.abc import Iterable
 
 from ...api.kinds import STORED, Kind
 from ...client.api import Api
@@ -18,16 +16,6 @@ from ...client.clock import Clock, SystemClock, sleep
 from ...client.informer import Informers
 from ...client.leader_election import LeaderElection
 from ...client.workqueue import Backoff
-from ...extensions.bundled import BundledKinds, WhileOurs
-from ...extensions.jobset.controller import DEFINITION as JOB_SETS
-from ...extensions.jobset.controller import JobSets
-from ...extensions.leaderworkerset.controller import DEFINITION as LEADER_WORKER_SETS
-from ...extensions.leaderworkerset.controller import LeaderWorkerSets
-from ...extensions.mpijob.controller import DEFINITION as MPI_JOBS
-from ...extensions.mpijob.controller import MpiJobs
-from ...extensions.podgroup import controller
-from ...extensions.pytorchjob.controller import DEFINITION as PYTORCH_JOBS
-from ...extensions.pytorchjob.controller import PyTorchJobs
 from ...jwt import SigningKey
 from ...log import logger
 from ...settings import AutoscalingSettings, WallTimeSettings
@@ -70,24 +58,10 @@ from ..workloads.replicaset import ReplicaSets
 from ..workloads.statefulset.controller import StatefulSets
 from ..workloads.ttl_after_finished import TtlAfterFinished
 from ..workloads.wall_time import WallTimes
-from .controller import Controller
+from .controller import Runnable
 
 log = logger(__name__)
 _RESTART = Backoff(first=1.0, longest=60.0)
-
-
-class Runnable(Protocol):
-    """A controller of any shape."""
-
-    name: ClassVar[str]
-
-    async def run(self) -> None: ...
-
-
-def _made(
-    kind: type[Controller], api: Api, informers: Informers, clock: Clock
-) -> Sequence[Runnable]:
-    return [kind(api, informers, clock=clock)]
 
 
 class ControllerManager:
@@ -95,10 +69,9 @@ class ControllerManager:
 
     With a `signing_key`, Secrets that ask for the token of a service account get it; with `sign`,
     certificates that were approved are signed by it; with `folders`, claims get folders there.
-    `api_endpoint` is where the API server really is, for the service `kubernetes`; `without_kinds`
-    are bundled definitions that are not installed. With `slurm_quota`, namespaces have its limits
-    as ResourceQuotas, where they ask or all of them. With an `election`, they run in the one
-    process that leads.
+    `api_endpoint` is where the API server really is, for the service `kubernetes`; `extensions`
+    are run like the others. With `slurm_quota`, namespaces have its limits as ResourceQuotas, where
+    they ask or all of them. With an `election`, they run in the one process that leads.
     """
 
     def __init__(
@@ -115,7 +88,7 @@ class ControllerManager:
         autoscaling: AutoscalingSettings | None = None,
         wall_time: WallTimeSettings | None = None,
         slurm_quota: tuple[Quota, bool] | None = None,
-        without_kinds: Iterable[str] = (),
+        extensions: Iterable[Runnable] = (),
         election: LeaderElection | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -167,19 +140,7 @@ class ControllerManager:
             )
         controllers.append(ResourceQuotas(api, informers, clock=self._clock, kinds=every))
         controllers.append(Namespaces(api, informers, clock=self._clock, kinds=every))
-        controllers.append(
-            BundledKinds(api, informers, clock=self._clock, without=tuple(without_kinds))
-        )
-        for definition, kind_of_ours in (
-            (MPI_JOBS, MpiJobs),
-            (PYTORCH_JOBS, PyTorchJobs),
-            (JOB_SETS, JobSets),
-            (LEADER_WORKER_SETS, LeaderWorkerSets),
-            (controller.DEFINITION, controller.PodGroups),
-            (controller.BUILT_IN_DEFINITION, controller.BuiltInPodGroups),
-        ):
-            make = partial(_made, kind_of_ours, api, informers, self._clock)
-            controllers.append(WhileOurs(informers, [definition], make))
+        controllers += extensions
         if folders:
             controllers += [
                 kind(api, informers, folders, clock=self._clock)

@@ -22,6 +22,7 @@ from ...controllers.workloads.finished import expire
 from ...controllers.workloads.owned_objects import Possessions
 from ...controllers.workloads.volume_claim_templates import ClaimMaker
 from ..bundled import bundled_kind
+from ..extension import Extension
 from .children import (
     ATTEMPT,
     NAME,
@@ -278,3 +279,6 @@ def _by_job_set(pod: Obj) -> tuple[str, ...]:
     """Index: the uid of the JobSet that a pod belongs to."""
     uid = labels_of(pod).get(UID)
     return (uid,) if uid else ()
+
+
+EXTENSIONS = (Extension(DEFINITION, (JobSets,)),)

@@ -34,6 +34,7 @@ from ...controllers.workloads.owned_objects import Possessions
 from ...controllers.workloads.pod_control import PodControl, face_of
 from ...wellknown import GANG
 from ..bundled import bundled_kind
+from ..extension import Extension
 from ..podgroup.min_resources import REASON, lacking
 from ..training.metrics import MPI_JOB_INFO, MPI_JOBS, count
 from ..training.run_policy import (
@@ -277,3 +278,6 @@ def _without_workers(job: Obj) -> Obj:
         replicas["Worker"] = {k: v for k, v in replicas["Worker"].items() if k != "active"}
         status["replicaStatuses"] = replicas
     return status
+
+
+EXTENSIONS = (Extension(DEFINITION, (MpiJobs,)),)

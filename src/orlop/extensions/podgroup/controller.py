@@ -21,6 +21,7 @@ from ...controllers.framework.controller import Controller, Result
 from ...controllers.framework.status import condition, with_condition
 from ...wellknown import POD_GROUP_LABEL
 from ..bundled import bundled_kind
+from ..extension import Extension
 from .min_resources import REASON, lacking
 
 DEFINITION = "podgroups.scheduling.x-k8s.io"
@@ -177,3 +178,9 @@ def _built_in_groups(pod: Obj) -> tuple[str, ...]:
 
 def _keys(pod: Obj, name: str) -> tuple[str, ...]:
     return (str(Key(meta(pod)["namespace"], name)),) if name else ()
+
+
+EXTENSIONS = (
+    Extension(DEFINITION, (PodGroups,)),
+    Extension(BUILT_IN_DEFINITION, (BuiltInPodGroups,)),
+)

@@ -17,6 +17,7 @@ from ...controllers.workloads.finished import expire
 from ...controllers.workloads.owned_objects import Possessions
 from ...controllers.workloads.pod_control import PodControl, face_of
 from ..bundled import bundled_kind
+from ..extension import Extension
 from ..podgroup.min_resources import REASON, lacking
 from ..training.metrics import TRAINING_JOBS, count
 from ..training.run_policy import (
@@ -137,3 +138,6 @@ class PyTorchJobs(Controller):
             job = await self.write_status(job, left_over(job))
         ttl = run_policy(job).get("ttlSecondsAfterFinished")
         return await expire(self, job, ttl, finished_time(job))
+
+
+EXTENSIONS = (Extension(DEFINITION, (PyTorchJobs,)),)

@@ -13,11 +13,12 @@ from ...api.objects import Obj
 from ...client.api import Api
 from ...client.clock import Clock, SystemClock
 from ...client.informer import Informers
+from ...controllers.framework.controller import Runnable
 from ...destinations import Destinations
 from ...settings import Paths, Settings
 from ...slurm.submit.user_slurm import UserSlurm
 from ..bridgejob.controller import BridgeJobs
-from ..bundled import Runnable, WhileOurs
+from ..bundled import WhileOurs
 from ..wlmjob.controller import WlmJobs, WlmSlurmJobs
 from .adapter import Adapter
 from .controller import Site, SlurmJobs

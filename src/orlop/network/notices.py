@@ -1,8 +1,8 @@
 """Reads and writes the signed datagrams by which it is known who speaks to a pod, and to whom.
 
 Used by the kubelet's announcer, when the control plane connects to pods, and by the gateway, when
-pods connect to it. The same bytes as agents send each other (agent/netd/identity/notices), which turn
-away what nobody has spoken for. It sends and receives nothing itself.
+pods connect to it. The same bytes as agents send each other (agent/netd/identity/notices), which
+turn away what nobody has spoken for. It sends and receives nothing itself.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from orlop.extensions.bundled import (
     DIGEST,
     MANAGED_BY,
     BundledKinds,
-    WhileOurs,
+    RunWhileInstalled,
     bundled_kind,
     is_ours,
 )
@@ -131,8 +131,8 @@ def test_no_definition_is_not_ours() -> None:
 async def test_controllers_run_while_the_kind_is_ours(cluster: World) -> None:
     counting = Counting()
 
-    def standing(informers: Informers) -> WhileOurs:
-        return WhileOurs(informers, [NAME], lambda: [counting])
+    def standing(informers: Informers) -> RunWhileInstalled:
+        return RunWhileInstalled(informers, [NAME], lambda: [counting])
 
     async def runs(expected: bool) -> None:
         assert counting.is_running is expected

@@ -11,7 +11,7 @@ from orlop.engine import Job, JobId, JobState
 from orlop.errors import ApiError
 from orlop.kubelet.agents.journal import Journal, Record
 from orlop.kubelet.server.logs import which_run
-from orlop.kubelet.status.pod_status import Observed, Trouble, pod_status, status_patch
+from orlop.kubelet.status.pod_status import Observed, PendingReason, pod_status, status_patch
 
 from .objects import NOW, UID, a_container, a_pod
 
@@ -54,7 +54,9 @@ jobs = st.none() | st.builds(
     nodes=st.sampled_from([(), ("n1",), ("n1", "n2")]),
     restarts=st.integers(0, 2),
 )
-troubles = st.none() | st.builds(Trouble, WORDS, WORDS, st.sampled_from(["", "a"]), st.booleans())
+troubles = st.none() | st.builds(
+    PendingReason, WORDS, WORDS, st.sampled_from(["", "a"]), st.booleans()
+)
 
 
 def journal_of(fields):

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .exec.group_exec import Group
-    from .netd.netd_supervisor import Keeper
+    from .netd.netd_supervisor import NetdSupervisor
 
 # Conditions of the pod: what this node could not give it.
 SANDBOXED = wellknown.DOMAIN + "/Sandboxed"
@@ -85,7 +85,7 @@ def _slurm_job(environ: Mapping[str, str]) -> str:
 
 
 @value
-class Course:
+class AgentContext:
     """What the two processes share."""
 
     plan: Plan
@@ -95,7 +95,7 @@ class Course:
     sandbox: Sandbox
     places: Places
     cgroups: Cgroups
-    network: Keeper | None
+    network: NetdSupervisor | None
     network_lack: str | None  # what keeps the pod from a network of its own; None: it wants none
 
 
@@ -137,7 +137,7 @@ def main(argv: list[str]) -> int:
         return REFUSED
     plan.check_reach(the_plan, box.is_isolated)
     network, lack = _network(the_plan, box, diagnostics)
-    return _keep(Course(the_plan, job, folder, journal, box, places, cgroups, network, lack))
+    return _keep(AgentContext(the_plan, job, folder, journal, box, places, cgroups, network, lack))
 
 
 def _diagnostics(the_plan: Plan) -> int:
@@ -149,7 +149,9 @@ def _diagnostics(the_plan: Plan) -> int:
     return open_diagnostics()
 
 
-def _network(the_plan: Plan, box: Sandbox, diagnostics: int) -> tuple[Keeper | None, str | None]:
+def _network(
+    the_plan: Plan, box: Sandbox, diagnostics: int
+) -> tuple[NetdSupervisor | None, str | None]:
     """The pod's own network, and what keeps it from that; None: it wants the node's."""
     if the_plan.network is None:
         return None, None
@@ -160,9 +162,9 @@ def _network(the_plan: Plan, box: Sandbox, diagnostics: int) -> tuple[Keeper | N
         lack = (NO_NAMES if the_plan.network.get("onNode") else NOT_OWN) + lack
         the_plan.network = the_plan.resolver = None
         return None, lack
-    from .netd.netd_supervisor import Keeper
+    from .netd.netd_supervisor import NetdSupervisor
 
-    return Keeper(the_plan, box, diagnostics), ""
+    return NetdSupervisor(the_plan, box, diagnostics), ""
 
 
 def end_of(records: list[dict[str, Any]]) -> int | None:
@@ -185,7 +187,7 @@ def active_since(records: list[dict[str, Any]]) -> float | None:
     return next((record["time"] for record in records if record["type"] == "started"), None)
 
 
-def _keep(course: Course) -> int:
+def _keep(course: AgentContext) -> int:
     """Fork the supervisor, pass signals on to it, wait for it, clean up after it."""
     held = {signal.SIGTERM, signal.SIGINT, *([course.job.warning] if course.job.warning else [])}
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it, and its children, hears nothing
@@ -231,7 +233,7 @@ def attend(pid: int, held: set[int]) -> int:
             os.kill(pid, got)
 
 
-def _supervise(course: Course) -> int:
+def _supervise(course: AgentContext) -> int:
     """The pod's first process: containers first, everything else after."""
     syscalls.die_with_parent(signal.SIGKILL)
     if course.sandbox.has_own_pids:
@@ -267,7 +269,7 @@ def _supervise(course: Course) -> int:
     return _run_with_uplink(course, supervisor, workshop, group)
 
 
-def _group(course: Course, workshop: Workshop) -> Group | None:
+def _group(course: AgentContext, workshop: Workshop) -> Group | None:
     """What starts commands in other pods; made before a container may look for it."""
     if not course.plan.group:
         return None
@@ -282,7 +284,7 @@ def _group(course: Course, workshop: Workshop) -> Group | None:
 
 
 def _run_with_uplink(
-    course: Course, supervisor: Supervisor, workshop: Workshop, group: Group | None
+    course: AgentContext, supervisor: Supervisor, workshop: Workshop, group: Group | None
 ) -> int:
     from .connection.kubelet_connection import Identity, Uplink
     from .container import memory_limits
@@ -336,7 +338,7 @@ def _run_with_uplink(
     return code
 
 
-def _life(course: Course) -> pod_lifecycle.Life:
+def _life(course: AgentContext) -> pod_lifecycle.Life:
     pod = course.plan.pod
     title = f"{pod.name}_{pod.namespace}({pod.uid})"
     since = active_since(course.journal.records) or time.time()
@@ -349,7 +351,7 @@ def _life(course: Course) -> pod_lifecycle.Life:
     return machine
 
 
-def _started(course: Course, runtime: str) -> dict[str, Any]:
+def _started(course: AgentContext, runtime: str) -> dict[str, Any]:
     """The record that opens this job's part of the journal."""
     job = course.job
     head = {"type": "started", "job": job.id, "restart": job.restart, "node": job.node}
@@ -357,7 +359,7 @@ def _started(course: Course, runtime: str) -> dict[str, Any]:
     return {**head, "addresses": addresses, "runtime": runtime, "pid": os.getpid()}
 
 
-def _conditions(course: Course, runtime_lack: str) -> list[dict[str, Any]]:
+def _conditions(course: AgentContext, runtime_lack: str) -> list[dict[str, Any]]:
     """What this node does not give the pod, each as a condition."""
     found = [(RUNTIME, "NotFound", runtime_lack)] if runtime_lack else []
     if course.sandbox.problem:
@@ -381,7 +383,7 @@ def _conditions(course: Course, runtime_lack: str) -> list[dict[str, Any]]:
     return conditions
 
 
-def _host_ports(course: Course) -> list[dict[str, Any]]:
+def _host_ports(course: AgentContext) -> list[dict[str, Any]]:
     """Which ports of the node the pod has, and which it does not get."""
     ports = course.network.host_ports if course.network is not None else None
     if ports is None:
@@ -403,7 +405,7 @@ def condition(kind: str, status: bool, reason: str, message: str) -> dict[str, A
     return {**head, "reason": reason, "message": message}
 
 
-def _give_up(course: Course, message: str, reason: str = "FailedMount") -> int:
+def _give_up(course: AgentContext, message: str, reason: str = "FailedMount") -> int:
     """The pod cannot even begin: say why. An allocation is too dear to wait in."""
     now = time.time()
     head = {"type": "event", "kind": "Warning", "reason": reason}

@@ -1,9 +1,9 @@
 """Kinds that come with Orlop: who installs their definitions, and whether a kind is ours at all.
 
-`BundledKinds` is run by the controller manager; `WhileOurs` runs the controllers of such a kind for
-as long as its definition is the one we installed. A definition that somebody else installed, with
-the project's own operator say, is never touched, and what we would do for its objects is left to
-that operator.
+`BundledKinds` is run by the controller manager; `RunWhileInstalled` runs the controllers of such a
+kind for as long as its definition is the one we installed. A definition that somebody else
+installed, with the project's own operator say, is not touched, and what we would do for its objects
+is left to that operator.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _labelled(manifest: Manifest) -> Obj:
     return obj
 
 
-class WhileOurs:
+class RunWhileInstalled:
     """Runs what `make` returns while every one of the `needed` definitions is served and ours.
 
     The controllers are made only then: no informer asks for a kind that is not served. Where one

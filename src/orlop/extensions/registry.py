@@ -13,7 +13,7 @@ from ..client.api import Api
 from ..client.clock import Clock
 from ..client.informer import Informers
 from ..controllers.framework.controller import Runnable
-from .bundled import BundledKinds, WhileOurs
+from .bundled import BundledKinds, RunWhileInstalled
 from .extension import Extension
 from .jobset import controller as jobset
 from .leaderworkerset import controller as leaderworkerset
@@ -36,7 +36,7 @@ def controllers(
     """Return what installs the definitions, but those named, and what runs while they are ours."""
     installer = BundledKinds(api, informers, clock=clock, without=tuple(without))
     running = [
-        WhileOurs(informers, [each.definition], partial(each.make, api, informers, clock))
+        RunWhileInstalled(informers, [each.definition], partial(each.make, api, informers, clock))
         for each in EXTENSIONS
     ]
     return [installer, *running]

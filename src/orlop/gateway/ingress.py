@@ -31,7 +31,7 @@ from ..controllers.framework.controller import Controller, Result
 from ..destinations import Refused
 from ..listener import open_port
 from .backends import Backends, NoEndpoints, place_of
-from .ingress_listeners import OPTIONS, Door, PodConnection, WayIn
+from .ingress_listeners import OPTIONS, IngressEndpoint, PodConnection, WayIn
 from .proxy import pass_on
 from .routing import SERVICE_KEY, Routes, certificates, is_ours
 
@@ -73,7 +73,7 @@ class IngressRouter(Controller):
         self._told: dict[tuple[str, str], str] = {}  # by the Ingress's uid and the reason
         self._problems: list[str] = []
         self._way_in: WayIn | None = None
-        self._door, self._is_open = Door(), asyncio.Event()
+        self._door, self._is_open = IngressEndpoint(), asyncio.Event()
         self.watch(self._classes, lambda event, _: [key_of(one) for one in self.objects.list()])
         self.watch(
             self._services,
@@ -103,14 +103,14 @@ class IngressRouter(Controller):
             self._way_in = None
             await runner.cleanup()
 
-    def _open_for_pods(self, way_in: WayIn) -> Door:
+    def _open_for_pods(self, way_in: WayIn) -> IngressEndpoint:
         try:
             return way_in.open(self._listen)
         except OSError as error:
             self.log.error("pods do not reach ingress", listen=self._listen, error=error)
-            return Door()
+            return IngressEndpoint()
 
-    async def opened(self) -> Door:
+    async def opened(self) -> IngressEndpoint:
         """Where pods find us, as soon as they do."""
         await self._is_open.wait()
         return self._door

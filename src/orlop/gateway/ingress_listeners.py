@@ -40,7 +40,7 @@ OPTIONS: dict[str, Any] = {"access_log": None}  # of HTTP, by whatever way it co
 
 
 @dataclass(slots=True)
-class Door:
+class IngressEndpoint:
     """Where pods find the router, as their agents are told."""
 
     notice: int = 0
@@ -93,18 +93,18 @@ class WayIn:
 
     # Pods
 
-    def open(self, host: str) -> Door:
+    def open(self, host: str) -> IngressEndpoint:
         """Listen for pods, from now on; they have no IPv6."""
         host = "0.0.0.0" if host == "::" else host
         if ":" in host:
-            return Door()
+            return IngressEndpoint()
         notices = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         notices.setblocking(False)
         notices.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         notices.bind((host, 0))
         loop = asyncio.get_running_loop()
         loop.add_reader(notices, self._hear, notices)
-        door = Door(notices.getsockname()[1])
+        door = IngressEndpoint(notices.getsockname()[1])
         for port in self._contexts:
             listener = socket.create_server((host, 0), backlog=BACKLOG)
             listener.setblocking(False)

@@ -409,7 +409,7 @@ class Kubelet:
         state.job_id, state.job = job.id, job
         self._queue.add(state.uid)
 
-    # What changes: agents (agents.Hears)
+    # What changes: agents (connection.AgentEventHandler)
 
     def on_hello(self, state: PodState, message: dict[str, Any]) -> None:
         if state.job_id is None and message.get("job"):

@@ -272,9 +272,9 @@ class Scheduler:
         await mark_unschedulable(self._api, pod, decided.message, now, nominated=nominated)
         await self._recorder.event(pod, "Warning", "FailedScheduling", decided.message)
         if plan is not None:
-            await self._drive_out(pod, plan)
+            await self._preempt(pod, plan)
 
-    async def _drive_out(self, pod: Obj, plan: Plan) -> None:
+    async def _preempt(self, pod: Obj, plan: Plan) -> None:
         node = meta(plan.node)["name"]
         for victim in plan.victims:
             try:

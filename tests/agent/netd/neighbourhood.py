@@ -16,7 +16,7 @@ from typing import Any
 from orlop.agent.netd.identity.notices import Notices
 from orlop.agent.netd.identity.sock_diag import Owners
 from orlop.agent.netd.netd_supervisor import open_diagnostics, open_notices
-from orlop.agent.netd.pod_addressing import World
+from orlop.agent.netd.pod_addressing import PodAddressing
 from orlop.agent.netd.udp.port_leases import Leases
 from orlop.agent.netd.udp.udp_peers import SIZE as heard_size
 from orlop.agent.netd.udp.udp_peers import Heard
@@ -36,7 +36,7 @@ def other_netd(pod: str, node: str, key: str = KEY) -> Iterator[Notices]:
     owners = Owners(open_diagnostics(), [(os.getuid(), 1)])
     heard = Heard(bytearray(heard_size), 0)
     with contextlib.closing(open_notices()) as sock:
-        yield Notices(World(network, node), sock, heard, owners, Leases())
+        yield Notices(PodAddressing(network, node), sock, heard, owners, Leases())
     owners.close()
 
 

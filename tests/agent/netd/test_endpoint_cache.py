@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from orlop.agent.netd.endpoint_cache import REMEMBERED, Directory, Refused, Unknown
+from orlop.agent.netd.endpoint_cache import REMEMBERED, EndpointCache, Refused, Unknown
 
 NETWORK = {"podIP": "10.244.0.7", "podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/16"}
 POD = {"address": "10.77.0.1", "notice": 4000, "tcp": {"80": 40123}, "udp": {"53": 40999}}
@@ -35,7 +35,7 @@ class Kubelet:
 
 def connected(known=None, patience=10.0, node="main", **network):
     kubelet = Kubelet(**{"policy": None, **(known or {})})
-    directory = Directory({**NETWORK, **network}, kubelet, node, patience)
+    directory = EndpointCache({**NETWORK, **network}, kubelet, node, patience)
     kubelet.directory = directory
     directory.on_message({"type": "net-connected"})
     return directory, kubelet
@@ -87,7 +87,7 @@ def test_what_nobody_answers_is_unknown_and_waited_for():
     directory, _ = connected(patience=0.5)
     with pytest.raises(Unknown):
         directory.location("tcp", "10.244.0.9", 80)
-    waiting = Directory(NETWORK, lambda message: None, patience=30)
+    waiting = EndpointCache(NETWORK, lambda message: None, patience=30)
     timer = threading.Timer(0.05, tell, (waiting, "pod/10.244.0.9", POD))
     timer.start()
     assert waiting.location("tcp", "10.244.0.9", 80)[1] == 40123
@@ -131,7 +131,7 @@ def test_a_kubelet_that_is_back_is_told_and_asked_everything_again():
 
 def test_what_a_network_process_before_us_knew_is_asked_for_again():
     heard = []
-    directory = Directory(NETWORK, heard.append, patience=0.05)
+    directory = EndpointCache(NETWORK, heard.append, patience=0.05)
     tell(directory, "svc/10.96.0.3", service(("10.244.0.9", 8080, "")))
     assert directory.backend("tcp", "10.96.0.3", 80) == [("10.244.0.9", 8080)]
     directory.on_message({"type": "net-connected"})
@@ -262,7 +262,7 @@ def test_a_policy_is_held_against_what_is_known_of_the_peer():
 
 
 def test_a_pod_that_starts_while_the_kubelet_is_away_keeps_to_the_policy_of_its_plan():
-    directory = Directory({**NETWORK, "policy": {"egress": []}}, lambda m: None, patience=0.05)
+    directory = EndpointCache({**NETWORK, "policy": {"egress": []}}, lambda m: None, patience=0.05)
     assert not directory.allows("egress", "tcp", "192.0.2.1", 443)
     assert directory.allows("ingress", "tcp", "192.0.2.1", 443)
     tell(directory, "policy", None)
@@ -270,7 +270,7 @@ def test_a_pod_that_starts_while_the_kubelet_is_away_keeps_to_the_policy_of_its_
 
 
 def test_a_port_opened_while_nobody_can_tell_of_it_is_in_doubt_until_somebody_can():
-    directory = Directory(NETWORK, lambda message: None)
+    directory = EndpointCache(NETWORK, lambda message: None)
     told = []
     directory.on_policy = lambda ingress, egress: told.append(ingress)
     directory.on_message({"type": "net-connected"})

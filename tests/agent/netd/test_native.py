@@ -16,7 +16,7 @@ from orlop.agent.netd import netd_supervisor
 from orlop.agent.netd.identity import notices as plain
 from orlop.agent.netd.identity.sock_diag import OTHERS, TCP, UDP, Owners
 from orlop.agent.netd.native import ABI, Quick, QuickNotices, QuickOwners, load
-from orlop.agent.netd.pod_addressing import World
+from orlop.agent.netd.pod_addressing import PodAddressing
 from orlop.agent.netd.sockets import socket_calls
 from orlop.agent.netd.sockets.sockaddr import AF_INET, Address, number
 from orlop.agent.netd.tcp import connection_table
@@ -41,7 +41,7 @@ HERE = number("127.0.0.1")
 @pytest.fixture(scope="module")
 def ours(compiled, rooms):
     """The library as netd has it; one for the process, as it keeps its tables in itself."""
-    quick, world = load(compiled), World(NETWORK, "127.0.0.1")
+    quick, world = load(compiled), PodAddressing(NETWORK, "127.0.0.1")
     assert quick is not None
     memory = mmap.mmap(-1, SIZE)
     owners, table = QuickOwners(quick, True), udp_peers.Heard(memory, connection_table.SIZE)
@@ -202,7 +202,7 @@ def test_what_is_no_library_of_ours_is_not_loaded(tmp_path, compiled):
 
 
 def test_a_pod_with_too_many_ranges_of_users_does_without(compiled):
-    world = World(NETWORK, "127.0.0.1")
+    world = PodAddressing(NETWORK, "127.0.0.1")
     quick = load(compiled)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, mmap.mmap(-1, SIZE) as memory:
         ranges = [(number, 1) for number in range(17)]

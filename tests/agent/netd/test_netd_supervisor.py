@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from orlop.agent.netd.netd_supervisor import FAILED, Keeper, send
+from orlop.agent.netd.netd_supervisor import FAILED, NetdSupervisor, send
 
 
 @pytest.fixture
 def keeper():
     plan = SimpleNamespace(network={"podIP": "10.244.0.7"})
-    found = Keeper(plan, SimpleNamespace(is_isolated=False), -1)  # type: ignore[arg-type]
+    found = NetdSupervisor(plan, SimpleNamespace(is_isolated=False), -1)  # type: ignore[arg-type]
     found.problems = []
     found.on_problem = found.problems.append
     yield found

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orlop.agent.netd.interfaces import Interfaces
-from orlop.agent.netd.pod_addressing import World
+from orlop.agent.netd.pod_addressing import PodAddressing
 from orlop.agent.netd.sockets import msghdr, sockaddr
 from orlop.agent.netd.sockets.abstract_unix import Abstract
 from orlop.agent.netd.sockets.sockaddr import ANY4, LOOPBACK6, Address, number, parse
@@ -25,8 +25,8 @@ NETWORK = {
     "serviceCIDR": "10.96.0.0/12",
     "key": "00",
 }
-WORLD = World(NETWORK, "192.0.2.5")
-OTHER = World({**NETWORK, "podIP": "10.244.3.8"}, "192.0.2.5")
+WORLD = PodAddressing(NETWORK, "192.0.2.5")
+OTHER = PodAddressing({**NETWORK, "podIP": "10.244.3.8"}, "192.0.2.5")
 LENT = Lent(bytearray(LENT_SIZE), 0)
 ABSTRACT = Abstract(WORLD, Pending(), LENT)
 ports = st.integers(0, 65535)

@@ -18,7 +18,7 @@ from orlop.agent.container.cgroups import Cgroups
 from orlop.agent.container.container_setup import Workshop
 from orlop.agent.pod.sandbox import Sandbox
 from orlop.agent.pod.scratch_dirs import make_places
-from orlop.agent.ranks.container_server import Door
+from orlop.agent.ranks.container_server import ContainerServer
 from orlop.agent.ranks.starter import RUN, place_of
 
 OUTSIDE = Sandbox(os.getuid(), os.getgid(), False, False, False, "denied")
@@ -45,7 +45,9 @@ def opened(tmp_path, monkeypatch):
         plans.lead(the_plan, str(tmp_path), "n1")
         shop = Workshop(the_plan, OUTSIDE, make_places(the_plan, OUTSIDE), Cgroups())
         inside = shop.inside(the_plan.containers[0])
-        made.append(Door(place_of(str(tmp_path / "m")), *inside, the_plan.ranks, terminal))
+        made.append(
+            ContainerServer(place_of(str(tmp_path / "m")), *inside, the_plan.ranks, terminal)
+        )
         return made[0]
 
     yield opened

@@ -9,7 +9,7 @@ import socket
 
 from orlop.agent.netd.netd_supervisor import PACKETS, send
 from orlop.agent.ranks import rank_netd as module
-from orlop.agent.ranks.rank_netd import Attendant
+from orlop.agent.ranks.rank_netd import RankNetd
 
 from .test_networking import NETWORK
 
@@ -26,7 +26,7 @@ def test_callers_are_forgotten_with_their_listeners(tmp_path, monkeypatch):
     (tmp_path / "plan.json").write_text(json.dumps(raw))
     ours, theirs = socket.socketpair(socket.AF_UNIX, PACKETS)
     monkeypatch.setattr(module, "DOOR", theirs.detach())
-    attendant = Attendant(str(tmp_path))
+    attendant = RankNetd(str(tmp_path))
     ends = {}
     with ours:
         for pid in (17, 18):

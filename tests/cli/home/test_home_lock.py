@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from orlop.cli.home import record
-from orlop.cli.home.home_lock import DOUBT, LEASE, Tenancy, resident, silence
+from orlop.cli.home.home_lock import DOUBT, LEASE, HomeLock, resident, silence
 from orlop.cli.home.record import Record
 from orlop.errors import HomeInUse
 from orlop.settings import Paths
@@ -33,7 +33,7 @@ def test_nobody_lives_in_an_empty_home(paths):
 
 def test_a_control_plane_is_seen_while_it_is_there_and_not_after(paths):
     mine = record.mine(port=7)
-    with Tenancy(paths) as tenancy:
+    with HomeLock(paths) as tenancy:
         tenancy.declare(mine)
         assert resident(paths) == mine
     assert resident(paths) is None
@@ -44,7 +44,7 @@ def test_a_killed_one_on_this_host_is_gone_at_once(paths):
     dead = replace(record.mine(), pid=os.getpid(), birth="some-boot/1")
     record.write(paths, dead)
     assert resident(paths) is None
-    with Tenancy(paths):
+    with HomeLock(paths):
         pass
 
 
@@ -58,7 +58,7 @@ def test_one_on_another_host_lives_as_long_as_its_heart_beats(paths, age, lives)
 
 def test_who_was_stopped_for_long_looks_again_before_it_writes(paths):
     now = 0.0
-    with Tenancy(paths, clock=lambda: now) as tenancy:
+    with HomeLock(paths, clock=lambda: now) as tenancy:
         tenancy.declare(record.mine())
         now = DOUBT - 1
         paths.pid.unlink()
@@ -79,16 +79,16 @@ def test_a_file_system_without_locks_is_lived_with(paths, monkeypatch):
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr("fcntl.flock", no_locks)
-    with Tenancy(paths) as tenancy:
+    with HomeLock(paths) as tenancy:
         assert not tenancy.has_locks
         tenancy.declare(record.mine(port=7))
-        with pytest.raises(HomeInUse), Tenancy(paths):
+        with pytest.raises(HomeInUse), HomeLock(paths):
             pass
 
 
 def test_one_on_another_host_keeps_us_out_with_its_name_and_a_remedy(paths):
     record.write(paths, Record("another-host", 4711, "boot/1"))
-    with pytest.raises(HomeInUse) as caught, Tenancy(paths):
+    with pytest.raises(HomeInUse) as caught, HomeLock(paths):
         pass
     for word in ("another-host", "4711", str(paths.home), "orlop down", "ORLOP_HOME"):
         assert word in str(caught.value)
@@ -98,9 +98,9 @@ def test_the_lock_keeps_out_even_one_whose_record_is_lost(paths):
     hold = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from orlop.cli.home.home_lock import Tenancy\n"
+        "from orlop.cli.home.home_lock import HomeLock\n"
         "from orlop.settings import Paths\n"
-        "with Tenancy(Paths(Path(sys.argv[1]))):\n"
+        "with HomeLock(Paths(Path(sys.argv[1]))):\n"
         "    print('in', flush=True); input()\n"
     )
     with subprocess.Popen(
@@ -111,16 +111,16 @@ def test_the_lock_keeps_out_even_one_whose_record_is_lost(paths):
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "in\n"
-        with pytest.raises(HomeInUse), Tenancy(paths):
+        with pytest.raises(HomeInUse), HomeLock(paths):
             pass
         child.kill()
         child.wait()
-        with Tenancy(paths):  # the kernel gave the lock back
+        with HomeLock(paths):  # the kernel gave the lock back
             pass
 
 
 def test_a_beat_changes_the_time_and_nothing_else(paths):
-    with Tenancy(paths) as tenancy:
+    with HomeLock(paths) as tenancy:
         tenancy.declare(record.mine())
         before = paths.pid.read_bytes()
         beat_ago(paths, 30)
@@ -132,14 +132,14 @@ def test_a_beat_changes_the_time_and_nothing_else(paths):
 
 def test_another_tenants_record_is_not_touched_on_leaving(paths):
     other = Record("another-host", 1, "boot/1")
-    with Tenancy(paths) as tenancy:
+    with HomeLock(paths) as tenancy:
         tenancy.declare(record.mine())
         record.write(paths, other)
     assert record.read(paths) == other
 
 
 def test_one_that_was_taken_for_dead_notices_that_it_is(paths):
-    with Tenancy(paths) as tenancy:
+    with HomeLock(paths) as tenancy:
         tenancy.declare(record.mine())
         record.write(paths, Record("another-host", os.getpid(), "boot/1"))
         beat_ago(paths, 30)
@@ -149,7 +149,7 @@ def test_one_that_was_taken_for_dead_notices_that_it_is(paths):
 
 
 def test_a_home_that_has_gone_is_noticed(paths):
-    with Tenancy(paths) as tenancy:
+    with HomeLock(paths) as tenancy:
         tenancy.declare(record.mine())
         paths.pid.unlink()
         with pytest.raises(FileNotFoundError):

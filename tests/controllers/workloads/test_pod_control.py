@@ -14,13 +14,13 @@ from orlop.client.recorder import Recorder
 from orlop.controllers.workloads.pod_control import (
     BatchFailed,
     PodControl,
-    face_of,
-    fresh,
+    deep_copy,
     is_available,
     is_namespace_terminating,
     pod_from_template,
     seconds_until_available,
     slow_start,
+    watched_fields,
 )
 from tests.controllers.world import World, pod, workload
 
@@ -62,7 +62,7 @@ def test_a_pod_may_be_named():
 
 def test_a_fresh_copy_shares_nothing():
     original = {"a": [{"b": 1}]}
-    copied = fresh(original)
+    copied = deep_copy(original)
     copied["a"][0]["b"] = 2
     assert original == {"a": [{"b": 1}]}
 
@@ -102,14 +102,14 @@ CHANGES = {
 def test_what_a_controller_must_see(change):
     before, after = ready(NOW), ready(NOW)
     change(after)
-    assert face_of(before) != face_of(after)
+    assert watched_fields(before) != watched_fields(after)
 
 
 def test_what_a_controller_need_not_see():
     before, after = ready(NOW), ready(NOW)
     after["status"]["message"] = "words"
     after["metadata"]["annotations"] = {"a": "b"}
-    assert face_of(before) == face_of(after)
+    assert watched_fields(before) == watched_fields(after)
 
 
 async def test_batches_double_while_all_goes_well():

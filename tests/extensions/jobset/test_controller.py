@@ -13,7 +13,7 @@ from orlop.api.kinds import EVENT, JOB, PERSISTENT_VOLUME_CLAIM, POD, SERVICE
 from orlop.api.objects import Obj, annotations_of, key_of, labels_of, meta
 from orlop.controllers.gc.garbage_collector import GarbageCollector
 from orlop.controllers.workloads.job.controller import Jobs
-from orlop.extensions.bundled import BundledKinds, WhileOurs
+from orlop.extensions.bundled import BundledKinds, RunWhileInstalled
 from orlop.extensions.jobset.children import coordinator, is_outdated, job_for, service
 from orlop.extensions.jobset.controller import DEFINITION, JOB_SET, JobSets
 from orlop.extensions.jobset.in_place_restart import ATTEMPT, CURRENT, PREVIOUS, judge_in_place
@@ -270,7 +270,9 @@ def parts(cluster: World, fate: Fate) -> list[Any]:
     api = cluster.api
     return [
         lambda informers: BundledKinds(api, informers, manifests=manifests),
-        lambda informers: WhileOurs(informers, [DEFINITION], lambda: [JobSets(api, informers)]),
+        lambda informers: RunWhileInstalled(
+            informers, [DEFINITION], lambda: [JobSets(api, informers)]
+        ),
         lambda informers: Jobs(api, informers),
         lambda informers: GarbageCollector(api, informers),
         lambda informers: Kubelet(api, informers, fate=fate),

@@ -9,7 +9,7 @@ import pytest
 from orlop.api.gangs import later_of
 from orlop.api.kinds import EVENT, PERSISTENT_VOLUME_CLAIM, POD, SERVICE
 from orlop.api.objects import Obj, annotations_of, key_of, labels_of, meta
-from orlop.extensions.bundled import BundledKinds, WhileOurs
+from orlop.extensions.bundled import BundledKinds, RunWhileInstalled
 from orlop.extensions.leaderworkerset.children import (
     gang,
     pod_for,
@@ -222,7 +222,7 @@ def parts(cluster: World) -> list[Any]:
     api = cluster.api
     return [
         lambda informers: BundledKinds(api, informers, manifests=manifests),
-        lambda informers: WhileOurs(
+        lambda informers: RunWhileInstalled(
             informers, [DEFINITION], lambda: [LeaderWorkerSets(api, informers)]
         ),
         lambda informers: Kubelet(api, informers, fate=lambda pod: None),

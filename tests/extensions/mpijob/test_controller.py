@@ -11,7 +11,7 @@ from orlop import errors
 from orlop.api.kinds import CONFIG_MAP, EVENT, JOB, NODE, POD, SERVICE
 from orlop.api.objects import Obj, annotations_of, key_of, labels_of, meta, phase_of
 from orlop.controllers.workloads.job.controller import Jobs
-from orlop.extensions.bundled import BundledKinds, WhileOurs
+from orlop.extensions.bundled import BundledKinds, RunWhileInstalled
 from orlop.extensions.mpijob.controller import DEFINITION, MPI_JOB, MpiJobs
 from orlop.extensions.training.metrics import MPI_JOBS
 from orlop.manifests import definitions
@@ -35,7 +35,9 @@ def parts(cluster: World, fate: Fate, **kubelet: Any) -> list[Any]:
     api = cluster.api
     return [
         lambda informers: BundledKinds(api, informers, manifests=manifests),
-        lambda informers: WhileOurs(informers, [DEFINITION], lambda: [MpiJobs(api, informers)]),
+        lambda informers: RunWhileInstalled(
+            informers, [DEFINITION], lambda: [MpiJobs(api, informers)]
+        ),
         lambda informers: Jobs(api, informers),
         lambda informers: Kubelet(api, informers, fate=fate, **kubelet),
     ]

@@ -8,7 +8,7 @@ import pytest
 
 from orlop.api.kinds import EVENT, NODE, POD
 from orlop.api.objects import Key, Obj, condition_of
-from orlop.extensions.bundled import BundledKinds, WhileOurs, bundled_kind
+from orlop.extensions.bundled import BundledKinds, RunWhileInstalled, bundled_kind
 from orlop.extensions.podgroup.controller import (
     BUILT_IN,
     BUILT_IN_DEFINITION,
@@ -76,7 +76,7 @@ def controllers(cluster: World) -> list[Any]:
     manifests = {DEFINITION: definitions()[DEFINITION]}
     return [
         lambda informers: BundledKinds(cluster.api, informers, manifests=manifests),
-        lambda informers: WhileOurs(
+        lambda informers: RunWhileInstalled(
             informers, [DEFINITION], lambda: [PodGroups(cluster.api, informers)]
         ),
     ]
@@ -115,7 +115,7 @@ async def test_a_built_in_group_says_whether_it_was_scheduled(cluster):
     }
     async with cluster.running(
         lambda informers: BundledKinds(cluster.api, informers, manifests=manifests),
-        lambda informers: WhileOurs(
+        lambda informers: RunWhileInstalled(
             informers, [BUILT_IN_DEFINITION], lambda: [BuiltInPodGroups(cluster.api, informers)]
         ),
     ):
@@ -172,7 +172,9 @@ async def test_a_group_that_needs_more_than_any_node_has_is_told_so(cluster: Wor
     manifests, api = {DEFINITION: definitions()[DEFINITION]}, cluster.api
     async with cluster.running(
         lambda informers: BundledKinds(api, informers, manifests=manifests),
-        lambda informers: WhileOurs(informers, [DEFINITION], lambda: [PodGroups(api, informers)]),
+        lambda informers: RunWhileInstalled(
+            informers, [DEFINITION], lambda: [PodGroups(api, informers)]
+        ),
     ):
         node = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
         await cluster.create(NODE, node)

@@ -12,7 +12,7 @@ from orlop.api import times
 from orlop.api.kinds import EVENT, HORIZONTAL_POD_AUTOSCALER, NODE, POD, SERVICE
 from orlop.api.objects import Obj, annotations_of, key_of, meta, phase_of
 from orlop.client.clock import ManualClock
-from orlop.extensions.bundled import BundledKinds, WhileOurs
+from orlop.extensions.bundled import BundledKinds, RunWhileInstalled
 from orlop.extensions.pytorchjob.children import ATTEMPT, pod_for
 from orlop.extensions.pytorchjob.controller import DEFINITION, PYTORCH_JOB, PyTorchJobs
 from orlop.extensions.pytorchjob.status import backoff_left, is_retried
@@ -41,7 +41,7 @@ def parts(cluster: World, fate: Fate, clock: ManualClock | None = None) -> list[
     manifests, api = {DEFINITION: definitions()[DEFINITION]}, cluster.api
     return [
         lambda informers: BundledKinds(api, informers, manifests=manifests),
-        lambda informers: WhileOurs(
+        lambda informers: RunWhileInstalled(
             informers, [DEFINITION], lambda: [PyTorchJobs(api, informers, clock=clock)]
         ),
         lambda informers: Kubelet(api, informers, fate=fate, clock=clock),
@@ -312,7 +312,9 @@ async def test_pods_that_wait_for_too_long_are_told_of(cluster: World) -> None:
     node = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
     async with cluster.running(
         lambda informers: BundledKinds(api, informers, manifests=manifests),
-        lambda informers: WhileOurs(informers, [DEFINITION], lambda: [PyTorchJobs(api, informers)]),
+        lambda informers: RunWhileInstalled(
+            informers, [DEFINITION], lambda: [PyTorchJobs(api, informers)]
+        ),
     ):
         await cluster.create(NODE, node)
         await made(cluster, runPolicy={"schedulingPolicy": policy})

@@ -14,7 +14,7 @@ from typing import Any
 from orlop.agent.netd import netd_supervisor
 from orlop.agent.netd.identity import notices
 from orlop.agent.netd.native import load
-from orlop.agent.netd.pod_addressing import World
+from orlop.agent.netd.pod_addressing import PodAddressing
 from orlop.agent.netd.sockets.sockaddr import AF_INET, Address, number
 from orlop.agent.netd.tcp import connection_table
 from orlop.agent.netd.udp import udp_peers
@@ -51,7 +51,7 @@ class Netd:
             for _ in range(netd_supervisor.ROOMS)
         ]
         self._kept = rooms
-        world = World(NETWORK, "127.0.0.1")
+        world = PodAddressing(NETWORK, "127.0.0.1")
         ends = self.ours.fileno(), self.forward.fileno()
         uids = [(os.getuid(), 1)]
         assert quick.start(

@@ -13,12 +13,12 @@ from orlop.agent.netd import netd_supervisor
 from orlop.agent.netd.dns import packets
 from orlop.agent.netd.dns.server import DnsServer
 from orlop.agent.netd.dns.upstream_servers import Upstream
-from orlop.agent.netd.endpoint_cache import Directory, Refused, Unknown
+from orlop.agent.netd.endpoint_cache import EndpointCache, Refused, Unknown
 from orlop.agent.netd.identity import notices
 from orlop.agent.netd.identity.notices import Notices
 from orlop.agent.netd.identity.sock_diag import Owners
 from orlop.agent.netd.interfaces import ADDRESS, CONF, Interfaces
-from orlop.agent.netd.pod_addressing import World
+from orlop.agent.netd.pod_addressing import PodAddressing
 from orlop.agent.netd.policy import Policy
 from orlop.agent.netd.sockets import sockaddr
 from orlop.agent.netd.sockets.abstract_unix import Abstract
@@ -80,7 +80,7 @@ class Servers:
     """The name server of a pod, with servers outside that answer what they are told to."""
 
     def __init__(self) -> None:
-        self.directory = Directory(NETWORK, lambda message: None, patience=0.0)
+        self.directory = EndpointCache(NETWORK, lambda message: None, patience=0.0)
         for key, value in _KNOWN.items():
             self.directory.on_message({"type": "net-tell", "key": key, "value": value})
         self.server = DnsServer(self.directory, NETWORK, lambda *ends: True)
@@ -214,7 +214,7 @@ class Wire:
     "every user of the node and network",
 )
 def netd_notices() -> Target:
-    world = World(NETWORK, "127.0.0.1")
+    world = PodAddressing(NETWORK, "127.0.0.1")
     owners = Owners(netd_supervisor.open_diagnostics(), [(0, 1)])
     told = Notices(world, cast("Any", Wire()), Heard(bytearray(SIZE), 0), owners, Leases())
     told.given = lambda protocol, real: sockaddr.Address(sockaddr.AF_INET, real.ip, 80)
@@ -286,7 +286,7 @@ def _message() -> bytes:
     "hostile pods",
 )
 def netd_messages() -> Target:
-    world, call = World(NETWORK, "192.0.2.9"), cast("Any", object())
+    world, call = PodAddressing(NETWORK, "192.0.2.9"), cast("Any", object())
 
     def run(data: bytes) -> None:
         message = Message(call, cast("Any", Memory(data)), 0)
@@ -313,7 +313,10 @@ def netd_messages() -> Target:
     "hostile pods",
 )
 def netd_addresses() -> Target:
-    world, call = World(NETWORK, "192.0.2.9"), cast("Any", SimpleNamespace(args=(0, CONF, 0)))
+    world, call = (
+        PodAddressing(NETWORK, "192.0.2.9"),
+        cast("Any", SimpleNamespace(args=(0, CONF, 0))),
+    )
     abstract = Abstract(world, cast("Any", None), cast("Any", None))
     interfaces = Interfaces(world)
     interfaces._name = b"eth0"
@@ -353,7 +356,7 @@ def netd_addresses() -> Target:
     "small accounts",
 )
 def netd_directory() -> Target:
-    directory = Directory(NETWORK, lambda message: None, "n1", patience=0.0)
+    directory = EndpointCache(NETWORK, lambda message: None, "n1", patience=0.0)
 
     def run(data: bytes) -> None:
         try:

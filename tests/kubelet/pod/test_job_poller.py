@@ -16,7 +16,7 @@ from orlop.kubelet.node.health import EngineHealth
 from orlop.kubelet.pod import job_poller as module
 from orlop.kubelet.pod.job_poller import Ticker
 from orlop.kubelet.pod.pods import Pods
-from orlop.kubelet.status.pod_status import Trouble
+from orlop.kubelet.status.pod_status import PendingReason
 from orlop.network.addresses import PodAddresses
 from orlop.settings import Paths, Settings, SlurmSettings
 
@@ -222,12 +222,12 @@ async def test_a_new_reason_is_told_of_every_pod_at_once(scene):
         (lambda scene: setattr(scene.pod(), "is_settled", True), False),
         (
             lambda scene: setattr(
-                scene.pod(job=""), "trouble", Trouble("EngineUnavailable", "", by_engine=True)
+                scene.pod(job=""), "trouble", PendingReason("EngineUnavailable", "", by_engine=True)
             ),
             True,
         ),
         (
-            lambda scene: setattr(scene.pod(job=""), "trouble", Trouble("ErrImagePull", "")),
+            lambda scene: setattr(scene.pod(job=""), "trouble", PendingReason("ErrImagePull", "")),
             False,
         ),
         (lambda scene: scene.health.silent(Exception("x")), True),

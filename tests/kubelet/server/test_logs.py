@@ -14,7 +14,7 @@ from orlop.errors import BadRequest, NotFound
 from orlop.kubelet.server import logs
 from orlop.kubelet.server.log_files import LogFiles
 from orlop.kubelet.server.logs import Cutter, LogOptions, read_log, tail_offset, which_run
-from orlop.kubelet.status.pod_status import Observed, Trouble, pod_status
+from orlop.kubelet.status.pod_status import Observed, PendingReason, pod_status
 
 from ..objects import NOW, a_container, a_job, a_journal, a_pod, exited, running, started, waiting
 
@@ -209,12 +209,12 @@ def test_init_containers_have_logs_too():
         ([started()], {}, 'container "main" in pod "web" is waiting to start: ContainerCreating'),
         (
             [],
-            {"job_id": None, "trouble": Trouble("ErrImagePull", "x")},
+            {"job_id": None, "trouble": PendingReason("ErrImagePull", "x")},
             'container "main" in pod "web" is waiting to start: image can\'t be pulled',
         ),
         (
             [],
-            {"job_id": None, "trouble": Trouble("ImagePullBackOff", "x")},
+            {"job_id": None, "trouble": PendingReason("ImagePullBackOff", "x")},
             'container "main" in pod "web" is waiting to start: trying and failing to pull image',
         ),
         (

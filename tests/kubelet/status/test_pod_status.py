@@ -7,7 +7,7 @@ import pytest
 from orlop.api.times import rfc3339
 from orlop.engine import JobId, JobState
 from orlop.kubelet.status.container_status import ImageUsed
-from orlop.kubelet.status.pod_status import Observed, Trouble, pod_status, status_patch
+from orlop.kubelet.status.pod_status import Observed, PendingReason, pod_status, status_patch
 
 from ..objects import (
     NOW,
@@ -118,7 +118,7 @@ def test_a_pod_with_a_machine_is_allocated_before_its_agent_speaks(state, reason
 
 def test_trouble_with_one_container_is_told_of_that_one():
     pod = a_pod(a_container(), a_container("bad"))
-    found = status(pod, trouble=Trouble("ErrImagePull", "no such image", "bad"))
+    found = status(pod, trouble=PendingReason("ErrImagePull", "no such image", "bad"))
     good, bad = found["containerStatuses"]
     assert good["state"] == {"waiting": {"reason": "ContainerCreating"}}
     assert bad["state"] == {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}
@@ -127,7 +127,7 @@ def test_trouble_with_one_container_is_told_of_that_one():
 
 @pytest.mark.parametrize("reason", ["SubmitRejected", "SubmitDeferred", "EngineUnavailable"])
 def test_what_the_engine_refuses_is_told_of_all_containers_and_as_a_condition(reason):
-    found = status(INIT, trouble=Trouble(reason, "sbatch: no", by_engine=True))
+    found = status(INIT, trouble=PendingReason(reason, "sbatch: no", by_engine=True))
     assert found["phase"] == "Pending"
     for each in found["containerStatuses"] + found["initContainerStatuses"]:
         assert each["state"] == {"waiting": {"reason": reason, "message": "sbatch: no"}}

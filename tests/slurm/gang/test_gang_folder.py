@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from orlop.slurm.gang import gang_folder
-from orlop.slurm.gang.gang_folder import Gang, Kept, Recruit, member_id, parts_of
+from orlop.slurm.gang.gang_folder import Gang, GangCandidate, Kept, member_id, parts_of
 from orlop.slurm.gang.packing import Shape, pack
 from orlop.slurm.submit.sbatch import Folder
 
@@ -26,8 +26,8 @@ def a_pod(home: Path, name: str) -> Path:
     return folder
 
 
-def recruit(folder: Path) -> Recruit:
-    return Recruit(folder, f"default/{folder.name.split('_')[1]}", Shape(2, 100))
+def recruit(folder: Path) -> GangCandidate:
+    return GangCandidate(folder, f"default/{folder.name.split('_')[1]}", Shape(2, 100))
 
 
 def a_gang(home: Path, *names: str, job: str = "17") -> Gang:

@@ -10,7 +10,7 @@ import pytest
 from orlop.api.gangs import Later, room_for
 from orlop.api.objects import Key
 from orlop.engine import Gang, Submission
-from orlop.slurm.gang.gang_folder import Kept, Member, Recruit, Seat
+from orlop.slurm.gang.gang_folder import GangCandidate, Kept, Member, Seat
 from orlop.slurm.gang.packing import Shape, pack
 from orlop.slurm.gang.roster import call, place_in
 from orlop.slurm.translate.job import JobSpec
@@ -72,7 +72,9 @@ async def test_members_that_all_ask_for_nothing_have_a_cpu_each():
 
 def a_member(number: int, cpus: int, bundle: int, seat: int = -1) -> Member:
     folder = Path(f"/pods/default_m{number}_u{number}")
-    given = Recruit(folder, f"default/m{number}", Shape(cpus)).given("g", number, bundle, seat)
+    given = GangCandidate(folder, f"default/m{number}", Shape(cpus)).given(
+        "g", number, bundle, seat
+    )
     return Member(number, f"u{number}", Key("default", f"m{number}"), folder, given, None, False)
 
 

@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..netd.netd_supervisor import Keeper
+    from ..netd.netd_supervisor import NetdSupervisor
     from .gpus import Gpus
     from .runtimes import Runtime
     from .seccomp import Profile
@@ -70,7 +70,7 @@ class Workshop:
         sandbox: Sandbox,
         places: Places,
         cgroups: Cgroups,
-        network: Keeper | None = None,
+        network: NetdSupervisor | None = None,
     ) -> None:
         self.network = network
         self._has_own = network is not None and not network.is_node

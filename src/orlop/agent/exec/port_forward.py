@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     import socket
 
     from ..connection.upgraded_connection import Link
-    from ..netd.netd_supervisor import Keeper
+    from ..netd.netd_supervisor import NetdSupervisor
 else:
     import _socket as socket  # without the enums of `socket`, which are slow to import
 
 CONNECT_TIME = 5.0
 NOBODY = os.strerror(errno.ECONNREFUSED).lower()  # where none of the pod's listens
-_networks: list[Keeper] = []  # the pod's own, if it has one
+_networks: list[NetdSupervisor] = []  # the pod's own, if it has one
 
 
-def use(network: Keeper) -> None:
+def use(network: NetdSupervisor) -> None:
     """Reach ports by the pod's own network from now on."""
     _networks[:] = [network]
 

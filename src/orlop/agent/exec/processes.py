@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..netd.netd_supervisor import Keeper
+    from ..netd.netd_supervisor import NetdSupervisor
     from .nsenter import Command
 
 HANG_UP_TIME = 1.0  # from HUP to KILL
@@ -50,7 +50,7 @@ class Execs:
         self,
         find: Callable[[str], Run | None],
         now: Callable[[], float],
-        network: Keeper | None = None,
+        network: NetdSupervisor | None = None,
         ranks: dict[str, Any] | None = None,
     ) -> None:
         self._find, self._now, self._network = find, now, network

@@ -41,7 +41,7 @@ class _Service:
     affinity: float
 
 
-class Directory:
+class EndpointCache:
     """`send` passes a message to the kubelet; `node` is the pod's Kubernetes node."""
 
     def __init__(

@@ -12,7 +12,7 @@ import fcntl
 import struct
 from errno import EADDRNOTAVAIL
 
-from .pod_addressing import World
+from .pod_addressing import PodAddressing
 from .seccomp.caller_process import Target
 from .seccomp.notify import Call
 from .sockets.sockaddr import AF_INET, LOOPBACK4
@@ -31,7 +31,7 @@ _HEADER = struct.Struct("<IHHII")
 
 
 class Interfaces:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: PodAddressing) -> None:
         self._world = world
         self._mask = world.pods.mask
         self._bits = bin(self._mask).count("1")

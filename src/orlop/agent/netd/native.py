@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Optional
 
-    from .pod_addressing import World
+    from .pod_addressing import PodAddressing
     from .sockets.sockaddr import Range
     from .tcp.accept_handoff import Room
     from .udp.port_leases import Leases
@@ -103,7 +103,7 @@ class Quick:
 
     def start(
         self,
-        world: World,
+        world: PodAddressing,
         notices: tuple[int, int],
         diagnostics: int,
         uids: list[tuple[int, int]],
@@ -168,7 +168,7 @@ class QuickNotices(Notices):
     def __init__(
         self,
         quick: Quick,
-        world: World,
+        world: PodAddressing,
         sock: socket.socket,
         heard: Heard,
         owners: Owners,

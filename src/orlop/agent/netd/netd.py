@@ -17,14 +17,14 @@ from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from ..connection.frames import Broken
 from ..linux.fast_imports import dumps, loads
 from ..linux.job_output import Sayings
-from .endpoint_cache import Directory
+from .endpoint_cache import EndpointCache
 from .identity.names import Identities
 from .identity.notices import PROTOCOLS, Notices
 from .identity.proof import Proof
 from .identity.sock_diag import Owners
 from .native import CALL_SIZE, Quick, QuickArrivals, QuickNotices, QuickOwners
 from .netd_supervisor import receive, send
-from .pod_addressing import NodeWorld, World
+from .pod_addressing import NodeWorld, PodAddressing
 from .relay import Line
 from .routes import Routes
 from .seccomp.caller_process import Target
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Optional
 
-    from .netd_supervisor import Heirloom
+    from .netd_supervisor import NetdState
 
     Handler = Callable[[Call, Target], Optional[int]]
 else:
@@ -65,12 +65,12 @@ DNS = 53
 
 
 class Netd:
-    def __init__(self, network: dict[str, Any], node: str, heirloom: Heirloom) -> None:
+    def __init__(self, network: dict[str, Any], node: str, heirloom: NetdState) -> None:
         self._porch, self._control = heirloom.porch, heirloom.control
         self._line = Line(heirloom.line)
         self._pending = Pending()
-        world = (NodeWorld if network.get("onNode") else World)(network, heirloom.address)
-        self._directory = Directory(network, self._line.send, node)
+        world = (NodeWorld if network.get("onNode") else PodAddressing)(network, heirloom.address)
+        self._directory = EndpointCache(network, self._line.send, node)
         self._directory.before_waiting = self._step_aside
         self._bindings = Bindings(world, self._tell, heirloom.host_ports)
         self._leases = Leases()
@@ -336,7 +336,7 @@ class Netd:
 
 
 def _parts(
-    world: World, heirloom: Heirloom, leases: Leases
+    world: PodAddressing, heirloom: NetdState, leases: Leases
 ) -> tuple[Optional[Quick], Notices, Owners, Arrivals]:
     """What is kept by the compiled part, where that can be used, and else here."""
     quick, diagnostics, uids = heirloom.quick, heirloom.diagnostics, heirloom.uids

@@ -51,7 +51,7 @@ CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.S
 
 
 @value
-class Heirloom:
+class NetdState:
     """What one netd leaves to the next, and the first has from the agent."""
 
     names: mmap.mmap  # of connections
@@ -68,7 +68,7 @@ class Heirloom:
     host_ports: dict[int, int]  # what holds a TCP port of the node for the pod, by its number
 
 
-class Keeper:
+class NetdSupervisor:
     """`sandbox` is None where those who are filtered do that themselves (`take`)."""
 
     def __init__(self, plan: Plan, sandbox: Optional[Sandbox], diagnostics: int) -> None:
@@ -277,7 +277,7 @@ class Keeper:
         from .netd import Netd
 
         address = own_addresses(self._plan.kubelet.get("endpointFile", ""))[0]
-        heirloom = Heirloom(
+        heirloom = NetdState(
             self._names,
             self._porch,
             control,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class World:
+class PodAddressing:
     is_node = False  # whether the pod is on its node's network
     has_address = True  # whether the cluster knows it by an address of its own
 
@@ -69,7 +69,7 @@ class World:
         return address
 
 
-class NodeWorld(World):
+class NodeWorld(PodAddressing):
     """Of a pod on its node's network that knows names and services of the cluster.
 
     What it binds, and all it is known by, is the node's; nothing means the pod alone. Ranks of a

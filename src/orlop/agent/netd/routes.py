@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from errno import ECONNREFUSED, EHOSTUNREACH
 
-from .endpoint_cache import Directory, Refused, Unknown
-from .pod_addressing import World
+from .endpoint_cache import EndpointCache, Refused, Unknown
+from .pod_addressing import PodAddressing
 from .sockets import sockaddr
 from .sockets.bind import Bindings
 from .sockets.sockaddr import Address
@@ -43,7 +43,7 @@ class Place:
 
 
 class Routes:
-    def __init__(self, world: World, bindings: Bindings, directory: Directory) -> None:
+    def __init__(self, world: PodAddressing, bindings: Bindings, directory: EndpointCache) -> None:
         self._world, self._bindings, self._directory = world, bindings, directory
         self.quick: Optional[Quick] = None  # it learns of TCP what is found here
         self._taught: dict[tuple[bytes, int], object] = {}  # services, by what it was taught

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..exec.processes import Execs
-    from ..netd.netd_supervisor import Keeper
+    from ..netd.netd_supervisor import NetdSupervisor
     from ..probes.handlers import Checks, Outcome
     from ..probes.prober import Prober
 
@@ -70,7 +70,7 @@ class Supervisor:
         self._watches: dict[int, Callable[[], object]] = {}  # descriptor -> what reads it
         self._checks: Checks | None = None
         self._prober: Prober | None = None
-        self._network: Keeper | None = workshop.network
+        self._network: NetdSupervisor | None = workshop.network
         self.execs: Execs | None = None  # until the line home is there, nobody can ask for one
         self.on_records: Callable[[], None] = lambda: None
         self.on_log: Callable[[], None] = lambda: None

@@ -36,7 +36,7 @@ AT_FDCWD = -100
 START_TIME = 60.0  # for a runtime to tell that its container runs
 
 
-class Door:
+class ContainerServer:
     """What is known of the ranks of this node."""
 
     def __init__(
@@ -207,7 +207,7 @@ class Door:
 
     def _take_user(self) -> None:
         user, sandbox = self._box.container.user, self._box.sandbox
-        be(user.uid if user else sandbox.uid, user.gid if user else sandbox.gid)
+        map_ids(user.uid if user else sandbox.uid, user.gid if user else sandbox.gid)
 
     def _by_runtime(self, box: Box) -> tuple[int, int]:
         """A container of the runtime's, whose only process waits."""
@@ -396,7 +396,7 @@ def _open(path: str) -> int:
     return os.open(path, kind | os.O_CLOEXEC)
 
 
-def be(uid: int, gid: int) -> None:
+def map_ids(uid: int, gid: int) -> None:
     """Take an id other than the sandbox's root, in a user namespace of its own."""
     syscalls.unshare(syscalls.CLONE_NEWUSER)
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} 0 1"), ("gid_map", f"{gid} 0 1")):

@@ -17,7 +17,7 @@ from ..linux import syscalls
 from ..linux.fast_imports import signal
 from ..linux.process import exit_of, reaped, run_quickly
 from ..linux.reexec import again
-from .container_server import YIELD, Door, be, end_holder, leave, tasks_on
+from .container_server import YIELD, ContainerServer, end_holder, leave, map_ids, tasks_on
 from .starter import RUN, SECRETS, TERMINAL_ENV, place_of
 
 TYPE_CHECKING = False
@@ -100,7 +100,7 @@ class Leader:
         terminal = 0 if self._box.container.tty else -1
         _close_copies_of(0)
         what = (self._box, self._runtime, self._ranks)
-        self._door = door = Door(meeting, *what, terminal, self._own_env())
+        self._door = door = ContainerServer(meeting, *what, terminal, self._own_env())
         self._srun = self._start(command)
         try:
             while self._code is None:
@@ -128,7 +128,7 @@ class Leader:
             signal.signal(number, lambda got, _: self._asked.append(got))
         return wake_read
 
-    def _turn(self, wake: int, door: Door, timeout: int | None = None) -> None:
+    def _turn(self, wake: int, door: ContainerServer, timeout: int | None = None) -> None:
         calls = self._calls.fds() if self._calls is not None else []
         mains = [self._main] if self._main >= 0 else []
         for fd in _ready([wake, *door.watched(), *calls, *mains], timeout):
@@ -153,7 +153,7 @@ class Leader:
             self._left_at = time.monotonic()
             self._pass_on(signal.SIGKILL)
 
-    def _begin(self, door: Door) -> None:
+    def _begin(self, door: ContainerServer) -> None:
         """Tell the agent that the container runs: in the number of its first rank."""
         if not self._status or not door.pids or door.error:
             return
@@ -337,7 +337,7 @@ def be_oneself(box: Box, hostname: str) -> None:
     if sandbox.is_isolated:
         syscalls.unshare(syscalls.CLONE_NEWUTS)
         syscalls.sethostname(hostname)
-        be(sandbox.uid, sandbox.gid)
+        map_ids(sandbox.uid, sandbox.gid)
 
 
 def rank(meeting: str, ranks: dict[str, Any], is_own_command: bool = False) -> list[str]:

@@ -20,7 +20,7 @@ from ..linux.fast_imports import signal
 from ..linux.process import close_on_exec
 from ..pod import sandbox
 from ..pod.scratch_dirs import make_places, remove_places
-from .container_server import Door, leave
+from .container_server import ContainerServer, leave
 from .starter import place_of
 
 TYPE_CHECKING = False
@@ -85,7 +85,7 @@ def _serve(meeting: str, folder: str) -> None:
         workshop = Workshop(the_plan, box, places, _NoCgroups())  # type: ignore[arg-type]
         made = workshop.inside(_container(the_plan))
         assert the_plan.ranks is not None, "a plan without ranks"
-        door = Door(meeting, *made, the_plan.ranks)
+        door = ContainerServer(meeting, *made, the_plan.ranks)
         try:
             _wait(door, Files(path, mark, workshop.volumes))
         finally:
@@ -139,7 +139,7 @@ def _container(the_plan: Plan) -> plan.Container:
     return next(one for one in the_plan.containers if one.name == name)
 
 
-def _wait(door: Door, files: Files) -> None:
+def _wait(door: ContainerServer, files: Files) -> None:
     """Until all ranks of this node have come, and have gone."""
     watched: dict[int, int] = {}  # pid -> descriptor, -1 where there is none, of ranks that live
     gone: set[int] = set()

@@ -14,7 +14,7 @@ import time
 from .. import plan
 from ..linux.fast_imports import signal
 from ..linux.process import reaped
-from ..netd.netd_supervisor import Keeper, receive
+from ..netd.netd_supervisor import NetdSupervisor, receive
 from .connection import Line
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ def main(argv: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)  # meant for the ranks, which may still ask
     _open_many()
-    Attendant(argv[2]).run()
+    RankNetd(argv[2]).run()
     return 0
 
 
@@ -43,13 +43,13 @@ def _open_many() -> None:
     setrlimit(RLIMIT_NOFILE, (most, most))
 
 
-class Attendant:
+class RankNetd:
     def __init__(self, folder: str) -> None:
         the_plan = plan.read(os.path.join(folder, "plan.json"))
         assert the_plan.ranks is not None, "a plan without ranks"
         the_plan.network = the_plan.ranks["network"]
         self._door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, DOOR)
-        self._keeper = Keeper(the_plan, None, -1)
+        self._keeper = NetdSupervisor(the_plan, None, -1)
         self._keeper.elsewhere = lambda: list(self._callers.values())
         node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
         self._line = Line(the_plan, folder, node)

@@ -17,7 +17,7 @@ from ... import wellknown
 from ...errors import ConfigError, Unavailable
 from ...settings import Paths, home_from_env
 from ..home import archive
-from ..home.home_lock import Tenancy, resident
+from ..home.home_lock import HomeLock, resident
 from ..kubeapi import KubeApi
 
 _PIECE = 1 << 20
@@ -74,7 +74,7 @@ def fetch(api: KubeApi, copy: Path) -> None:
 def copy_at_rest(paths: Paths, copy: Path) -> None:
     from ...store.sqlite import Database
 
-    with Tenancy(paths):  # so that no control plane starts meanwhile
+    with HomeLock(paths):  # so that no control plane starts meanwhile
         database = Database(paths.state)
         try:
             database.copy_to(copy)

@@ -17,7 +17,7 @@ from ... import wellknown
 from ...errors import HomeInUse
 from ...settings import Paths, home_from_env
 from ..home import archive
-from ..home.home_lock import Tenancy, resident
+from ..home.home_lock import HomeLock, resident
 from .up import make_home
 
 LEAP = 1_000_000  # revisions: more than any cluster of ours makes between two backups
@@ -32,7 +32,7 @@ def command(file: Path) -> None:
     running = resident(paths)
     if running is not None:
         raise HomeInUse(f"the control plane runs on {running}: stop it with `orlop down` first")
-    with Tenancy(paths), tempfile.TemporaryDirectory(dir=paths.run, prefix="restore.") as folder:
+    with HomeLock(paths), tempfile.TemporaryDirectory(dir=paths.run, prefix="restore.") as folder:
         unpacked = Path(folder)
         manifest = archive.unpack(file, unpacked)
         begin_anew(unpacked / wellknown.STATE_FILE)

@@ -55,7 +55,7 @@ from ...slurm.submit.user_slurm import UserSlurm
 from ...store import Store
 from ..doctor_checks import addresses
 from ..home import kubeconfig_file, record
-from ..home.home_lock import BEAT, Tenancy
+from ..home.home_lock import BEAT, HomeLock
 from ..home.removal import in_namespace
 from . import log_output
 from .engines import engine_for, ensure_cluster_uid
@@ -91,7 +91,7 @@ def run(paths: Paths, settings: Settings, engine: str, ready: Readiness, *, job:
     try:
         for folder in (paths.run, paths.log, paths.pods, paths.images, paths.volumes):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with Tenancy(paths) as tenancy:
+        with HomeLock(paths) as tenancy:
             plane = ControlPlane(paths, settings, engine, tenancy)
             asyncio.run(plane.run(ready, job))
     except BaseException as error:
@@ -109,7 +109,7 @@ def _first(error: BaseException) -> str:
 
 
 class ControlPlane:
-    def __init__(self, paths: Paths, settings: Settings, engine: str, tenancy: Tenancy) -> None:
+    def __init__(self, paths: Paths, settings: Settings, engine: str, tenancy: HomeLock) -> None:
         self.paths = paths
         self.settings = settings
         ensure_cluster_uid(paths)

@@ -1,6 +1,6 @@
 """Who lives in a home folder: at most one control plane, on whichever host.
 
-`serve` moves in through `Tenancy`; the other commands ask `resident`. Three signs are read,
+`serve` moves in through `HomeLock`; the other commands ask `resident`. Three signs are read,
 because none is enough on every file system: a lock (some shared file systems keep locks to one
 host), the process itself (where it is on this host), and a heartbeat on the record (where not).
 """
@@ -51,7 +51,7 @@ def silence(paths: Paths) -> float:
         return float("inf")
 
 
-class Tenancy:
+class HomeLock:
     """This process as the one control plane of a home, from `with` to the end of its block."""
 
     def __init__(self, paths: Paths, clock: Callable[[], float] | None = None) -> None:

@@ -11,7 +11,7 @@ from ...api.kinds import CERTIFICATE_SIGNING_REQUEST, SUBJECT_ACCESS_REVIEW
 from ...api.objects import Key, Obj, condition_of
 from ...api.times import rfc3339
 from ..framework.controller import Controller, Result
-from ..workloads.pod_control import fresh
+from ..workloads.pod_control import deep_copy
 from .csr_signers import KUBELET_CLIENT, common_name, parsed, refusal
 
 _SELF = "Auto approving self kubelet client certificate after SubjectAccessReview."
@@ -62,7 +62,7 @@ class CsrApproval(Controller):
             "lastUpdateTime": now,
             "lastTransitionTime": now,
         }
-        changed = fresh(request)
+        changed = deep_copy(request)
         changed.setdefault("status", {}).setdefault("conditions", []).append(approved)
         written = await self.api.update(self.kind, changed, subresource="approval")
         await self.objects.seen(written)

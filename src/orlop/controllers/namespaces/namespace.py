@@ -22,7 +22,7 @@ from ..framework.controller import Controller, Result
 from ..framework.custom_kinds import kind_of
 from ..framework.status import condition, with_condition
 from ..framework.stored_kinds import stored_once
-from ..workloads.pod_control import fresh
+from ..workloads.pod_control import deep_copy
 
 FINALIZER = "kubernetes"
 _AGAIN = 1.0  # seconds until what holds a namespace open is looked at once more
@@ -121,7 +121,7 @@ class Namespaces(Controller):
         await self.write_status(namespace, {"phase": "Terminating", "conditions": conditions})
 
     async def _finalize(self, key: Key) -> None:
-        namespace = fresh(await self.api.get(NAMESPACE, key))
+        namespace = deep_copy(await self.api.get(NAMESPACE, key))
         kept = [one for one in namespace["spec"].get("finalizers") or [] if one != FINALIZER]
         namespace["spec"]["finalizers"] = kept
         await self.api.update(NAMESPACE, namespace, subresource="finalize")

@@ -19,7 +19,7 @@ from ...client.informer import Informers
 from ..framework.controller import BY_CONTROLLER, by_controller
 from .controller_ref import Claims
 from .deployment.revisions import template_hash
-from .pod_control import fresh
+from .pod_control import deep_copy
 
 HASH_LABEL = "controller.kubernetes.io/hash"
 REVISION_LABEL = "controller-revision-hash"  # on pods: the name of their revision
@@ -37,11 +37,11 @@ class Revisions(NamedTuple):
 
 def data_of(owner: Obj) -> Obj:
     """What a revision keeps: the patch that makes the template what it was."""
-    return {"spec": {"template": {**fresh(owner["spec"]["template"]), "$patch": "replace"}}}
+    return {"spec": {"template": {**deep_copy(owner["spec"]["template"]), "$patch": "replace"}}}
 
 
 def template_of(revision: Obj) -> Obj:
-    template: Obj = fresh(revision["data"]["spec"]["template"])
+    template: Obj = deep_copy(revision["data"]["spec"]["template"])
     template.pop("$patch", None)
     return template
 

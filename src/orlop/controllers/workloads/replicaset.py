@@ -35,11 +35,11 @@ from .deletion_order import cheapest_first
 from .pod_control import (
     BURST,
     PodControl,
-    face_of,
     is_available,
     is_expiring,
     pod_from_template,
     seconds_until_available,
+    watched_fields,
 )
 
 FAILURE = "ReplicaFailure"
@@ -51,7 +51,7 @@ class ReplicaSets(Controller):
     kind = REPLICA_SET
     owns = (POD,)
     adopts = True
-    face = face_of
+    face = watched_fields
 
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)

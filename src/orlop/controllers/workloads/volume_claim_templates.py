@@ -14,12 +14,12 @@ from ...api.objects import Obj, is_deleting, key_of, labels_of, meta
 from ...client.api import Api
 from ...client.informer import Informers
 from ...client.recorder import Recorder
-from .pod_control import fresh
+from .pod_control import deep_copy
 
 
 def claim_from(template: Obj, owner: Obj, name: str, labels: Mapping[str, str]) -> Obj:
     """The claim of a template under its own name, beside its owner."""
-    claim = fresh(template)
+    claim = deep_copy(template)
     given = meta(claim)
     claim["apiVersion"] = PERSISTENT_VOLUME_CLAIM.api_version
     claim["kind"] = PERSISTENT_VOLUME_CLAIM.kind

@@ -13,7 +13,7 @@ from collections import Counter
 from ...api.objects import Obj, annotations_of, labels_of, meta, owner_reference, uid_of
 from ...controllers.workloads.distributed.environment import Place, noted, wish_of
 from ...controllers.workloads.gang_annotations import gang_of, to_come
-from ...controllers.workloads.pod_control import fresh
+from ...controllers.workloads.pod_control import deep_copy
 from ...controllers.workloads.volume_claim_templates import claim_from, mounts, with_claims
 from ...wellknown import DISTRIBUTED, DISTRIBUTED_PORT, GANG, GANG_ROOM, GANG_SIZE, SLURM_PREFIX
 
@@ -108,7 +108,7 @@ def is_outdated(jobset: Obj, job: Obj) -> bool:
 
 def job_for(jobset: Obj, one: Obj, index: int) -> Obj:
     """A Job of the set; its pods can be told apart, and named, by everything that is documented."""
-    template = fresh(one["template"])
+    template = deep_copy(one["template"])
     metadata, spec = template.get("metadata") or {}, template.setdefault("spec", {})
     pod = spec.setdefault("template", {})
     pod_metadata = pod.setdefault("metadata", {})

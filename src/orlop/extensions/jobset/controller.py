@@ -41,7 +41,7 @@ from .children import (
     subdomain,
     unmounted,
 )
-from .in_place_restart import MOST, face_of, is_in_place, judge_in_place
+from .in_place_restart import MOST, is_in_place, judge_in_place, watched_fields
 from .policy import (
     Again,
     End,
@@ -79,7 +79,9 @@ class JobSets(Controller):
         """Pods are looked at only where what runs in them is restarted in place."""
         pod = event.object
         name = labels_of(pod).get(NAME)
-        if name is None or (previous is not None and face_of(previous) == face_of(pod)):
+        if name is None or (
+            previous is not None and watched_fields(previous) == watched_fields(pod)
+        ):
             return
         key = Key(meta(pod)["namespace"], name)
         jobset = self.objects.get(key)

@@ -23,7 +23,7 @@ def is_in_place(jobset: Obj) -> bool:
     return bool(policy.get("restartStrategy") == "InPlaceRestart")
 
 
-def face_of(pod: Obj) -> tuple[object, ...]:
+def watched_fields(pod: Obj) -> tuple[object, ...]:
     """All of a pod that is looked at here."""
     return annotations_of(pod).get(ATTEMPT), phase_of(pod), _restarts(pod)
 

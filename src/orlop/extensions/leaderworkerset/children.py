@@ -14,7 +14,7 @@ import msgspec
 from ...api.objects import Obj, annotations_of, labels_of, meta, owner_reference
 from ...controllers.workloads.distributed.environment import Place, wish_of, with_variables
 from ...controllers.workloads.gang_annotations import gang_of, to_come
-from ...controllers.workloads.pod_control import fresh, pod_from_template
+from ...controllers.workloads.pod_control import deep_copy, pod_from_template
 from ...controllers.workloads.volume_claim_templates import claim_from, with_claims
 from ...wellknown import GANG, SLURM_PREFIX
 from ..jobset.children import slurm_wishes
@@ -115,7 +115,7 @@ def gang(lws: Obj, group: int, worker: int, siblings: list[Obj], now: float) -> 
 def pod_for(lws: Obj, group: int, worker: int, together: dict[str, str]) -> Obj:
     """A pod of a group; `together` are the annotations of its gang."""
     parts = lws["spec"]["leaderWorkerTemplate"]
-    template = fresh(
+    template = deep_copy(
         (parts.get("leaderTemplate") if not worker else None) or parts["workerTemplate"]
     )
     metadata, spec = template.setdefault("metadata", {}), template["spec"]

@@ -17,7 +17,7 @@ from ...client.clock import Clock
 from ...client.informer import Informers
 from ...controllers.framework.controller import BY_CONTROLLER, Controller, Result
 from ...controllers.workloads.owned_objects import Possessions
-from ...controllers.workloads.pod_control import PodControl, face_of
+from ...controllers.workloads.pod_control import PodControl, watched_fields
 from ...controllers.workloads.volume_claim_templates import ClaimMaker
 from ..bundled import bundled_kind
 from ..extension import Extension
@@ -44,7 +44,7 @@ class LeaderWorkerSets(Controller):
     name = "leaderworkerset-controller"
     kind = LEADER_WORKER_SET
     owns = (POD,)
-    face = face_of
+    face = watched_fields
 
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)

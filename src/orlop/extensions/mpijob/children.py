@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from ...api.objects import Obj, annotations_of, is_terminal, meta, phase_of, uid_of
 from ...controllers.workloads.gang_annotations import gang_of, to_come
-from ...controllers.workloads.pod_control import fresh, pod_from_template
+from ...controllers.workloads.pod_control import deep_copy, pod_from_template
 from ...manifests import script
 from ...wellknown import GANG_ROOM, GANG_SIZE, GROUP, GROUP_VOLUME
 from ..training import run_policy as training
@@ -188,7 +188,7 @@ def _template(job: Obj, role: str, index: int) -> Obj:
 
 
 def _own(job: Obj, role: str) -> Obj:
-    template = fresh(job["spec"]["mpiReplicaSpecs"][role]["template"])
+    template = deep_copy(job["spec"]["mpiReplicaSpecs"][role]["template"])
     with_priority(job, template["spec"])
     return template
 

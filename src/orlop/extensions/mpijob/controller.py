@@ -31,7 +31,7 @@ from ...controllers.framework.controller import BY_CONTROLLER, Controller, Resul
 from ...controllers.workloads.finished import expire
 from ...controllers.workloads.gang_annotations import gang_of
 from ...controllers.workloads.owned_objects import Possessions
-from ...controllers.workloads.pod_control import PodControl, face_of
+from ...controllers.workloads.pod_control import PodControl, watched_fields
 from ...wellknown import GANG
 from ..bundled import bundled_kind
 from ..extension import Extension
@@ -72,7 +72,7 @@ MANAGED_BY = "kubeflow.org/mpi-operator"
 
 def _face(obj: Obj) -> object:
     """All that is looked at of a pod; of a Job, everything."""
-    return face_of(obj) if obj["kind"] == POD.kind else obj
+    return watched_fields(obj) if obj["kind"] == POD.kind else obj
 
 
 class MpiJobs(Controller):
@@ -96,7 +96,7 @@ class MpiJobs(Controller):
 
     def _of_launcher(self, event: WatchEvent, previous: Obj | None) -> Iterable[Key]:
         """A pod of a launcher's Job leads to the MPIJob that this belongs to."""
-        if previous is not None and face_of(previous) == face_of(event.object):
+        if previous is not None and watched_fields(previous) == watched_fields(event.object):
             return
         reference = controller_of(event.object)
         if reference is None or reference["kind"] != JOB.kind:

@@ -11,7 +11,7 @@ import shlex
 
 from ...api.objects import Obj, annotations_of, meta
 from ...api.quantity import NANO, Quantity, parse
-from ...controllers.workloads.pod_control import fresh
+from ...controllers.workloads.pod_control import deep_copy
 from ...slurm.numbers import whole
 from ...wellknown import LABEL, SLURM_PREFIX, SRUN_FLAGS
 from ..training.run_policy import inherited, is_suspended
@@ -36,7 +36,7 @@ def rank_set_job(job: Obj) -> Obj:
         stripped = strip([str(word) for word in words])
     except NotStripped as problem:
         raise NotStripped(f"{LAUNCHER}: {SRUN} {problem}") from None
-    template = fresh((specs.get("Worker") or specs["Launcher"])["template"])
+    template = deep_copy((specs.get("Worker") or specs["Launcher"])["template"])
     spec, metadata = template["spec"], template.setdefault("metadata", {})
     container = spec["containers"][0]
     for field in ("args", "readinessProbe", "livenessProbe", "startupProbe"):

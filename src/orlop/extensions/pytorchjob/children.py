@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from ...api.objects import Obj, annotations_of, labels_of, meta
 from ...controllers.workloads.gang_annotations import gang_of
-from ...controllers.workloads.pod_control import fresh, pod_from_template
+from ...controllers.workloads.pod_control import deep_copy, pod_from_template
 from ..training import run_policy
 from ..training.run_policy import (
     JOB_NAME,
@@ -127,7 +127,7 @@ def port_of(job: Obj, role: str) -> int:
 
 
 def pod_for(job: Obj, role: str, index: int) -> Obj:
-    template = fresh(specs(job)[role]["template"])
+    template = deep_copy(specs(job)[role]["template"])
     metadata, spec = template.setdefault("metadata", {}), template["spec"]
     metadata["labels"] = {**(metadata.get("labels") or {}), **labels(job, role, index)}
     metadata["annotations"] = {

@@ -15,7 +15,7 @@ from ...client.informer import Informers
 from ...controllers.framework.controller import BY_CONTROLLER, Controller, Result
 from ...controllers.workloads.finished import expire
 from ...controllers.workloads.owned_objects import Possessions
-from ...controllers.workloads.pod_control import PodControl, face_of
+from ...controllers.workloads.pod_control import PodControl, watched_fields
 from ..bundled import bundled_kind
 from ..extension import Extension
 from ..podgroup.min_resources import REASON, lacking
@@ -42,7 +42,7 @@ class PyTorchJobs(Controller):
     name = "pytorchjob-controller"
     kind = PYTORCH_JOB
     owns = (POD,)
-    face = face_of
+    face = watched_fields
 
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)

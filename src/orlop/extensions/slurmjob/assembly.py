@@ -18,7 +18,7 @@ from ...destinations import Destinations
 from ...settings import Paths, Settings
 from ...slurm.submit.user_slurm import UserSlurm
 from ..bridgejob.controller import BridgeJobs
-from ..bundled import WhileOurs
+from ..bundled import RunWhileInstalled
 from ..wlmjob.controller import WlmJobs, WlmSlurmJobs
 from .adapter import Adapter
 from .controller import Site, SlurmJobs
@@ -60,15 +60,18 @@ class SlurmObjects:
     def controllers(self) -> list[Runnable]:
         """To be run side by side, for as long as the control plane runs."""
         jobs = SLURM_JOB.resource
-        found: list[Runnable] = [self.queue, WhileOurs(self._informers, [jobs], self._make_jobs)]
+        found: list[Runnable] = [
+            self.queue,
+            RunWhileInstalled(self._informers, [jobs], self._make_jobs),
+        ]
         found += [
-            WhileOurs(self._informers, [jobs, adapter.kind.resource], self._maker(adapter))
+            RunWhileInstalled(self._informers, [jobs, adapter.kind.resource], self._maker(adapter))
             for adapter in ADAPTERS
         ]
         if self._is_shown:
-            found.append(WhileOurs(self._informers, [jobs], self._make_shown))
+            found.append(RunWhileInstalled(self._informers, [jobs], self._make_shown))
             site = [kind.resource for kind in SITE_KINDS]
-            found.append(WhileOurs(self._informers, site, self._make_site))
+            found.append(RunWhileInstalled(self._informers, site, self._make_site))
         return found
 
     def _make_jobs(self) -> list[Runnable]:

@@ -1,8 +1,8 @@
 """The kubelet's end of an agent's connection: frames, messages, logs and sessions over them.
 
 The server hands over an upgraded connection; `serve` speaks on it until it breaks. What agents
-report goes to `Hears`, at once and in order. A log stream that its reader does not empty is closed
-and asked for again later, so that a slow reader never holds up the pod's reports.
+report goes to `AgentEventHandler`, at once and in order. A log stream that its reader does not
+empty is closed and asked for again later, so that a slow reader never holds up the pod's reports.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _decoder = msgspec.json.Decoder()
 log = logger(__name__)
 
 
-class Hears(Protocol):
+class AgentEventHandler(Protocol):
     """Who is told what agents say."""
 
     def on_hello(self, state: PodState, message: dict[str, Any]) -> None: ...
@@ -247,7 +247,7 @@ class AgentConnection:
 
     # The conversation
 
-    async def serve(self, hears: Hears) -> None:
+    async def serve(self, hears: AgentEventHandler) -> None:
         """Until the connection ends; a garbled message ends it, and the agent dials again."""
         try:
             async with asyncio.TaskGroup() as group:
@@ -272,7 +272,7 @@ class AgentConnection:
             await asyncio.sleep(PING_INTERVAL)
             self.tell({"type": "ping"})
 
-    async def _listen(self, hears: Hears) -> None:
+    async def _listen(self, hears: AgentEventHandler) -> None:
         while True:
             async with asyncio.timeout(SILENCE):
                 header = await self._reader.readexactly(_HEADER.size)
@@ -285,7 +285,7 @@ class AgentConnection:
             elif number in self._streams:
                 self._streams[number].feed(payload)
 
-    def _on_message(self, hears: Hears, message: dict[str, Any]) -> None:
+    def _on_message(self, hears: AgentEventHandler, message: dict[str, Any]) -> None:
         match message["type"]:
             case str(kind) if kind.startswith("net-"):
                 hears.on_network(self._state, message, self._line)
@@ -309,7 +309,7 @@ class AgentConnection:
                 if stream is not None:
                     stream.on_message(message)
 
-    def _on_start(self, hears: Hears, message: dict[str, Any]) -> None:
+    def _on_start(self, hears: AgentEventHandler, message: dict[str, Any]) -> None:
         number = int(message["stream"])
         if number < AGENTS_OWN or number in self._streams:
             raise ValueError(f"an agent's own stream {number}, expected {AGENTS_OWN} or above")
@@ -318,7 +318,7 @@ class AgentConnection:
         self._streams[number + 1] = errand.errors
         hears.on_start(self._state, errand, message)
 
-    def _on_record(self, hears: Hears, raw: Any) -> None:
+    def _on_record(self, hears: AgentEventHandler, raw: Any) -> None:
         record = record_of(raw)
         if record is not None:
             hears.on_record(self._state, record)

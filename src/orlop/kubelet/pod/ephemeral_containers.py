@@ -18,11 +18,11 @@ from ...client.workqueue import Backoff
 from ...log import logger
 from ..planning.refusal import Refusal
 from ..status.container_status import ImageUsed
-from ..status.pod_status import Trouble
+from ..status.pod_status import PendingReason
 from .events import Events
 from .pods import Added, PodState
 from .preparation import Preparation, PullFailure
-from .termination import Later
+from .termination import Requeuer
 
 _RETRY = Backoff(first=2.0, longest=300.0)
 
@@ -34,7 +34,7 @@ class EphemeralContainers:
         self,
         preparation: Preparation,
         events: Events,
-        later: Later,
+        later: Requeuer,
         spawn: Callable[[Coroutine[None, None, bool], str], asyncio.Task[bool]],
         clock: Clock,
     ) -> None:
@@ -90,7 +90,7 @@ class EphemeralContainers:
         self, pod: Obj, state: PodState, added: Added, container: Obj, reason: str, message: str
     ) -> None:
         self._events.tell(pod, "Warning", "Failed", f"Error: {message}")
-        added.trouble = Trouble(reason, message, container["name"])
+        added.trouble = PendingReason(reason, message, container["name"])
         delay = _RETRY.delay(added.failures)
         added.failures += 1
         added.retry_at = self._clock.now() + delay

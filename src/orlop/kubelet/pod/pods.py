@@ -18,7 +18,7 @@ from ...settings import Paths
 from ...wellknown import ALLOCATED, JOB_ID
 from ..agents.journal import Journal, JournalFile, Record
 from ..status.container_status import ImageUsed
-from ..status.pod_status import Observed, Trouble
+from ..status.pod_status import Observed, PendingReason
 from ..status.termination_reason import is_requeued
 from .folder import PodFolder, existing
 
@@ -33,7 +33,7 @@ class Added:
     plan: Obj | None = None  # once it is ready
     told: AgentConnection | None = None  # over which connection
     is_preparing: bool = False
-    trouble: Trouble | None = None
+    trouble: PendingReason | None = None
     failures: int = 0
     retry_at: float = 0.0
 
@@ -61,7 +61,7 @@ class PodState:
     images: dict[str, ImageUsed] = field(default_factory=dict)  # by container
     pod_ip: str = ""  # of its plan; empty: its node's
     # What keeps it from being submitted, and when to try again.
-    trouble: Trouble | None = None
+    trouble: PendingReason | None = None
     failures: int = 0
     retry_at: float = 0.0
     preparing: asyncio.Task[bool] | None = None

@@ -17,7 +17,7 @@ from ..node.health import EngineHealth
 from ..status.termination_reason import failed_when_warned, is_requeued, may_be_limit
 from .events import Events
 from .pods import PodState
-from .termination import Later
+from .termination import Requeuer
 
 RETRY = 5.0
 
@@ -27,7 +27,7 @@ class Requeues:
     engine: Engine
     events: Events
     health: EngineHealth
-    later: Later
+    later: Requeuer
 
     async def keeps(self, pod: Obj, state: PodState) -> bool:
         """Whether the pod goes on although its job has ended; the status is then left alone."""

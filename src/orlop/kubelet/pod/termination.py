@@ -31,7 +31,7 @@ RETRY = 5.0
 log = logger(__name__)
 
 
-class Later(Protocol):
+class Requeuer(Protocol):
     """How to be called again, and how to have the engine asked."""
 
     def again(self, uid: str, delay: float) -> None: ...
@@ -58,7 +58,7 @@ class Termination:
         writer: StatusWriter,
         health: EngineHealth,
         clock: Clock,
-        later: Later,
+        later: Requeuer,
         ended: Callable[[Key, str, JobId | None], None] = lambda key, uid, job: None,
     ) -> None:
         """`ended` is told of each pod whose job is over, and whose object stays."""

@@ -25,7 +25,7 @@ from ...log import logger
 from ..node.health import EngineHealth
 from ..node.registration import Nodes
 from ..planning.refusal import Refusal
-from ..status.pod_status import Trouble
+from ..status.pod_status import PendingReason
 from ..status.status_writer import StatusWriter
 from .dependencies import Dependencies
 from .ephemeral_containers import EphemeralContainers
@@ -36,7 +36,7 @@ from .pods import Pods, PodState
 from .preparation import Preparation, PullFailure
 from .requeue import Requeues
 from .slurm_policy import PolicySources
-from .termination import Later, Termination
+from .termination import Requeuer, Termination
 
 LAST_WORD = 1.0  # seconds in which the end of a journal may still arrive over a shared file system
 OLD = 5.0  # seconds; nodes' clocks may not agree with ours about less
@@ -72,7 +72,7 @@ class PodWorker:
     writer: StatusWriter
     events: Events
     health: EngineHealth
-    later: Later
+    later: Requeuer
     spawn: Callable[[Coroutine[None, None, bool], str], asyncio.Task[bool]]
     command: Callable[[PodFolder], tuple[str, ...]]
     clock: Clock
@@ -232,7 +232,7 @@ class PodWorker:
 
     def _await_others(self, pod: Obj, state: PodState, reason: str, words: str) -> None:
         """Said once, and looked at again when the last member of a gang comes, or a pod ends."""
-        trouble = Trouble(reason, words, by_engine=True)
+        trouble = PendingReason(reason, words, by_engine=True)
         if state.trouble != trouble:
             self.events.tell(pod, "Normal", trouble.reason, words)
         delay = _OTHERS_RETRY.delay(state.failures)
@@ -282,20 +282,20 @@ class PodWorker:
         except PullFailure as failure:
             self._not_pulled(pod, state, failure)
         except Refusal as refusal:
-            trouble = Trouble(refusal.reason, refusal.message, refusal.container)
+            trouble = PendingReason(refusal.reason, refusal.message, refusal.container)
             words = (refusal.event, refusal.event_message)
             self._refuse(pod, state, trouble, words, _CONFIG_RETRY)
         except errors.Error as error:
-            trouble = Trouble("CreateContainerConfigError", str(error))
+            trouble = PendingReason("CreateContainerConfigError", str(error))
             self._refuse(pod, state, trouble, ("Failed", f"Error: {error}"), _CONFIG_RETRY)
         except OSError as error:
             text = f"{state.folder.path}: {error.strerror or error}; check space, quota and rights"
-            trouble = Trouble("CreateContainerError", text)
+            trouble = PendingReason("CreateContainerError", text)
             self._refuse(pod, state, trouble, ("Failed", f"Error: {text}"), _REJECTED_RETRY)
         except Exception as error:
             # A bug of ours, or a pod that nobody thought of: it must not end the kubelet.
             log.error("pod not prepared", pod=str(state.key), exc_info=True)
-            trouble = Trouble("CreateContainerError", f"{type(error).__name__}: {error}")
+            trouble = PendingReason("CreateContainerError", f"{type(error).__name__}: {error}")
             self._refuse(pod, state, trouble, ("Failed", trouble.message), _REJECTED_RETRY)
         else:
             return True
@@ -308,17 +308,22 @@ class PodWorker:
             reason = "ImagePullBackOff"
             message = f'Back-off pulling image "{failure.image}": ErrImagePull: {message}'
         self.events.tell(pod, "Warning", "Failed", words)
-        trouble = Trouble(reason, message, failure.container)
+        trouble = PendingReason(reason, message, failure.container)
         self._refuse(pod, state, trouble, ("Failed", f"Error: {reason}"), _IMAGE_RETRY)
 
     def _refuse_submit(
         self, pod: Obj, state: PodState, reason: str, error: errors.Error, retry: Backoff
     ) -> None:
-        trouble = Trouble(reason, str(error), by_engine=True)
+        trouble = PendingReason(reason, str(error), by_engine=True)
         self._refuse(pod, state, trouble, (reason, str(error)), retry)
 
     def _refuse(
-        self, pod: Obj, state: PodState, trouble: Trouble, event: tuple[str, str], retry: Backoff
+        self,
+        pod: Obj,
+        state: PodState,
+        trouble: PendingReason,
+        event: tuple[str, str],
+        retry: Backoff,
     ) -> None:
         """Keep what went wrong, tell it, and try again after a while that grows."""
         self.events.tell(pod, "Warning", *event)
@@ -338,8 +343,8 @@ def _spread(pod: Obj, failures: int) -> float:
     return 1.0 + random.Random(f"{whose} {failures}").random() / 2
 
 
-def _unreachable(words: str) -> Trouble:
-    return Trouble("EngineUnavailable", words, by_engine=True)
+def _unreachable(words: str) -> PendingReason:
+    return PendingReason("EngineUnavailable", words, by_engine=True)
 
 
 def _remember_told(state: PodState, seq: int) -> Callable[[], None]:

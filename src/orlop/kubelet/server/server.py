@@ -26,7 +26,7 @@ from ...log import logger
 from ...metrics import MEDIA_TYPE, PROCESS
 from ...upgrade import Taken, take_over
 from ...wellknown import AGENT_PATH, AGENT_PROTOCOL
-from ..agents.connection import AgentConnection, Hears, LogStream
+from ..agents.connection import AgentConnection, AgentEventHandler, LogStream
 from ..network.mirror_ports import MirrorPorts
 from ..pod.folder import agent_token
 from ..pod.pods import Pods, PodState
@@ -56,7 +56,7 @@ class KubeletServer:
         pods: Pods,
         cached: Informer,
         writer: StatusWriter,
-        hears: Hears,
+        hears: AgentEventHandler,
         *,
         token_key: bytes,
         measurements: Measurements,

@@ -33,7 +33,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class StatusInputs:
     """What container statuses are computed from."""
 
     pod: Obj
@@ -45,18 +45,18 @@ class Scene:
     lost_at: float = 0.0  # when what has no last word was last heard of
 
 
-def init_container_statuses(scene: Scene) -> list[Obj]:
+def init_container_statuses(scene: StatusInputs) -> list[Obj]:
     containers = scene.pod["spec"].get("initContainers") or []
     return [_status(scene, container, is_init=True) for container in containers]
 
 
-def container_statuses(scene: Scene) -> list[Obj]:
+def container_statuses(scene: StatusInputs) -> list[Obj]:
     return [
         _status(scene, container, is_init=False) for container in scene.pod["spec"]["containers"]
     ]
 
 
-def ephemeral_container_statuses(scene: Scene, troubles: Mapping[str, Waiting]) -> list[Obj]:
+def ephemeral_container_statuses(scene: StatusInputs, troubles: Mapping[str, Waiting]) -> list[Obj]:
     """Of those that were added; they never make a pod ready, or keep it from that."""
     found = []
     for container in scene.pod["spec"].get("ephemeralContainers") or []:
@@ -82,7 +82,7 @@ def container_id(pod: Obj, journal: Journal, name: str, restart: int) -> str:
     return f"{runtime or 'orlop'}://{uid_of(pod)}.{name}.{restart}"
 
 
-def _status(scene: Scene, spec: Obj, *, is_init: bool) -> Obj:
+def _status(scene: StatusInputs, spec: Obj, *, is_init: bool) -> Obj:
     name = spec["name"]
     known = scene.journal.containers.get(name) or Container(name)
     current, ended = _records(scene, known)
@@ -116,7 +116,7 @@ def _told_image(pod: Obj, spec: Obj) -> ImageUsed:
     return ImageUsed(spec.get("image", ""), "")
 
 
-def _records(scene: Scene, known: Container) -> tuple[Record | None, Record | None]:
+def _records(scene: StatusInputs, known: Container) -> tuple[Record | None, Record | None]:
     """The present record and that of the end before it, as they are to be told."""
     current, ended = known.current, known.ended
     if scene.is_requeued and scene.ending is None:
@@ -144,7 +144,7 @@ def _at_the_end(
     return current, ended
 
 
-def _state(scene: Scene, record: Record | None, spec: Obj, *, is_init: bool) -> Obj:
+def _state(scene: StatusInputs, record: Record | None, spec: Obj, *, is_init: bool) -> Obj:
     if record is None:
         return {"waiting": _why(scene, spec["name"], is_init=is_init)}
     if record.state == "running":
@@ -155,7 +155,7 @@ def _state(scene: Scene, record: Record | None, spec: Obj, *, is_init: bool) -> 
     return {"waiting": {key: text for key, text in words.items() if text}}
 
 
-def _why(scene: Scene, name: str, *, is_init: bool) -> Obj:
+def _why(scene: StatusInputs, name: str, *, is_init: bool) -> Obj:
     if scene.ending is not None:
         return {}
     waiting = scene.waiting
@@ -176,7 +176,7 @@ def _share(pod: Obj, message: str) -> str:
     return message.encode()[: MESSAGES // max(count, 1)].decode(errors="ignore")
 
 
-def _terminated(scene: Scene, record: Record) -> Obj:
+def _terminated(scene: StatusInputs, record: Record) -> Obj:
     fields: Obj = {"exitCode": 137 if record.exitCode is None else record.exitCode}
     if record.signal:
         fields["signal"] = record.signal

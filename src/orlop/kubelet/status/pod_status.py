@@ -20,7 +20,7 @@ from . import conditions
 from .conditions import condition
 from .container_status import (
     ImageUsed,
-    Scene,
+    StatusInputs,
     Waiting,
     container_statuses,
     ephemeral_container_statuses,
@@ -47,7 +47,7 @@ NOTHING = Waiting("")
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class PendingReason:
     """What keeps a pod from being submitted; `by_engine` where the engine is what says so."""
 
     reason: str
@@ -64,12 +64,12 @@ class Observed:
     job_id: JobId | None = None
     job: Job | None = None  # the engine's last answer
     has_vanished: bool = False
-    trouble: Trouble | None = None
+    trouble: PendingReason | None = None
     images: Mapping[str, ImageUsed] = field(default_factory=dict)
     engine_error: str = ""  # why the engine does not answer; empty while it does
     output: str = ""  # the last lines of what the job itself printed
     pod_ip: str = ""  # the address that its plan gives it; empty: its node's
-    troubles: Mapping[str, Trouble] = field(default_factory=dict)  # of ephemeral containers
+    troubles: Mapping[str, PendingReason] = field(default_factory=dict)  # of ephemeral containers
 
     @property
     def is_requeued(self) -> bool:
@@ -102,7 +102,7 @@ class Observed:
 def pod_status(pod: Obj, observed: Observed, now: float) -> Obj:
     """The status that the pod should have; only the fields that the kubelet owns."""
     ending = observed.ending(pod)
-    scene = Scene(
+    scene = StatusInputs(
         pod,
         observed.journal,
         _waiting(observed),

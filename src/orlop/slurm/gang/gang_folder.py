@@ -77,7 +77,7 @@ class End(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Recruit:
+class GangCandidate:
     """A pod on its way into a gang, and what its step is to be given."""
 
     folder: Path
@@ -165,7 +165,7 @@ class Gang:
             (gang.folder / file).touch(mode=0o600)
         return gang
 
-    def enlist(self, recruits: Sequence[Recruit], packing: Packing) -> None:
+    def enlist(self, recruits: Sequence[GangCandidate], packing: Packing) -> None:
         """Make them its members; from now on their pods' submit files lead here."""
         for number, one in enumerate(recruits):
             self._give(one.folder, one.given(self.id, number, packing.places[number]))
@@ -275,7 +275,7 @@ class Gang:
         except (OSError, msgspec.MsgspecError):
             return {}
 
-    def join(self, recruit: Recruit, bundle: int, seat: int = -1) -> int | None:
+    def join(self, recruit: GangCandidate, bundle: int, seat: int = -1) -> int | None:
         """Add a member to a job that there is already; None where the gang is over.
 
         A crash in between leaves an empty submit file: then the gang is looked at.

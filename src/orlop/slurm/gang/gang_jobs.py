@@ -27,7 +27,7 @@ from ..submit.sbatch import Folder
 from ..translate.job import JobSpec
 from . import gang_folder, sizes
 from . import roster as gang_roster
-from .gang_folder import Gang, Kept, Member, Recruit, member_id, parts_of
+from .gang_folder import Gang, GangCandidate, Kept, Member, member_id, parts_of
 from .gang_spec import Named, as_gang, gang_comment, gang_in, lead_of
 from .packing import Packing, Shape
 from .roster import Roster
@@ -128,7 +128,9 @@ class GangJobs:
                 return one
         return None
 
-    async def _join(self, running: Gang, submission: Submission, recruit: Recruit) -> JobId | None:
+    async def _join(
+        self, running: Gang, submission: Submission, recruit: GangCandidate
+    ) -> JobId | None:
         """In the place of one that has ended, or that was kept for it; empty: there is none; None:
         the gang is over.
         """

@@ -16,14 +16,14 @@ from ...engine import Gang, Submission
 from ...engine.gang_barrier import first_room
 from ..translate.job import REQUEUE, JobSpec, on_timeout, requested
 from . import packing
-from .gang_folder import Kept, Member, Recruit, Seat
+from .gang_folder import GangCandidate, Kept, Member, Seat
 from .gang_spec import early_signal, own_environment
 from .packing import Packing, Shape, least_cpus, shape_of
 
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    recruits: list[Recruit]
+    recruits: list[GangCandidate]
     later: list[Shape]  # of each member that is still to come
     specs: list[JobSpec]  # of all of these
     limits: list[str]  # the time limits that they ask for themselves
@@ -39,12 +39,12 @@ class Roster:
         return [Seat(place, shape) for place, shape in zip(places, self.later, strict=True)]
 
 
-def recruit(submission: Submission, spec: JobSpec, least: int = 0) -> Recruit:
+def recruit(submission: Submission, spec: JobSpec, least: int = 0) -> GangCandidate:
     name = str(key_of(submission.pod))
     shape, early = shape_of(dict(spec.options), name).with_least(least), early_signal(spec)
     told = (early.number, early.lead) if early is not None else (0, 0)
     requeues = on_timeout(submission.pod) == REQUEUE
-    return Recruit(submission.folder, name, shape, *told, own_environment(spec), requeues)
+    return GangCandidate(submission.folder, name, shape, *told, own_environment(spec), requeues)
 
 
 async def call(

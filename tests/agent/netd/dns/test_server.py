@@ -13,7 +13,7 @@ import pytest
 from orlop.agent.netd.dns import packets
 from orlop.agent.netd.dns.server import DnsServer
 from orlop.agent.netd.dns.upstream_servers import Upstream
-from orlop.agent.netd.endpoint_cache import Directory
+from orlop.agent.netd.endpoint_cache import EndpointCache
 from orlop.agent.pod.resolv_conf import nameservers
 
 from .test_packets import a_query
@@ -98,7 +98,7 @@ def node():
 
 
 def a_server(known=KNOWN, patience=0.1, **dns):
-    directory = Directory({**NETWORK, "policy": None}, lambda message: None, patience=patience)
+    directory = EndpointCache({**NETWORK, "policy": None}, lambda message: None, patience=patience)
     directory.on_message({"type": "net-connected"})
     for key, value in known.items():
         directory.on_message({"type": "net-tell", "key": key, "value": value})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 
-from orlop.agent.netd.pod_addressing import World
+from orlop.agent.netd.pod_addressing import PodAddressing
 from orlop.agent.netd.seccomp.caller_process import Target
 from orlop.agent.netd.seccomp.notify import Call
 from orlop.agent.netd.sockets.bind import Bindings
@@ -34,7 +34,7 @@ def test_a_port_is_open_when_others_hear_of_it():
             with socket.create_connection((message["address"], message["real"]), 10) as one:
                 answers.append(one.getpeername()[1])
 
-    bindings = Bindings(World(NETWORK, "127.0.0.1"), tell)
+    bindings = Bindings(PodAddressing(NETWORK, "127.0.0.1"), tell)
     with socket.socket() as server:
         call = Call(None, 1, os.getpid(), 50, (server.fileno(), 5, 0, 0, 0, 0))
         assert bindings.listen(call, OfThisProcess()) == 0
@@ -42,7 +42,7 @@ def test_a_port_is_open_when_others_hear_of_it():
 
 
 def test_what_is_no_tcp_is_left_to_the_kernel():
-    bindings = Bindings(World(NETWORK, "127.0.0.1"), lambda message, fds: None)
+    bindings = Bindings(PodAddressing(NETWORK, "127.0.0.1"), lambda message, fds: None)
     with socket.socket(socket.AF_UNIX) as server:
         call = Call(None, 1, os.getpid(), 50, (server.fileno(), 5, 0, 0, 0, 0))
         assert bindings.listen(call, OfThisProcess()) is None

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from orlop.agent.netd.pod_addressing import World
+from orlop.agent.netd.pod_addressing import PodAddressing
 from orlop.agent.netd.routes import Place
 from orlop.agent.netd.sockets import socket_calls
 from orlop.agent.netd.sockets.sockaddr import AF_INET, Address, number
@@ -27,7 +27,9 @@ class Site:
         self.now, self.answers, self.asked = 100.0, True, []
         monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(module.Connected, "_go_on", lambda self: None)
-        self.connected = Connected(World(NETWORK, ELSEWHERE), self.ask, lambda to: self.found)
+        self.connected = Connected(
+            PodAddressing(NETWORK, ELSEWHERE), self.ask, lambda to: self.found
+        )
         self.servers = [self.server() for _ in range(2)]
         self.places = [self.place(server) for server in self.servers]
         self.found = self.places[0]

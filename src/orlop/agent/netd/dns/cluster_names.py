@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..endpoint_cache import Directory
+    from ..endpoint_cache import EndpointCache
 
 _REVERSE = ".in-addr.arpa"
 
@@ -20,7 +20,7 @@ _REVERSE = ".in-addr.arpa"
 class Zone:
     """The names below `domain`, and those of the cluster's addresses."""
 
-    def __init__(self, domain: str, directory: Directory) -> None:
+    def __init__(self, domain: str, directory: EndpointCache) -> None:
         self.domain = domain.lower().strip(".")
         self._suffix = "." + self.domain
         self._directory = directory

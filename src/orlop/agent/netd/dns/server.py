@@ -13,7 +13,7 @@ import socket
 import struct
 import threading
 
-from ..endpoint_cache import Directory, Unknown
+from ..endpoint_cache import EndpointCache, Unknown
 from . import packets
 from .cluster_names import Zone
 from .packets import Malformed, Question, Record
@@ -41,7 +41,7 @@ class DnsServer:
     `admits` is asked of each client, by protocol, its address and ours.
     """
 
-    def __init__(self, directory: Directory, network: dict[str, Any], admits: Admits) -> None:
+    def __init__(self, directory: EndpointCache, network: dict[str, Any], admits: Admits) -> None:
         self._admits = admits
         dns = network.get("dns") or {}
         self._directory = directory

@@ -6,7 +6,7 @@ known of single connections is in the register; what can be told by an address a
 
 from __future__ import annotations
 
-from ..pod_addressing import World
+from ..pod_addressing import PodAddressing
 from ..sockets import socket_calls
 from ..sockets.bind import Bindings
 from ..sockets.sockaddr import AF_INET, LOOPBACK4, LOOPBACK6, Address
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Identities:
-    def __init__(self, world: World, bindings: Bindings, register: Register) -> None:
+    def __init__(self, world: PodAddressing, bindings: Bindings, register: Register) -> None:
         self._world, self._bindings, self._register = world, bindings, register
 
     def connected(self, cookie: int, peer: Address) -> None:

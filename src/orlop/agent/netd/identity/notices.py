@@ -17,7 +17,7 @@ import time
 from collections import OrderedDict
 
 from ..netd_supervisor import SO_TIMESTAMPNS
-from ..pod_addressing import World
+from ..pod_addressing import PodAddressing
 from ..sockets.sockaddr import AF_INET, Address
 from ..udp.port_leases import BELIEVED, Leases
 from ..udp.udp_peers import Heard, Speaker
@@ -94,7 +94,12 @@ class Notices:
     """`heard`: where those who speak UDP are kept, also for the next netd."""
 
     def __init__(
-        self, world: World, sock: socket.socket, heard: Heard, owners: Owners, leases: Leases
+        self,
+        world: PodAddressing,
+        sock: socket.socket,
+        heard: Heard,
+        owners: Owners,
+        leases: Leases,
     ) -> None:
         self._world, self.socket, self._heard = world, sock, heard
         self._owners, self._leases = owners, leases

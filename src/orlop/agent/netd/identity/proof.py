@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from ..pod_addressing import World
+from ..pod_addressing import PodAddressing
 from ..routes import Place
 from ..sockets import socket_calls
 from ..sockets.sockaddr import AF_INET, Address
@@ -65,7 +65,7 @@ class Asked:
 
 class Proof:
     def __init__(
-        self, world: World, notices: Notices, identities: Identities, owners: Owners
+        self, world: PodAddressing, notices: Notices, identities: Identities, owners: Owners
     ) -> None:
         self._world, self._notices = world, notices
         self._identities, self._owners = identities, owners

@@ -12,7 +12,7 @@ import os
 import struct
 from errno import EBADF, ECONNREFUSED, EINVAL
 
-from ..pod_addressing import World
+from ..pod_addressing import PodAddressing
 from ..seccomp.caller_process import Target
 from ..seccomp.notify import Call
 from ..tcp.nonblocking_journal import Lent
@@ -39,7 +39,7 @@ MAX_NAME = 107
 
 
 class Abstract:
-    def __init__(self, world: World, pending: Pending, lent: Lent) -> None:
+    def __init__(self, world: PodAddressing, pending: Pending, lent: Lent) -> None:
         self._world, self._pending, self._lent = world, pending, lent
         self._tag = b"@" + world.pod.hex().encode() + b"/"
 

@@ -13,7 +13,7 @@ import os
 import threading
 from errno import EADDRINUSE, EADDRNOTAVAIL, EINVAL
 
-from ..pod_addressing import World
+from ..pod_addressing import PodAddressing
 from ..seccomp.caller_process import Target
 from ..seccomp.notify import Call
 from . import port_holders, socket_calls
@@ -57,7 +57,7 @@ class Binding:
 
 class Bindings:
     def __init__(
-        self, world: World, tell: Tell, host_ports: Optional[dict[int, int]] = None
+        self, world: PodAddressing, tell: Tell, host_ports: Optional[dict[int, int]] = None
     ) -> None:
         """`host_ports`: sockets that hold TCP ports of the node for the pod, by their numbers."""
         self._world, self._tell = world, tell

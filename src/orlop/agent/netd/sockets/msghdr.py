@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from errno import EMSGSIZE, EPERM
 
-from ..pod_addressing import World
+from ..pod_addressing import PodAddressing
 from ..seccomp.caller_process import Target
 from ..seccomp.notify import Call
 
@@ -91,7 +91,7 @@ def write_pieces(call: Call, target: Target, pieces: list[tuple[int, int]], data
     return put
 
 
-def unpack_control(raw: bytes, world: World) -> list[Control]:
+def unpack_control(raw: bytes, world: PodAddressing) -> list[Control]:
     """Control messages of a caller, with the pod's address in them made the node's."""
     found: list[Control] = []
     at = 0
@@ -107,7 +107,7 @@ def unpack_control(raw: bytes, world: World) -> list[Control]:
     return found
 
 
-def pack_control(found: list[Control], world: World) -> bytes:
+def pack_control(found: list[Control], world: PodAddressing) -> bytes:
     """As the kernel lays them out, with the node's addresses in them made the pod's."""
     packed = b""
     for level, kind, data in found:

@@ -13,11 +13,11 @@ import select
 import time
 from errno import EAGAIN, EMFILE, ENFILE
 
-from ..endpoint_cache import Directory
+from ..endpoint_cache import EndpointCache
 from ..identity.names import Identities
 from ..identity.notices import Notices
 from ..identity.sock_diag import Owners
-from ..pod_addressing import World
+from ..pod_addressing import PodAddressing
 from ..seccomp.caller_process import Target
 from ..seccomp.notify import CLOSE_ON_EXEC, Call
 from ..sockets import sockaddr, socket_calls
@@ -48,8 +48,8 @@ _NOBODY, _NOT_YET = object(), object()
 class Accepting:
     def __init__(
         self,
-        world: World,
-        directory: Directory,
+        world: PodAddressing,
+        directory: EndpointCache,
         notices: Notices,
         owners: Owners,
         identities: Identities,

@@ -25,7 +25,7 @@ from errno import (
 
 from ..identity.names import Identities
 from ..identity.proof import Proof
-from ..pod_addressing import World
+from ..pod_addressing import PodAddressing
 from ..routes import Place, Routes
 from ..seccomp.caller_process import Target
 from ..seccomp.notify import Call
@@ -75,7 +75,7 @@ CLOSED = (ECONNABORTED, ECONNRESET, EPIPE)
 class Connecting:
     def __init__(
         self,
-        world: World,
+        world: PodAddressing,
         routes: Routes,
         proof: Proof,
         identities: Identities,

@@ -13,7 +13,7 @@ import os
 import threading
 import time
 
-from ..pod_addressing import World
+from ..pod_addressing import PodAddressing
 from ..seccomp.caller_process import Descriptors
 from ..sockets import socket_calls
 from ..sockets.sockaddr import Address
@@ -49,7 +49,9 @@ class Watched:
 class Connected:
     """`ask` as above; `find` is where an address leads now, None where nobody is there."""
 
-    def __init__(self, world: World, ask: Ask, find: Callable[[Address], Optional[Place]]) -> None:
+    def __init__(
+        self, world: PodAddressing, ask: Ask, find: Callable[[Address], Optional[Place]]
+    ) -> None:
         self._world, self._ask, self._find = world, ask, find
         self._processes = Descriptors()
         self._watched: dict[int, Watched] = {}  # by cookie

@@ -25,12 +25,12 @@ from errno import (
     EPROTONOSUPPORT,
 )
 
-from ..endpoint_cache import Directory
+from ..endpoint_cache import EndpointCache
 from ..identity.names import Identities
 from ..identity.notices import ASK_TIME, Notice, Notices
 from ..identity.sock_diag import UDP, Owners
 from ..interfaces import Interfaces
-from ..pod_addressing import World
+from ..pod_addressing import PodAddressing
 from ..routes import Place, Routes
 from ..seccomp.bpf import AF_NETLINK, AF_UNIX, MSG_FASTOPEN, SOCK_DGRAM, STRICT, TAGGED
 from ..seccomp.caller_process import Target
@@ -87,10 +87,10 @@ class _Lost(Exception):
 class Datagrams:
     def __init__(
         self,
-        world: World,
+        world: PodAddressing,
         bindings: Bindings,
         routes: Routes,
-        directory: Directory,
+        directory: EndpointCache,
         notices: Notices,
         identities: Identities,
         pending: Pending,

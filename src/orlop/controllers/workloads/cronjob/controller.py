@@ -31,7 +31,7 @@ from ....client.api import Api
 from ....client.clock import Clock
 from ....client.informer import Informers
 from ...framework.controller import BY_CONTROLLER, Controller, Result
-from ..pod_control import fresh, is_namespace_terminating
+from ..pod_control import deep_copy, is_namespace_terminating
 from .schedule import missed, next_time
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -76,7 +76,7 @@ class CronJobs(Controller):
         return result
 
     async def _observe(self, cron_job: Obj, jobs: Sequence[Obj]) -> Obj:
-        status = fresh(cron_job.get("status") or {})
+        status = deep_copy(cron_job.get("status") or {})
         by_uid = {uid_of(job): job for job in jobs}
         active: list[Obj] = []
         for reference in status.pop("active", []):
@@ -240,7 +240,7 @@ def job_name(cron_job: Obj, due: float) -> str:
 
 def job_for(cron_job: Obj, due: float, zone: tzinfo) -> Obj:
     """The Job of one moment; its name says which."""
-    template = fresh(cron_job["spec"]["jobTemplate"])
+    template = deep_copy(cron_job["spec"]["jobTemplate"])
     when = datetime.fromtimestamp(due, zone).isoformat().replace("+00:00", "Z")
     return {
         "apiVersion": JOB.api_version,

@@ -20,7 +20,7 @@ from ....client.workqueue import Backoff
 from ...framework.controller import BY_CONTROLLER, Controller, Result
 from ..controller_ref import Claims
 from ..controller_revisions import History, Revisions, revision_name, template_of
-from ..pod_control import BURST, PodControl, face_of, is_available, seconds_until_available
+from ..pod_control import BURST, PodControl, is_available, seconds_until_available, watched_fields
 from .plan import Step, belongs, by_node, plan, pod_for, probe_of
 
 _FAILED_BACKOFF = Backoff(first=1.0, longest=900.0)
@@ -31,7 +31,7 @@ class DaemonSets(Controller):
     kind = DAEMON_SET
     owns = (POD,)
     adopts = True
-    face = face_of
+    face = watched_fields
 
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)

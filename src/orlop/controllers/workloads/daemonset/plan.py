@@ -14,7 +14,7 @@ from ....api.objects import Obj, is_deleting, meta, phase_of
 from ....client.affinity import matches_selector, untolerated
 from ..controller_revisions import REVISION_LABEL, revision_name
 from ..deployment.rollout import scaled_value
-from ..pod_control import fresh, is_available, pod_from_template
+from ..pod_control import deep_copy, is_available, pod_from_template
 
 _NAME_FIELD = "metadata.name"
 # Daemons stay through trouble that drives other pods away. As AddOrUpdateDaemonPodTolerations.
@@ -78,7 +78,7 @@ def by_node(pods: Iterable[Obj]) -> dict[str, list[Obj]]:
 
 def probe_of(daemon_set: Obj) -> Obj:
     """A daemon of no node in particular, to be held against all of them."""
-    spec = fresh(daemon_set["spec"]["template"]["spec"])
+    spec = deep_copy(daemon_set["spec"]["template"]["spec"])
     tolerations = spec.setdefault("tolerations", [])
     tolerations += [{"key": key, "operator": "Exists", "effect": eff} for key, eff in _TOLERATED]
     return {"spec": spec}

@@ -14,7 +14,7 @@ import msgspec
 from ....api.kinds import REPLICA_SET
 from ....api.names import SUFFIX_ALPHABET
 from ....api.objects import Obj, annotations_of, labels_of, meta, owner_reference
-from ..pod_control import fresh
+from ..pod_control import deep_copy
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -109,10 +109,10 @@ def new_replica_set(deployment: Obj, replicas: int, max_replicas: int, revision:
     spec = deployment["spec"]
     collisions = (deployment.get("status") or {}).get("collisionCount", 0)
     hashed = template_hash(spec["template"], collisions)
-    template = fresh(spec["template"])
+    template = deep_copy(spec["template"])
     labels = {**labels_of(template), HASH_LABEL: hashed}
     template.setdefault("metadata", {})["labels"] = labels
-    selector = fresh(spec["selector"])
+    selector = deep_copy(spec["selector"])
     selector["matchLabels"] = {**(selector.get("matchLabels") or {}), HASH_LABEL: hashed}
     return {
         "apiVersion": REPLICA_SET.api_version,

@@ -32,7 +32,7 @@ from ....client.informer import Informers
 from ...framework.controller import BY_CONTROLLER, Controller, Result
 from ...framework.status import condition, is_true, with_condition
 from ..controller_ref import Claims
-from ..pod_control import PodControl, face_of
+from ..pod_control import PodControl, watched_fields
 from .completion import Verdict, deadline_left, judge
 from .plan import Plan, plan, pod_for
 from .tally import Tally, count, settle
@@ -47,7 +47,7 @@ class Jobs(Controller):
     kind = JOB
     owns = (POD,)
     adopts = True
-    face = face_of
+    face = watched_fields
 
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)

@@ -30,7 +30,7 @@ from ....client.informer import Informers
 from ...framework.controller import BY_CONTROLLER, Controller, Result
 from ..controller_ref import Claims
 from ..controller_revisions import History, Revisions, count_of, revision_name, template_of
-from ..pod_control import PodControl, face_of, is_available, seconds_until_available
+from ..pod_control import PodControl, is_available, seconds_until_available, watched_fields
 from ..volume_claim_templates import ClaimMaker
 from .plan import is_rolling, plan, revision_for
 from .pods import (
@@ -62,7 +62,7 @@ class StatefulSets(Controller):
     kind = STATEFUL_SET
     owns = (POD,)
     adopts = True
-    face = face_of
+    face = watched_fields
 
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)

@@ -3,7 +3,7 @@
 BIN := .venv/bin
 SUITE := $(BIN)/python -m tools.suite
 
-.PHONY: help setup lint format types test test-fast soak fuzz demo demo-down bench build clean
+.PHONY: help setup lint format types test test-fast soak fuzz demo demo-down bench drawings build clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ demo-down: ## remove all that the demo started
 
 bench: setup ## the API server, the controllers, and pod start beside plain sbatch and srun, in tables
 	$(BIN)/python -m benchmarks
+
+drawings: ## docs/explanation/drawings, of their texts; needs graphviz
+	@$(BIN)/python -m tools.drawings
 
 build: ## the wheel
 	$(BIN)/python -m tools build

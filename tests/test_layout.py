@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import drawings
+
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "orlop"
 MAP = ROOT / "docs" / "explanation" / "map.md"
@@ -39,3 +41,17 @@ def test_the_words_of_the_glossary_are_in_order_and_said_once() -> None:
     words = re.findall(r"^\| \*\*(.+?)\*\*", GLOSSARY.read_text(), re.MULTILINE)
     assert len(words) > 30
     assert words == sorted(set(words), key=str.lower)
+
+
+@pytest.mark.parametrize("source", drawings.sources(), ids=lambda source: source.stem)
+def test_a_drawing_is_of_its_text(source: Path) -> None:
+    """`make drawings` makes them anew."""
+    assert source.with_suffix(".svg").read_text().startswith(drawings.mark(source))
+
+
+@pytest.mark.parametrize("source", drawings.sources(), ids=lambda source: source.stem)
+def test_what_a_drawing_names_is_there(source: Path) -> None:
+    labels = " ".join(re.findall(r'label="([^"]+)"', source.read_text())).replace(r"\n", " ")
+    named = re.findall(r"\b[a-z]+/[a-z_/]*(?:\.py)?", labels)
+    assert named
+    assert [path for path in named if not (SOURCES / path).exists()] == []

@@ -1,11 +1,11 @@
-"""Which addresses are connected to on behalf of others, and a connection to one of them.
+"""Decides which addresses are connected to on behalf of others, and connects to one of them.
 
 Used by all of the control plane that dials what a user has named: Ingresses and node ports, the
 proxy, webhooks and extension servers by a service, S3 servers; and by the validation of endpoints.
 This host's loopback, its link and the services of clouds there know us by where we come from, so
-that nobody may come by us. A name is resolved once, and what was looked at is what is dialled. It
-knows no settings but the exceptions it is given. As apimachinery's IsProxyableIP and
-ValidateNonSpecialIP, and beyond them by addresses that have another one within.
+others may not reach them through us. A name is resolved once, and what was looked at is what is
+dialled. As apimachinery's IsProxyableIP and ValidateNonSpecialIP, and beyond them by addresses that
+have another one within.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _ISATAP = (0x0000_5EFE, 0x0200_5EFE)  # the upper half of an interface's number
 
 
 class Refused(PermissionError):
-    """An address that is not connected to for others."""
+    """Raised for an address that is not connected to for others."""
 
 
 def special(address: Address) -> str:
-    """Why an address is nobody's to be sent to, in words; empty where it may be."""
+    """Return in words why an address may not be connected to for others; empty where it may."""
     for one in (address, *_within(address)):
         if one.is_unspecified or (isinstance(one, IPv4Address) and one in _THIS_NETWORK):
             return "unspecified (0.0.0.0 or ::)"
@@ -67,7 +67,7 @@ def _of_clouds(address: Address) -> str:
 
 
 def _within(address: Address) -> list[Address]:
-    """The IPv4 addresses that somebody on the way may make of one of IPv6."""
+    """Return the IPv4 addresses that somebody on the way may make of one of IPv6."""
     if isinstance(address, IPv4Address):
         return []
     number = int(address)
@@ -80,24 +80,24 @@ def _within(address: Address) -> list[Address]:
 
 
 def parsed(text: str) -> Address:
-    """Of an address as sockets show it, with or without a zone; raises ValueError."""
+    """Return an address as sockets show it, with or without a zone; raise ValueError."""
     return ip_address(text.partition("%")[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Destinations:
-    """What may be reached for others: all but what is special, unless the settings allow it."""
+    """Allows what may be reached for others: all but special addresses, save by the settings."""
 
     allowed: tuple[Network, ...] = ()
     is_open: bool = False  # nothing is looked at
 
     @classmethod
     def of(cls, ranges: Iterable[str]) -> Destinations:
-        """With the exceptions that the settings name; raises ValueError."""
+        """Return destinations with the exceptions that the settings name; raise ValueError."""
         return cls(tuple(ip_network(one) for one in ranges))
 
     def problem(self, text: str) -> str:
-        """Why an address may not be reached, and what would let it; empty where it may be."""
+        """Return why an address may not be reached, and what would let it; empty if it may be."""
         try:
             address = parsed(text)
         except ValueError:
@@ -108,7 +108,7 @@ class Destinations:
         return f"{address} is {why}; if it is meant, list it under {SETTING} in the configuration"
 
     def choose(self, host: str, port: int, found: Sequence[Info]) -> Info:
-        """The first that may be reached; raises Refused."""
+        """Return the first that may be reached; raise Refused."""
         problems = [self.problem(str(info[4][0])) for info in found]
         for info, problem in zip(found, problems, strict=True):
             if not problem:
@@ -117,7 +117,7 @@ class Destinations:
         raise Refused(f"dial tcp {host}:{port}: address not allowed: {why}")
 
     async def resolve(self, host: str, port: int) -> Info:
-        """Where a name or an address leads; raises OSError."""
+        """Return where a name or an address leads; raise OSError."""
         loop = asyncio.get_running_loop()
         try:
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -126,7 +126,7 @@ class Destinations:
         return self.choose(host, port, [(*info[:4], info[4]) for info in found])
 
     async def dial(self, host: str, port: int) -> socket.socket:
-        """A connection; raises OSError, or TimeoutError."""
+        """Open a connection; raise OSError, or TimeoutError."""
         async with asyncio.timeout(_TIMEOUT):
             family, kind, protocol, _, address = await self.resolve(host, port)
             dialled = socket.socket(family, kind, protocol)
@@ -141,7 +141,7 @@ class Destinations:
     def dial_now(
         self, place: tuple[str, int], timeout: float | None = None, *_: object
     ) -> socket.socket:
-        """The same for who does not wait on a loop; as socket.create_connection."""
+        """Open one for a caller that does not wait on a loop, as socket.create_connection."""
         host, port = place
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         info = self.choose(host, port, [(*info[:4], info[4]) for info in infos])

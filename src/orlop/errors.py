@@ -52,7 +52,7 @@ class ApiError(Error):
         self.status_code = code if code is not None else self.code
 
     def status(self) -> dict[str, Any]:
-        """The metav1.Status of this failure."""
+        """Return the metav1.Status of this failure."""
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -144,9 +144,9 @@ _BY_REASON: dict[str, type[ApiError]] = {
 
 
 def from_status(status: dict[str, Any]) -> ApiError:
-    """The error that a metav1.Status describes, as a client reads it off the wire.
+    """Return the error that a metav1.Status describes, as a client reads it off the wire.
 
-    Who wrote it may be anybody: what is not what a Status has there is left out.
+    It may come from anybody: a value that a Status does not have there is left out.
     """
     reason = str(status.get("reason", ""))
     cls = _BY_REASON.get(reason, ApiError)
@@ -201,7 +201,7 @@ class ImageError(Error):
 
 
 class ConfigError(Error):
-    """A setting, or a wish of a pod, that cannot be met; `reason` as on a waiting container."""
+    """A setting, or a request of a pod, that cannot be met; `reason` as on a waiting container."""
 
     def __init__(self, message: str, reason: str = "CreateContainerConfigError") -> None:
         super().__init__(message)

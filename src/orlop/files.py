@@ -1,4 +1,4 @@
-"""Files written all or nothing and for their owner alone, read warily, and removed to the ground.
+"""Writes files all or nothing and for their owner alone, reads them warily, removes whole trees.
 
 Used wherever a secret is written, or a file that another process may read at any moment, and
 wherever somebody else says which file is read. It never leaves a half-written file under the name
@@ -33,7 +33,7 @@ def write_private(path: Path, data: bytes | str, *, mode: int = 0o600) -> None:
 
 
 def open_regular(path: Path | str) -> io.BufferedReader:
-    """A regular file to read; OSError for a pipe or a device, which are not even opened."""
+    """Open a regular file to read; OSError for a pipe or a device, which are not opened."""
     place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         mode = os.fstat(place).st_mode
@@ -47,7 +47,7 @@ def open_regular(path: Path | str) -> io.BufferedReader:
 
 
 def read_regular(path: Path | str, most: int) -> bytes:
-    """All of a regular file; OSError for one that is larger than that."""
+    """Read all of a regular file; raise OSError for one that is larger than that."""
     with open_regular(path) as file:
         data = file.read(most + 1)
     if len(data) > most:
@@ -58,7 +58,7 @@ def read_regular(path: Path | str, most: int) -> bytes:
 def remove_below(name: str, parent: int) -> None:
     """Remove a folder of an open one, with all in it, whatever its modes and however deep.
 
-    By descriptors alone: a link that somebody lays meanwhile leads nowhere. What is very deep is
+    It works by descriptors: a link that somebody lays meanwhile leads nowhere. What is very deep is
     moved to the top first, so that neither descriptors nor the stack run out.
     """
     top = _opened(name, parent)
@@ -71,7 +71,7 @@ def remove_below(name: str, parent: int) -> None:
 
 
 def _empty(folder: int, top: int, depth: int) -> bool:
-    """Remove all in a folder; whether there was anything."""
+    """Remove all in a folder; return whether there was anything."""
     with os.scandir(folder) as entries:
         found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_folder in found:
@@ -92,7 +92,7 @@ def _empty(folder: int, top: int, depth: int) -> bool:
 
 
 def _opened(name: str, parent: int) -> int:
-    """A folder that we may list and write, whatever its mode was."""
+    """Open a folder so that we may list and write it, whatever its mode was."""
     flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     path = os.open(name, os.O_PATH | flags, dir_fd=parent)
     try:

@@ -2,7 +2,7 @@
 
 Used by servers on ports that strangers can reach. A connection without a client certificate is a
 stranger's until its server calls `know`; strangers have a few seconds, are few at once, and make
-room for each other before they cost anybody else. It never reads what is said.
+room for each other before they cost anybody else.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ANYWHERE = ("0.0.0.0", "::")  # what is no address that others could come to
 def open_port(
     host: str, port: int, kind: socket.SocketKind = socket.SOCK_STREAM, *, backlog: int = _BACKLOG
 ) -> socket.socket:
-    """A socket at an address, which listens if it can; at `::`, at all of IPv4 and IPv6.
+    """Open a socket at an address, ready to listen; at `::`, at all of IPv4 and IPv6.
 
     Raises OSError where the address cannot be had.
     """
@@ -50,7 +50,7 @@ def open_port(
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long, in seconds, and how many at once."""
+    """The limits on strangers: how long, in seconds, and how many at once."""
 
     handshake: float = 10.0
     stranger: float = 15.0  # from the handshake to the first request that says who asks
@@ -76,14 +76,14 @@ class Listener:
         self._known: WeakSet[asyncio.BaseTransport] = WeakSet()
 
     def start(self, host: str, port: int) -> int:
-        """Listen; returns the port. OSError where the address cannot be had."""
+        """Listen; return the port. Raise OSError where the address cannot be had."""
         self._socket = open_port(host, port, backlog=_BACKLOG)
         bound: int = self._socket.getsockname()[1]
         self._accepting = asyncio.create_task(self._accept(self._socket), name="listener")
         return bound
 
     async def _accept(self, listening: socket.socket) -> None:
-        """One connection a round of the loop: a flood of them takes turns with everybody's work."""
+        """Accept one connection a round of the loop: a flood takes turns with other work."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -130,7 +130,7 @@ class Listener:
             self._drop_oldest_stranger()
 
     def know(self, transport: asyncio.BaseTransport | None) -> None:
-        """Who is at the other end has said who it is."""
+        """Note that the other end has said who it is."""
         if transport is None:
             return
         timer = self._strangers.pop(transport, None)

@@ -1,7 +1,6 @@
-"""Logging with a constant message and key=value pairs after it.
+"""Logs a constant message and key=value pairs after it.
 
 Every component asks `logger(name)` for its own; `configure` is called once, by the command line.
-Nothing here opens files or knows components.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Logger:
 
 
 def logger(name: str) -> Logger:
-    """The logger of a component, e.g. `logger(__name__)`."""
+    """Return the logger of a component, e.g. `logger(__name__)`."""
     return Logger(logging.getLogger(name), {})
 
 
@@ -96,7 +95,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class Stream(Protocol):
-    """Where logs are written."""
+    """The stream to which logs are written."""
 
     def write(self, text: str, /) -> object: ...
 

@@ -1,8 +1,8 @@
-"""Counters, gauges and histograms of this process, in Prometheus' text format.
+"""Counts what this process does: counters, gauges and histograms in Prometheus' text format.
 
 Modules make their metrics at import time, under upstream's names, and count; the API server shows
-all of them at /metrics. A page of code in place of a dependency: nothing here starts a thread or
-opens a port, and there is no series that nobody counted.
+all of them at /metrics. A page of code in place of a dependency: it starts no thread, opens no
+port, and a series appears once it is counted.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Gauge(Counter):
         self._values[labels] = value
 
     def forget(self, *labels: str) -> None:
-        """What it told of is gone."""
+        """Remove the series of what is gone."""
         self._values.pop(labels, None)
 
 
@@ -122,11 +122,11 @@ class Registry:
         return self._keep(Histogram(name, help, labels, buckets=buckets))
 
     def before(self, name: str, look: Callable[[], None]) -> None:
-        """Whoever comes later under the same name takes the place of who came before."""
+        """Register a hook; a later one under the same name replaces the earlier one."""
         self._before[name] = look
 
     def text(self) -> str:
-        """The page that Prometheus reads."""
+        """Return the page that Prometheus reads."""
         for look in list(self._before.values()):
             look()
         made = []

@@ -1,8 +1,8 @@
-"""The cluster's own certificate authority and every certificate that it signs.
+"""Makes the cluster's own certificate authority, and every certificate that it signs.
 
-`ensure` is called by whoever starts a control plane, and once a day while it runs: it makes what
-is missing and renews what expires, lacks a name or was signed by another authority. It never
-sends a key anywhere, and every file is readable by its owner alone.
+`ensure` is called by whoever starts a control plane, and once a day while it runs: it makes what is
+missing and renews what expires, lacks a name or was signed by another authority. Every file is
+readable by its owner alone.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """What one of our certificates must say."""
+    """The contents that one of our certificates must have."""
 
     common_name: str
     organizations: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class Pki:
 
     @property
     def front_proxy_ca(self) -> Path:
-        """The authority by which extension servers recognise the API server, and nobody else."""
+        """The authority by which extension servers recognise the API server alone."""
         return self.pair("front-proxy-ca").crt
 
     @property
@@ -110,7 +110,7 @@ class Pki:
 
     @property
     def apiserver_kubelet_client(self) -> Pair:
-        """What the API server shows to a kubelet."""
+        """The certificate that the API server shows to a kubelet."""
         return self.pair("apiserver-kubelet-client")
 
     @property
@@ -128,7 +128,7 @@ class Pki:
         return (self.folder / "sa.key").read_bytes()
 
     def server_context(self, pair: Pair) -> ssl.SSLContext:
-        """For a listener that asks for a client certificate but also takes who has none."""
+        """Return a listener's context, which asks for a client certificate but needs none."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(self.ca))
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.verify_mode = ssl.CERT_OPTIONAL
@@ -136,7 +136,7 @@ class Pki:
         return context
 
     def client_context(self, pair: Pair | None = None) -> ssl.SSLContext:
-        """For a client that trusts this cluster alone and shows `pair`."""
+        """Return the context of a client that trusts this cluster alone and shows `pair`."""
         context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=str(self.ca))
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if pair is not None:
@@ -146,7 +146,7 @@ class Pki:
     def issue(
         self, user: str, groups: Sequence[str] = (), now: dt.datetime | None = None
     ) -> tuple[bytes, bytes]:
-        """A client certificate and key (PEM) for a user of the API; nothing is written."""
+        """Issue a client certificate and key (PEM) for a user of the API; nothing is written."""
         authority = _read_authority(self.pair("ca"))
         if authority is None:
             raise FileNotFoundError(f"no certificate authority in {self.folder}; run `orlop up`")
@@ -156,9 +156,9 @@ class Pki:
     def sign_request(
         self, pem: bytes, seconds: float, now: dt.datetime | None = None, *, is_server: bool = False
     ) -> bytes:
-        """The certificate that a request (PEM) asks for, a client's or a server's.
+        """Sign the certificate that a request (PEM) asks for, a client's or a server's.
 
-        ValueError if it is no request, one that nobody can read, or a server's without names.
+        Raises ValueError if it is no request, one that cannot be read, or a server's without names.
         """
         authority = _read_authority(self.pair("ca"))
         if authority is None:
@@ -183,7 +183,7 @@ UNREADABLE = (
 
 
 def read_request(pem: bytes) -> x509.CertificateSigningRequest:
-    """A signed request (PEM); ValueError where it is none, whatever else it may be."""
+    """Read a signed request (PEM); raise ValueError where it is none, whatever else it is."""
     try:
         request = x509.load_pem_x509_csr(pem)
         is_signed = request.is_signature_valid
@@ -197,7 +197,7 @@ def read_request(pem: bytes) -> x509.CertificateSigningRequest:
 
 
 def names_in(request: x509.CertificateSigningRequest) -> x509.SubjectAlternativeName | None:
-    """The names that a request has beside its subject; ValueError where they cannot be read."""
+    """Return a request's names beside its subject; raise ValueError for unreadable ones."""
     try:
         return request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -286,7 +286,7 @@ class _Authority:
         life: dt.timedelta,
         names: Sequence[str] = (),
     ) -> bytes:
-        """A server's certificate where there are names, else a client's (PEM)."""
+        """Return a server's certificate where there are names, else a client's (PEM)."""
         usage = ExtendedKeyUsageOID.SERVER_AUTH if names else ExtendedKeyUsageOID.CLIENT_AUTH
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
         builder = (
@@ -302,7 +302,7 @@ class _Authority:
         return builder.sign(self.key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
     def has_signed(self, leaf: _Leaf, pair: Pair, now: dt.datetime) -> bool:
-        """Whether `pair` holds a certificate of ours that says what `leaf` wants, for a while."""
+        """Return whether `pair` has our certificate, which for a while says what `leaf` wants."""
         try:
             certificate, key = _read(pair)
             certificate.verify_directly_issued_by(self.certificate)
@@ -402,7 +402,7 @@ def _names_in(certificate: x509.Certificate) -> set[x509.GeneralName]:
 
 
 def _has_time(certificate: x509.Certificate, now: dt.datetime, life: dt.timedelta) -> bool:
-    """Valid now and for another third of its life: time enough for someone to notice."""
+    """Return whether it is valid for another third of its life: time enough to notice."""
     remaining = certificate.not_valid_after_utc - now
     return certificate.not_valid_before_utc <= now and remaining > life / 3
 

@@ -1,4 +1,4 @@
-"""Words of strangers, on their way to a terminal or into a line of a log.
+"""Makes words of strangers safe for a terminal or a line of a log.
 
 Names, reasons and messages come from whoever could write them, into an object or into Slurm's
 queue. What is no printable character is written as its escape: a terminal obeys none of it, and a
@@ -9,18 +9,18 @@ from __future__ import annotations
 
 
 def one_line(text: str) -> str:
-    """Every character that can be seen, and escapes for all others."""
+    """Return every character that can be seen, and escapes for all others."""
     return text if text.isprintable() else "".join(map(_escaped, text))
 
 
 def lines(text: str) -> str:
-    """As `one_line`, but with its own line breaks and tabs."""
+    """Escape as `one_line`, but keep line breaks and tabs."""
     kept = text.translate(_LAYOUT)
     return text if kept.isprintable() else "".join(c if c in "\n\t" else _escaped(c) for c in text)
 
 
 def indented(text: str) -> str:
-    """Lines that cannot be taken for ones that begin at the margin."""
+    """Indent lines, so that they cannot be taken for ones that begin at the margin."""
     return "\n".join(f"    {one_line(line)}" for line in text.split("\n"))
 
 

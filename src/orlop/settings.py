@@ -1,7 +1,7 @@
-"""What may be configured, and where everything lies: one typed `Settings`, one `Paths`.
+"""Says what may be configured, and where everything lies: one typed `Settings`, one `Paths`.
 
-`load` is where the file, the environment and the flags meet, and nowhere else; the command line
-calls it once and hands the result down. It never creates or changes a file.
+`load` is where the file, the environment and the flags meet; the command line calls it once and
+hands the result down.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SIZE = re.compile(r"[1-9][0-9]*(Ki|Mi|Gi|Ti|k|M|G|T)?")
 
 
 class NamespaceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the pods of one namespace ask Slurm for."""
+    """The Slurm options for the pods of one namespace."""
 
     flags: list[str] = []  # sbatch flags that pods may change
     locked: list[str] = []  # and that they may not
@@ -33,7 +33,7 @@ class NamespaceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How jobs are asked for."""
+    """The way in which jobs are asked for."""
 
     partition: str = ""  # default partition; empty: Slurm's own default
     account: str = ""
@@ -50,7 +50,7 @@ class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What runs on the compute node."""
+    """The agent's settings, for the compute node."""
 
     python: str = ""  # interpreter there; empty: this one if it exists there, else python3
     runtime: str = ""  # crun, apptainer, singularity, or a path; empty: what the site has
@@ -75,7 +75,7 @@ def _check_size(name: str, text: str) -> None:
 
 
 class ImageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where images come from."""
+    """The sources of images."""
 
     default_registry: str = "docker.io"
     insecure_registries: list[str] = []  # host[:port] spoken to by plain http
@@ -118,7 +118,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _network(text: str) -> IPv4Network:
-    """A range with room for more than a handful; raises ValueError."""
+    """Return a range with room for more than a handful; raise ValueError."""
     network = IPv4Network(text)
     if not 8 <= network.prefixlen <= 24:
         raise ValueError(f"expected a range from /8 to /24, found {network}")
@@ -126,7 +126,7 @@ def _network(text: str) -> IPv4Network:
 
 
 class StorageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the folders of persistent volumes are."""
+    """The places of the folders of persistent volumes."""
 
     scratch: str = ""  # folder on a shared scratch file system: the class `scratch`; empty: none
 
@@ -143,7 +143,7 @@ class AutoscalingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
 
 class WallTimeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Pods of services are replaced before their job's time limit ends them."""
+    """The replacement of pods of services before their job's time limit ends them."""
 
     replace: bool = True
     lead: float = 300.0  # seconds before the limit; never more than half of the pod's time
@@ -242,12 +242,12 @@ class Paths:
 
     @property
     def log_file(self) -> Path:
-        """What the control plane says."""
+        """The file with the control plane's log."""
         return self.log / "orlop.log"
 
     @property
     def audit_log(self) -> Path:
-        """Who asked for what, where an audit policy is configured."""
+        """The file that says who asked for what, where an audit policy is configured."""
         return self.log / "audit.log"
 
     @property
@@ -297,22 +297,22 @@ class Paths:
 
     @property
     def cluster_uid(self) -> Path:
-        """Who this cluster is, to tell its jobs from others'; made once, at the first `up`."""
+        """The id of this cluster, by which it knows its jobs; made once, at the first `up`."""
         return self.home / "cluster-uid"
 
     def pod(self, namespace: str, name: str, uid: str) -> Path:
-        """The folder of one pod."""
+        """Return the folder of one pod."""
         return self.pods / f"{namespace}_{name}_{uid}"
 
 
 def home_from_env(environ: dict[str, str] | None = None) -> Paths:
-    """The home folder: ORLOP_HOME, else ~/.orlop."""
+    """Return the home folder: ORLOP_HOME, else ~/.orlop."""
     env = os.environ if environ is None else environ
     return Paths(Path(env.get(wellknown.HOME_ENV) or Path.home() / ".orlop").absolute())
 
 
 def load(paths: Paths, overrides: dict[str, Any] | None = None) -> Settings:
-    """The settings of a home: its config.yaml, then `overrides` (flags), over the defaults."""
+    """Load the settings of a home: its config.yaml, then `overrides` (flags), over the defaults."""
     try:
         raw = yaml.load(_text(paths.config), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         if not isinstance(raw or {}, dict):
@@ -331,7 +331,7 @@ def _text(path: Path) -> str:
 
 
 def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """`over` laid on `base`, section by section."""
+    """Return `over` laid on `base`, section by section."""
     result = dict(base)
     for key, value in over.items():
         both = isinstance(value, dict) and isinstance(result.get(key), dict)

@@ -1,8 +1,8 @@
 """Takes the connection under an HTTP request out of HTTP's hands, for protocols of another kind.
 
-Used by the API server and the kubelet for what clients upgrade to; aiohttp upgrades to WebSocket
-alone. The client must be silent between its request and our answer, as all of ours are, so that
-the transport can change its protocol in between and not a byte is lost.
+Used by the API server and the kubelet for what clients upgrade to; aiohttp itself upgrades to
+WebSocket and no other protocol. The client must be silent between its request and our answer, as
+all of ours are, so that the transport can change its protocol in between and not a byte is lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _BREAKS = ("\r", "\n", "\0")
 
 
 def take_over(request: web.BaseRequest) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """The connection under the request, as streams; answer the request with `Taken`."""
+    """Return the connection under the request, as streams; answer the request with `Taken`."""
     transport = request.transport
     assert transport is not None, "a request that is being handled has a transport"
     loop = asyncio.get_running_loop()
@@ -29,7 +29,7 @@ def take_over(request: web.BaseRequest) -> tuple[asyncio.StreamReader, asyncio.S
 
 
 def request_head(method: str, target: str, headers: Iterable[tuple[str, str]]) -> bytes:
-    """The head of a request for another server, with the bytes that it came with.
+    """Return the head of a request for another server, with the bytes that it came with.
 
     Raises ValueError where a header would become two, or the end of the head: names of users come
     from certificates and tokens, and may have anything in them.
@@ -43,7 +43,7 @@ def request_head(method: str, target: str, headers: Iterable[tuple[str, str]]) -
 
 
 def is_upgrade(request: web.BaseRequest) -> bool:
-    """Whether the client asks for another protocol."""
+    """Return whether the client asks for another protocol."""
     wanted = request.headers.get("Connection", "").lower().split(",")
     return "upgrade" in [word.strip() for word in wanted]
 

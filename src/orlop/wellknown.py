@@ -1,7 +1,7 @@
 """Every name that others rely on: annotations, labels, conditions, files, environment, protocol.
 
 This is the public contract, read by all parts and by the agent on the compute node. It holds
-constants only and imports nothing, so that the agent's single file stays small.
+constants, so that the agent's single file stays small.
 """
 
 DOMAIN = "orlop.dev"

@@ -1,6 +1,6 @@
-"""What runs in the job: the pod's sandbox, its supervisor, its logs, its line home.
+"""Runs in the job: the pod's sandbox, its supervisor, its logs, its connection to the kubelet.
 
 One per pod, started by the engine as a single file (`build.py`) with nothing but the standard
-library and `wellknown`. It takes no decision but those of the pod's own life, and never needs the
-control plane to go on.
+library and `wellknown`. Its decisions are those of the pod's own lifecycle, and it goes on without
+the control plane.
 """

@@ -1,9 +1,9 @@
 """Makes the agent's single file: a zip that Python runs, with all its modules in one member.
 
-Called by the control plane when it starts. Everything is read with one open, because on a
-parallel file system each costs a round trip and a thousand pods may start at once; it is there
-twice, as bytecode for this Python and as source for any other. The same sources and interpreter
-give the same bytes. It is not part of the file it makes.
+Called by the control plane when it starts. Everything is read with one open, because on a parallel
+file system each costs a round trip and a thousand pods may start at once; it is there twice, as
+bytecode for this Python and as source for any other. The same sources and interpreter give the same
+bytes. This module is not part of the file it makes.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ os._exit(code)  # there is nothing to tidy up, and Python takes a while to
 
 
 def sources() -> dict[str, str]:
-    """Module -> text, for every module the agent needs on a compute node."""
+    """Map each module that the agent needs on a compute node to its text."""
     found = {"orlop": "", "orlop.wellknown": (_PACKAGE.parent / "wellknown.py").read_text()}
     for path in sorted(_PACKAGE.rglob("*.py")):
         if path.name not in _ELSEWHERE:
@@ -93,14 +93,14 @@ def build(target: Path) -> Path:
 
 
 def _marshalled(name: str, text: str) -> bytes:
-    """Bytecode without docstrings, the same for the same text."""
+    """Return bytecode without docstrings, the same for the same text."""
     code = compile(text, name, "exec", dont_inherit=True, optimize=2)
     # Version 2 has no references, which depend on what else the interpreter holds.
     return marshal.dumps(code, 2)
 
 
 def _bytecode(text: str) -> bytes:
-    """A .pyc that is never checked against its source; another Python skips it by its magic."""
+    """Return a .pyc that is not checked against its source; other Pythons skip it by its magic."""
     unchecked_hash = (0b01).to_bytes(4, "little") + importlib.util.source_hash(text.encode())
     return importlib.util.MAGIC_NUMBER + unchecked_hash + _marshalled("__main__.py", text)
 

@@ -1,9 +1,9 @@
-"""Compiles what is quicker in C, where there is a compiler: a part of the pod network
-(netd/native), and what srun starts for every rank (ranks/native).
+"""Compiles what is faster in C, where there is a compiler: netd/native and ranks/native.
 
-Called by the control plane when it starts, beside everything else; agents use a file if it is
-there and fits their node, and do without it otherwise. It is named by its sources, so that it is
-made once for a home and a machine. It is not part of the agent.
+The first is a part of the pod network, the second what srun starts for every rank. Called by the
+control plane when it starts, beside everything else; agents use a file if it is there and fits
+their node, and do without it otherwise. It is named by its sources, so that it is made once for a
+home and a machine. This module is not part of the agent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PATIENCE = 120.0  # seconds, on the slowest of file systems
 
 @dataclass(frozen=True)
 class Part:
-    """One file that is made, and of what."""
+    """One file that is made, and its sources."""
 
     name: str
     suffix: str
@@ -50,7 +50,7 @@ STARTER = Part(
 
 
 def helper_file(folder: Path, part: Part = NETWORK) -> Path:
-    """Where it is, once it is made."""
+    """Return the path of a part, once it is made."""
     digest = hashlib.sha256(" ".join(part.flags).encode())
     for path in sorted(part.sources.iterdir()):
         digest.update(path.read_bytes())
@@ -60,7 +60,7 @@ def helper_file(folder: Path, part: Part = NETWORK) -> Path:
 async def compile_helper(
     target: Path, compilers: tuple[str, ...] = COMPILERS, part: Part = NETWORK
 ) -> str:
-    """Make it, whole or not at all, unless it is there; what was in the way, or nothing."""
+    """Make it, whole or not at all, unless it is there; return what was in the way, or nothing."""
     if target.exists():
         return ""
     found = [path for path in map(shutil.which, compilers) if path]
@@ -82,7 +82,7 @@ async def compile_helper(
 
 
 async def _run(command: list[str]) -> str | None:
-    """What it said when it failed, at most its end; it does not outlive its caller."""
+    """Run a command that does not outlive its caller; return the end of its output if it failed."""
     process = await asyncio.create_subprocess_exec(
         *command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
     )

@@ -1,9 +1,9 @@
-"""The agent's whole course: claim the pod, enter its sandbox, run it, clean up.
+"""Runs the agent from start to end: claims the pod, enters its sandbox, runs it, cleans up.
 
-Started in the job by AGENT_LAUNCH, or as `python -I agent.pyz <folder>`. Two processes: the keeper,
-which the engine signals and whose exit code the job has, and the supervisor, first in a process
-namespace of the pod's own so that all of the pod dies with it. Modules that are slow to import come
-after the first containers run, or when somebody asks for what they do.
+Started in the job by AGENT_LAUNCH, or as `python -I agent.pyz <folder>`. Two processes: the outer
+one, which the engine signals and whose exit code the job has, and the supervisor, first in a
+process namespace of the pod's own so that all of the pod dies with it. Modules that are slow to
+import come after the first containers run, or when somebody asks for what they do.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ class Job:
 
 
 def _slurm_job(environ: Mapping[str, str]) -> str:
-    """As the user names it; a task's own number would also be that of its whole array."""
+    """Return the job's number as its user names it: a task's own would also be its array's."""
     array, task = environ.get("SLURM_ARRAY_JOB_ID"), environ.get("SLURM_ARRAY_TASK_ID")
     return f"{array}_{task}" if array and task else environ.get("SLURM_JOB_ID", "")
 
 
 @value
 class AgentContext:
-    """What the two processes share."""
+    """The state that the two processes share."""
 
     plan: Plan
     job: Job
@@ -100,7 +100,7 @@ class AgentContext:
 
 
 def main(argv: list[str]) -> int:
-    """Run the pod whose folder is the argument; its exit code."""
+    """Run the pod whose folder is the argument; return its exit code."""
     if argv[1:2] == ["gang"]:
         from .pod.gang import lead
 
@@ -141,7 +141,7 @@ def main(argv: list[str]) -> int:
 
 
 def _diagnostics(the_plan: Plan) -> int:
-    """How netd sees whose a socket is, opened outside the sandbox."""
+    """Open, outside the sandbox, the socket by which netd sees whose a socket is."""
     if the_plan.network is None:
         return -1
     from .netd.netd_supervisor import open_diagnostics
@@ -152,7 +152,7 @@ def _diagnostics(the_plan: Plan) -> int:
 def _network(
     the_plan: Plan, box: Sandbox, diagnostics: int
 ) -> tuple[NetdSupervisor | None, str | None]:
-    """The pod's own network, and what keeps it from that; None: it wants the node's."""
+    """Return the pod's own network, and what prevents it; None: it wants the node's."""
     if the_plan.network is None:
         return None, None
     from .netd.kernel_check import problem
@@ -168,7 +168,7 @@ def _network(
 
 
 def end_of(records: list[dict[str, Any]]) -> int | None:
-    """The exit code of a pod that is over; None for one that is not, or may be requeued."""
+    """Return the exit code of a pod that is over; None if it is not, or may be requeued."""
     if not records or records[-1]["type"] != "finished":
         return None
     code = 0 if records[-1]["phase"] == "Succeeded" else 1
@@ -183,7 +183,7 @@ def end_of(records: list[dict[str, Any]]) -> int | None:
 
 
 def active_since(records: list[dict[str, Any]]) -> float | None:
-    """When the pod first ran; a requeue gives its deadline no second beginning."""
+    """Return when the pod first ran; its deadline does not begin again with a requeue."""
     return next((record["time"] for record in records if record["type"] == "started"), None)
 
 
@@ -218,7 +218,7 @@ def _keep(course: AgentContext) -> int:
 
 
 def attend(pid: int, held: set[int]) -> int:
-    """Pass signals on to a child until it ends; its status.
+    """Pass signals on to a child until it ends; return its status.
 
     `held` are blocked, and SIGCHLD has been since before the child was there. A handler would not
     do: Python runs it between two of its own instructions, and what comes right before waitpid()
@@ -234,7 +234,7 @@ def attend(pid: int, held: set[int]) -> int:
 
 
 def _supervise(course: AgentContext) -> int:
-    """The pod's first process: containers first, everything else after."""
+    """Run as the pod's first process: start containers first, everything else after."""
     syscalls.die_with_parent(signal.SIGKILL)
     if course.sandbox.has_own_pids:
         syscalls.mount("proc", "/proc", "proc")
@@ -270,7 +270,7 @@ def _supervise(course: AgentContext) -> int:
 
 
 def _group(course: AgentContext, workshop: Workshop) -> Group | None:
-    """What starts commands in other pods; made before a container may look for it."""
+    """Return what starts commands in other pods; made before a container may look for it."""
     if not course.plan.group:
         return None
     from .exec.group_exec import UCX_DEVICES, Group, devices
@@ -352,7 +352,7 @@ def _life(course: AgentContext) -> pod_lifecycle.Life:
 
 
 def _started(course: AgentContext, runtime: str) -> dict[str, Any]:
-    """The record that opens this job's part of the journal."""
+    """Make the record that opens this job's part of the journal."""
     job = course.job
     head = {"type": "started", "job": job.id, "restart": job.restart, "node": job.node}
     addresses = own_addresses(course.plan.kubelet.get("endpointFile", ""))
@@ -360,7 +360,7 @@ def _started(course: AgentContext, runtime: str) -> dict[str, Any]:
 
 
 def _conditions(course: AgentContext, runtime_lack: str) -> list[dict[str, Any]]:
-    """What this node does not give the pod, each as a condition."""
+    """List what this node does not give the pod, each as a condition."""
     found = [(RUNTIME, "NotFound", runtime_lack)] if runtime_lack else []
     if course.sandbox.problem:
         found.append((SANDBOXED, "UserNamespacesDenied", course.sandbox.problem))
@@ -384,7 +384,7 @@ def _conditions(course: AgentContext, runtime_lack: str) -> list[dict[str, Any]]
 
 
 def _host_ports(course: AgentContext) -> list[dict[str, Any]]:
-    """Which ports of the node the pod has, and which it does not get."""
+    """List which ports of the node the pod has, and which it does not get."""
     ports = course.network.host_ports if course.network is not None else None
     if ports is None:
         return []
@@ -394,19 +394,19 @@ def _host_ports(course: AgentContext) -> list[dict[str, Any]]:
 
 
 def lost_ports(words: str) -> list[dict[str, Any]]:
-    """Records that say so, on the pod and in an event."""
+    """Make records that say so, on the pod and in an event."""
     event = {"type": "event", "kind": "Warning", "reason": "HostPortNotOpened", "message": words}
     return [condition(HOST_PORTS, False, "NotOpened", words), event]
 
 
 def condition(kind: str, status: bool, reason: str, message: str) -> dict[str, Any]:
-    """A record of the journal."""
+    """Make a record of a condition for the journal."""
     head = {"type": "condition", "condition": kind, "status": str(status)}
     return {**head, "reason": reason, "message": message}
 
 
 def _give_up(course: AgentContext, message: str, reason: str = "FailedMount") -> int:
-    """The pod cannot even begin: say why. An allocation is too dear to wait in."""
+    """Say why the pod cannot even begin, and end: an allocation is too dear to wait in."""
     now = time.time()
     head = {"type": "event", "kind": "Warning", "reason": reason}
     end = {"type": "finished", "phase": "Failed", "reason": reason}

@@ -1,7 +1,7 @@
-"""The plan of one pod as the agent reads it: `plan.json`, typed.
+"""Reads the plan of one pod as the agent needs it: `plan.json`, typed.
 
-Read once at start, by `main`. It only describes; how a container is started is composed by
-runtimes/ from what the node has.
+Read once at start, by `main`. It describes; how a container is started is composed by
+`container/runtimes/` from what the node has.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Container:
     target: str = ""  # the container whose processes an ephemeral one sees
 
     def spec(self) -> Spec:
-        """What the pod's life needs to know of it."""
+        """Return what the pod lifecycle needs to know of it."""
         rules = [Rule(r["exitCodes"]["operator"], r["exitCodes"]["values"])
                  for r in self.restart_rules]  # fmt: skip
         graces = {
@@ -140,7 +140,7 @@ class Plan:
 
 
 def read(path: str) -> Plan:
-    """The plan in the file at `path`; raises ValueError with what is wrong with it."""
+    """Return the plan in the file at `path`; raise ValueError with what is wrong with it."""
     with open(path, "rb") as file:
         raw = loads(_with_end(_with_addresses(file.read())))
     if raw.get("version") != VERSION:
@@ -153,7 +153,7 @@ def read(path: str) -> Plan:
 
 
 def _with_addresses(text: bytes) -> bytes:
-    """The plan's JSON with the node's addresses where marks stand for them."""
+    """Return the plan's JSON with the node's addresses where marks stand for them."""
     if _HOST_IP not in text and _HOST_IPS not in text:
         return text
     found = own_addresses(loads(text)["kubelet"].get("endpointFile", ""))
@@ -161,7 +161,7 @@ def _with_addresses(text: bytes) -> bytes:
 
 
 def _with_end(text: bytes) -> bytes:
-    """With the end of the job where a mark stands for it."""
+    """Return the plan's JSON with the end of the job where a mark stands for it."""
     if _END_TIME not in text:
         return text
     from .pod.walltime import end_time
@@ -276,7 +276,7 @@ def _container(raw: dict[str, Any], init: bool) -> Container:
 
 
 def added_container(raw: dict[str, Any], kubelet: dict[str, str]) -> Container:
-    """A container that the kubelet adds to a running pod; raises KeyError where it is none."""
+    """Return a container that the kubelet adds to a running pod; raise KeyError if it is none."""
     text = dumps({**raw, "ephemeral": True, "kubelet": kubelet}).encode()
     return _container(loads(_with_end(_with_addresses(text))), False)
 
@@ -294,7 +294,7 @@ def _mount(raw: dict[str, Any]) -> Mount:
 
 
 def signal_number(name: str) -> int:
-    """The number of a stop signal as images write it: TERM, SIGQUIT, 3, SIGRTMIN+3."""
+    """Return the number of a stop signal as images write it: TERM, SIGQUIT, 3, SIGRTMIN+3."""
     word = name.strip().upper()
     word = word[3:] if word.startswith("SIG") else word
     base, _, offset = word.partition("+")

@@ -1,1 +1,1 @@
-"""What an object is: kinds, schema, defaults, validation, patches, selectors, tables. Pure."""
+"""Says what objects are: kinds, schema, defaults, validation, patches, selectors, tables. Pure."""

@@ -1,4 +1,4 @@
-"""Which annotations of a pod ask something of Orlop, and are thus as good as fields of its spec.
+"""Lists the annotations of a pod that ask something of Orlop, and so are like fields of its spec.
 
 Used by the strategies and by pod security: who may write a pod's status, or bind it, must not have
 it run in another way. Pure.

@@ -56,7 +56,7 @@ class Schedule:
     any_day_of_week: bool
 
     def matches_day(self, month: int, day: int, weekday: int) -> bool:
-        """Whether it happens at all on a day; Sunday is 0.
+        """Return whether it happens at all on a day; Sunday is 0.
 
         Where both kinds of day are restricted either suffices, as cron has always had it.
         """

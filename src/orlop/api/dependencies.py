@@ -1,4 +1,4 @@
-"""What a job waits for, in sbatch's words: `afterok:17,afterany:job/prepare:pod/seed`.
+"""Reads what a job waits for, in sbatch's words: `afterok:17,afterany:job/prepare:pod/seed`.
 
 Used by the kubelet for pods, whose annotation may name objects where sbatch has numbers, and by
 SlurmJobs for what their conditions mean. Pure; what is there is for others to look at.
@@ -29,12 +29,12 @@ class Wait:
 
 
 def names_objects(text: str) -> bool:
-    """Whether anything in it is for us to look up; else all of it is for sbatch."""
+    """Return whether anything in it is for us to look up; else all of it is for sbatch."""
     return "/" in text
 
 
 def parse(text: str, where: str) -> list[Wait]:
-    """All that it waits for; ConfigError where a name is none that we know."""
+    """Return all that it waits for; ConfigError where a name is none that we know."""
     if "?" in text:
         raise ConfigError(f"{where}: {text!r}: one of several (?) is for Slurm's numbers only")
     found: list[Wait] = []
@@ -61,7 +61,7 @@ def _wait(condition: str, whom: str, where: str) -> Wait:
 
 
 def holds(condition: str, has_succeeded: bool) -> bool:
-    """Whether a condition on what has ended is met."""
+    """Return whether a condition on what has ended is met."""
     if condition == "afternotok":
         return not has_succeeded
     return has_succeeded if condition in ("afterok", "aftercorr") else True

@@ -1,4 +1,4 @@
-"""Which fields of which kinds `--field-selector` may name.
+"""Lists which fields of which kinds `--field-selector` may name.
 
 Used by list, watch and deletecollection. Every kind has metadata.name and metadata.namespace; the
 others are upstream's list. Values compare as strings, and a field that is absent has the zero value
@@ -70,14 +70,14 @@ _METADATA = ("metadata.name", "metadata.namespace")
 
 
 def selectable(kind: Kind) -> tuple[str, ...]:
-    """The fields a selector on this kind may name."""
+    """Return the fields a selector on this kind may name."""
     if kind.custom is not None:
         return (*_METADATA, *kind.custom.selectable)
     return (*_METADATA, *_SELECTABLE.get((kind.group, kind.plural), ()))
 
 
 def parse_fields(kind: Kind, text: str) -> FieldSelector:
-    """`metadata.name=x,status.phase!=Running`; BadRequest for a field that cannot be selected."""
+    """Parse `metadata.name=x,status.phase!=Running`; BadRequest if a field is not selectable."""
     if not text:
         return FieldSelector()
     known = selectable(kind)
@@ -131,7 +131,10 @@ def _text(value: Any, zero: str) -> str:
 
 
 def _regarding(name: str) -> Getter:
-    """Events are stored as core/v1; events.k8s.io calls the same fields by other names."""
+    """Make a getter for the object an event is about.
+
+    Events are stored as core/v1; events.k8s.io calls the same fields by other names.
+    """
     inner = name.partition(".")[2]
 
     def get(obj: Obj) -> str:

@@ -29,7 +29,7 @@ _LONG_DURATION = re.compile(r"\s*(\d+)\s*(nanoseconds?|nanos?|ns|microseconds?|m
 
 
 def go_duration(text: str) -> int | None:
-    """Nanoseconds of `1h30m`; None where it is no duration. As Go's time.ParseDuration."""
+    """Return the nanoseconds of `1h30m`; None where it is none. As Go's time.ParseDuration."""
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if rest == "0":
         return 0

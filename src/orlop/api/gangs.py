@@ -1,4 +1,4 @@
-"""Which gang a pod is a member of: pods that must start together, or not at all.
+"""Tells which gang a pod is a member of: pods that must start together, or not at all.
 
 Asked by the scheduler, which gives all members one node, and by the kubelet, which has them start
 together. Pure. Marks, the first that is there counts: the annotation `slurm.orlop.dev/gang`, the
@@ -25,7 +25,7 @@ NONE = "false"  # and: none, as in a PodGroup whose pods need not start together
 
 
 class Mark(NamedTuple):
-    """What a pod says of its gang."""
+    """A pod's word about its gang."""
 
     kind: str  # gang, owner, podgroup or schedulinggroup
     namespace: str
@@ -38,7 +38,7 @@ class Mark(NamedTuple):
 
 
 def mark_of(pod: Obj) -> Mark | None:
-    """None for a pod that starts on its own, as nearly all do."""
+    """Return the pod's gang; None for a pod that starts on its own, as nearly all do."""
     namespace = key_of(pod).namespace
     name = annotations_of(pod).get(wellknown.GANG, "").strip()
     if name == OWN:
@@ -60,7 +60,7 @@ def mark_of(pod: Obj) -> Mark | None:
 
 
 def scheduling_group_of(pod: Obj) -> str:
-    """The name of its built-in PodGroup, a gang or not; empty for a pod without."""
+    """Return the name of its built-in PodGroup, a gang or not; empty for a pod without."""
     group = (pod.get("spec") or {}).get("schedulingGroup") or {}
     return str(group.get("podGroupName") or "")
 
@@ -74,7 +74,7 @@ class Later:
 
 
 def later_of(text: str) -> list[Later]:
-    """From the annotation of those that start first; ConfigError."""
+    """Parse the annotation of those that start first; ConfigError."""
     if not text:
         return []
     try:
@@ -104,12 +104,12 @@ def _later(one: Obj) -> Later:
 
 
 def room_for(later: Iterable[Later]) -> str:
-    """The annotation; the same text for the same pods."""
+    """Write the annotation; the same text for the same pods."""
     found = [{"count": one.count, **one.template} for one in later]
     return json.dumps(found, separators=(",", ":"), sort_keys=True)
 
 
 def keys_of(pod: Obj) -> tuple[str, ...]:
-    """For the index of pods by gang."""
+    """Return the pod's gang as keys for the index of pods by gang."""
     mark = mark_of(pod)
     return (mark.key,) if mark is not None and mark.key else ()

@@ -1,4 +1,4 @@
-"""Which kinds there are: group, version, names, scope, subresources.
+"""Lists the kinds there are: group, version, names, scope, subresources.
 
 A hand-written table of facts, so that naming a kind costs no schema; tests hold it against two
 independent sources. `Kinds` is the registry the API server serves from; custom resources join it at
@@ -392,7 +392,7 @@ class Kinds:
         return self._by_kind.get((api_version, kind))
 
     def groups(self) -> dict[str, list[str]]:
-        """The versions of each group, the preferred one first; groups in order of priority."""
+        """Return the versions of each group, the preferred one first; groups by priority."""
         groups: dict[str, list[str]] = {}
         for kind in self:
             versions = groups.setdefault(kind.group, [])
@@ -407,7 +407,7 @@ class Kinds:
 
 
 def version_priority(version: str) -> tuple[int, int, int]:
-    """Sorts v2 over v1 over v1beta2 over v1alpha1 over anything else, as upstream does."""
+    """Make a sort key: v2, then v1, v1beta2, v1alpha1, then anything else, as upstream does."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return (0, 0, 0)
@@ -417,7 +417,7 @@ def version_priority(version: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """What `<plural>/<name>` takes or gives: its kind may be another than the object's."""
+    """The facts of `<plural>/<name>`: its kind may be another than the object's."""
 
     name: str
     group: str
@@ -449,7 +449,7 @@ _OTHER_KIND = {
 
 
 def subresource(kind: Kind, name: str) -> Subresource | None:
-    """The facts of one subresource, None where the kind does not have it."""
+    """Return the facts of one subresource, None where the kind does not have it."""
     if name not in kind.subresources:
         return None
     if name in _OTHER_KIND:

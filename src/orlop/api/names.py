@@ -1,4 +1,4 @@
-"""What names, label keys and values may look like, in upstream's words.
+"""Checks what names, label keys and values look like, in upstream's words.
 
 Used by validation and by whoever makes names. Each check returns the list of what is wrong, empty
 where nothing is, with the texts of apimachinery/pkg/util/validation: kubectl users know them. The
@@ -69,7 +69,7 @@ _CONFIG_KEY_TEXT = "a valid config key must consist of alphanumeric characters, 
 
 
 class Rng(Protocol):
-    """What `random.Random` gives; tests give their own."""
+    """The random source: what `random.Random` gives; tests give their own."""
 
     def choices(self, population: str, *, k: int) -> list[str]: ...
 
@@ -78,7 +78,7 @@ Check = Callable[[str], list[str]]
 
 
 def regex_error(text: str, pattern: str, *examples: str) -> str:
-    """A syntax message with its examples and its pattern, as validation.RegexError."""
+    """Write a syntax message with its examples and its pattern, as validation.RegexError."""
     shown = " or ".join(f"'{example}', " for example in examples)
     return f"{text} (e.g. {shown}regex used for validation is '{pattern}')"
 
@@ -97,14 +97,14 @@ def _check(
 
 
 def dns1123_subdomain(value: str) -> list[str]:
-    """The rule for most objects' names."""
+    """Check the rule for most objects' names."""
     if len(value) <= SUBDOMAIN_MAX and _SUBDOMAIN_RE.fullmatch(value):
         return []
     return _check(value, _SUBDOMAIN_RE, SUBDOMAIN_MAX, _SUBDOMAIN_TEXT, _SUBDOMAIN, "example.com")
 
 
 def dns1123_label(value: str) -> list[str]:
-    """The rule for namespaces, containers, volumes and Pods' host names."""
+    """Check the rule for namespaces, containers, volumes and Pods' host names."""
     problems = [too_long(LABEL_MAX)] if len(value) > LABEL_MAX else []
     if not _LABEL_RE.fullmatch(value):
         # A dot is the usual mistake: upstream then explains the stricter rule.
@@ -115,7 +115,7 @@ def dns1123_label(value: str) -> list[str]:
 
 
 def dns1035_label(value: str) -> list[str]:
-    """The rule for names of Services."""
+    """Check the rule for names of Services."""
     return _check(
         value, _LABEL_1035_RE, LABEL_MAX, _LABEL_1035_TEXT, _LABEL_1035, "my-name", "abc-123"
     )
@@ -126,7 +126,7 @@ def wildcard_subdomain(value: str) -> list[str]:
 
 
 def qualified_name(value: str) -> list[str]:
-    """A label or annotation key: `name` or `prefix/name`."""
+    """Check a label or annotation key: `name` or `prefix/name`."""
     parts = value.split("/")
     if len(parts) > 2:
         text = regex_error(_QUALIFIED_TEXT, _QUALIFIED, "MyName", "my.name", "123-abc")
@@ -158,7 +158,7 @@ def label_value(value: str) -> list[str]:
 
 
 def env_name(value: str) -> list[str]:
-    """Names of environment variables: any printable ASCII but '='."""
+    """Check names of environment variables: any printable ASCII but '='."""
     if not value:
         return ["environment variable name must be non-empty"]
     if all(" " <= character <= "~" and character != "=" for character in value):
@@ -167,7 +167,7 @@ def env_name(value: str) -> list[str]:
 
 
 def config_key(value: str) -> list[str]:
-    """Keys of ConfigMaps and Secrets: they become file names."""
+    """Check keys of ConfigMaps and Secrets: they become file names."""
     problems = [too_long(SUBDOMAIN_MAX)] if len(value) > SUBDOMAIN_MAX else []
     if not _CONFIG_KEY_RE.fullmatch(value):
         problems.append(
@@ -183,7 +183,7 @@ def config_key(value: str) -> list[str]:
 
 
 def port_name(value: str) -> list[str]:
-    """IANA service names, as ports are called."""
+    """Check IANA service names, as ports are called."""
     problems: list[str] = []
     if len(value) > 15:
         problems.append(too_long(15))
@@ -206,14 +206,14 @@ def http_header_name(value: str) -> list[str]:
 
 
 def path_segment(value: str) -> list[str]:
-    """The rule for names of RBAC objects: anything that fits into one part of a URL's path."""
+    """Check the rule for names of RBAC objects: anything that fits into one part of a URL."""
     if value in (".", ".."):
         return [f"may not be '{value}'"]
     return [f"may not contain '{character}'" for character in "/%" if character in value]
 
 
 def is_port(text: str) -> bool:
-    """Whether this is the number of a port, as a path or a parameter has it."""
+    """Return whether this is the number of a port, as a path or a parameter has it."""
     return text.isascii() and text.isdecimal() and len(text) < 6 and 0 < int(text) < 65536
 
 
@@ -224,11 +224,11 @@ def in_range(value: int, low: int, high: int) -> list[str]:
 
 
 def generate(base: str, rng: Rng) -> str:
-    """`base` (cut where too long) and five random characters."""
+    """Make a name of `base` (cut where too long) and five random characters."""
     suffix = "".join(rng.choices(SUFFIX_ALPHABET, k=SUFFIX_LENGTH))
     return base[: GENERATED_MAX - SUFFIX_LENGTH] + suffix
 
 
 def masked(check: Check, value: str) -> list[str]:
-    """A generateName's own check: its last dash will be followed by more."""
+    """Check a generateName: its last dash will be followed by more."""
     return check(value[:-1] + "a" if value.endswith("-") else value)

@@ -21,7 +21,7 @@ class Key(NamedTuple):
 
 
 def meta(obj: Obj) -> Obj:
-    """The object's metadata; an empty dict where it has none."""
+    """Return the object's metadata; an empty dict where it has none."""
     metadata: Obj = obj.get("metadata") or {}
     return metadata
 
@@ -48,7 +48,7 @@ def is_deleting(obj: Obj) -> bool:
 
 
 def controller_of(obj: Obj) -> Obj | None:
-    """The owner reference marked as controller."""
+    """Return the owner reference marked as controller."""
     owners: list[Obj] = meta(obj).get("ownerReferences") or []
     return next((owner for owner in owners if owner.get("controller")), None)
 
@@ -59,7 +59,7 @@ def is_controlled_by(obj: Obj, owner: Obj) -> bool:
 
 
 def owner_reference(owner: Obj) -> Obj:
-    """A controller reference to `owner`, which must carry apiVersion and kind."""
+    """Make a controller reference to `owner`, which must carry apiVersion and kind."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
@@ -75,17 +75,17 @@ def phase_of(pod: Obj) -> str:
 
 
 def is_terminal(pod: Obj) -> bool:
-    """Whether a pod has ended for good."""
+    """Return whether a pod has ended for good."""
     return phase_of(pod) in ("Succeeded", "Failed")
 
 
 def is_active(pod: Obj) -> bool:
-    """Whether a pod still counts for its controller."""
+    """Return whether a pod still counts for its controller."""
     return not is_terminal(pod) and not is_deleting(pod)
 
 
 def condition_of(obj: Obj, kind: str) -> Obj | None:
-    """The condition of that type in the object's status."""
+    """Return the condition of that type in the object's status."""
     conditions: list[Obj] = (obj.get("status") or {}).get("conditions") or []
     return next((condition for condition in conditions if condition.get("type") == kind), None)
 

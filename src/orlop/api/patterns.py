@@ -53,11 +53,11 @@ class Pattern:
             raise PatternError("error parsing regexp: invalid UTF-8") from error
 
     def work(self, text: str) -> int:
-        """What a search of this text costs at most."""
+        """Return what a search of this text costs at most."""
         return len(text) * int(self._regexp.programsize)
 
     def matches(self, text: str) -> bool:
-        """Whether it matches somewhere in the text."""
+        """Return whether it matches somewhere in the text."""
         return next(self._found(text), None) is not None
 
     def find(self, text: str) -> str | None:
@@ -67,7 +67,7 @@ class Pattern:
         return list(islice(self._found(text), limit))
 
     def _found(self, text: str) -> Iterator[str]:
-        """All matches, as Go counts them: no empty one right behind another."""
+        """Yield all matches, as Go counts them: no empty one right behind another."""
         if self.work(text) > MAX_WORK:
             raise TooMuchWork(
                 f"the pattern is too large for a text of {len(text)} characters: "
@@ -86,7 +86,7 @@ class Pattern:
 
 @lru_cache(maxsize=_KEPT)
 def compiled(text: str) -> Pattern:
-    """PatternError where it is none."""
+    """Compile the pattern; PatternError where it is none."""
     return Pattern(text)
 
 

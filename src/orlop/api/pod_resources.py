@@ -1,4 +1,4 @@
-"""What a pod asks for in all, resource by resource, as Kubernetes sums it up.
+"""Sums up what a pod asks for in all, resource by resource, as Kubernetes does.
 
 Used by admission and by the controllers that count. Pure, and exact: amounts stay quantities. As
 k8s.io/component-helpers/resource/helpers.go: PodRequests and PodLimits.
@@ -38,12 +38,12 @@ def largest(*many: Amounts) -> Amounts:
 
 
 def containers_of(spec: Obj) -> list[Obj]:
-    """All containers of a pod, those that only begin it included."""
+    """Return all containers of a pod, init containers included."""
     return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
 
 
 def pod_amounts(pod: Obj, field: Field, *, with_overhead: bool = True) -> Amounts:
-    """The pod's requests or limits.
+    """Return the pod's requests or limits.
 
     Containers run side by side; init containers one after the other before them, but for those
     that stay. What the pod as a whole says of a resource counts over the sum.

@@ -36,7 +36,7 @@ def is_protobuf(data: bytes) -> bool:
 
 
 def decode(data: bytes) -> Obj:
-    """The object in a body; BadRequest where it is none of ours."""
+    """Decode the object in a body; BadRequest where it is none of ours."""
     if not is_protobuf(data):
         raise BadRequest('expected protobuf that starts with "k8s\\x00", found something else')
     try:
@@ -50,7 +50,7 @@ def decode(data: bytes) -> Obj:
 
 
 def _unwrap(reader: _Reader, data: memoryview) -> tuple[str, str, memoryview]:
-    """runtime.Unknown: the type, then the object's own bytes."""
+    """Unwrap a runtime.Unknown: the type, then the object's own bytes."""
     api_version, kind, raw = "", "", memoryview(b"")
     for number, _, value in reader.fields(data):
         if number == 1:
@@ -99,7 +99,7 @@ class _Reader:
         self._depth = 0
 
     def fields(self, data: memoryview) -> Iterator[tuple[int, int, Any]]:
-        """Number, wire type and raw value of each field."""
+        """Yield number, wire type and raw value of each field."""
         at, end = 0, len(data)
         while at < end:
             self._left -= 1
@@ -184,7 +184,10 @@ class _Reader:
 
 
 def _is_said(field: WireField, value: Any) -> bool:
-    """Zeros are always on the wire; they mean something only where Go has a pointer."""
+    """Return whether a value counts.
+
+    Zeros are always on the wire; they mean something only where Go has a pointer.
+    """
     if value is None:
         return False
     return field.pointer or field.always or bool(value) or field.spec in _EITHER
@@ -225,7 +228,7 @@ def _int_or_string(found: dict[int, Any]) -> int | str:
 
 
 def _moment(found: dict[int, Any]) -> float | None:
-    """Seconds and nanoseconds; no bytes at all are Go's zero time."""
+    """Read a time from seconds and nanoseconds; no bytes at all are Go's zero time."""
     if not found:
         return None
     return float(_integer(found.get(1, 0))) + _integer(found.get(2, 0)) / 1e9

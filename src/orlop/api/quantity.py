@@ -1,8 +1,8 @@
 """Quantities of resources ("500m", "1.5Gi", "1e3"), exact as Kubernetes counts them.
 
-Used by defaulting, validation, the scheduler and the kubelet. Values are integers of nano-units,
-so that nothing is ever rounded through a float; what is finer than a nano is rounded up, as
-apimachinery/pkg/api/resource/quantity.go does. It never guesses a unit.
+Used by defaulting, validation, the scheduler and the kubelet. Values are integers of nano-units, so
+that nothing is ever rounded through a float; what is finer than a nano is rounded up, as
+apimachinery/pkg/api/resource/quantity.go does. A unit is not guessed.
 """
 
 from __future__ import annotations
@@ -103,14 +103,14 @@ def _parse_text(text: str) -> Quantity:
 
 
 def _scaled(digits: int, power: int) -> int:
-    """digits * 10**power, rounded away from zero; absurd powers are cut off."""
+    """Return digits * 10**power, rounded away from zero; absurd powers are cut off."""
     if power >= 0:
         return digits * int("1" + "0" * min(power, 1000))
     return -(-digits // int("1" + "0" * min(-power, 1000)))
 
 
 def parse(value: Any) -> Quantity:
-    """The quantity that a JSON value (a string or a number) means."""
+    """Return the quantity that a JSON value (a string or a number) means."""
     if isinstance(value, str):
         return _parse_text(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -124,7 +124,7 @@ def _canonical_text(text: str) -> str:
 
 
 def canonical(value: Any) -> str:
-    """The one way upstream writes this amount: "1.5Gi" is "1536Mi", 0.5 is "500m"."""
+    """Write the amount in the one way of upstream: "1.5Gi" is "1536Mi", 0.5 is "500m"."""
     return _canonical_text(value) if isinstance(value, str) else str(parse(value))
 
 

@@ -79,11 +79,11 @@ class LabelSelector:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it selects everything."""
+        """True if it selects everything."""
         return not self.requirements and not self.nothing
 
     def exact(self, key: str) -> str | None:
-        """The one value this selector demands of a label, for use with an index."""
+        """Return the one value this selector demands of a label, for use with an index."""
         for one in self.requirements:
             if one.key == key and one.operator == "in" and len(one.values) == 1:
                 return next(iter(one.values))
@@ -111,12 +111,12 @@ def _selector(requirements: Iterable[Requirement]) -> LabelSelector:
 
 
 def from_labels(labels: Mapping[str, str]) -> LabelSelector:
-    """The selector of everything that carries all these labels."""
+    """Make the selector of everything that carries all these labels."""
     return _selector(Requirement(key, "in", frozenset((value,))) for key, value in labels.items())
 
 
 def from_structure(selector: Obj | None) -> LabelSelector:
-    """A metav1.LabelSelector: `matchLabels` and `matchExpressions`."""
+    """Read a metav1.LabelSelector: `matchLabels` and `matchExpressions`."""
     if selector is None:
         return NOTHING
     requirements = [
@@ -135,7 +135,7 @@ def from_structure(selector: Obj | None) -> LabelSelector:
 
 
 def parse_labels(text: str) -> LabelSelector:
-    """`a=b,c!=d,e in (f,g),!h`, as the labelSelector parameter and `kubectl -l` give it."""
+    """Parse `a=b,c!=d,e in (f,g),!h`, the form of the labelSelector parameter and `kubectl -l`."""
     if not text:
         return EVERYTHING
     return _selector(_LabelParser(text).parse())
@@ -294,7 +294,7 @@ class FieldSelector:
         return not self.terms
 
     def exact(self, name: str) -> str | None:
-        """The one value this selector demands of a field, for use with an index."""
+        """Return the one value this selector demands of a field, for use with an index."""
         return next((term.value for term in self.terms if term.equal and term.name == name), None)
 
     def __str__(self) -> str:
@@ -303,7 +303,7 @@ class FieldSelector:
 
 
 def split_fields(text: str) -> list[tuple[str, bool, str]]:
-    """Name, whether it must be equal, and value, of each term of a field selector."""
+    """Return each term of a field selector: name, whether it must be equal, and value."""
     terms = []
     for part in re.findall(r"(?:[^,\\]|\\.)+", text):
         match = re.fullmatch(r"([^=!]*)(==|=|!=)((?:[^=!,\\]|\\[\\,=])*)", part)

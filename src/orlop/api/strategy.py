@@ -1,4 +1,4 @@
-"""What the server itself sets on an object when it is created or updated, kind by kind.
+"""Sets what is the server's on an object when it is created or updated, kind by kind.
 
 Called by create, update and the status subresource, after defaulting and before validation. It
 protects what clients may not write (uid, timestamps, generation, the half of the object that
@@ -143,7 +143,7 @@ def prepare_for_status_update(kind: Kind, new: Obj, old: Obj) -> None:
 
 
 def _keep_asked(metadata: Obj, former: Obj) -> None:
-    """What a pod asks of Orlop is as good as its spec, and no more to be had by its status."""
+    """Keep what a pod asks of Orlop: like its spec, it cannot be changed by way of its status."""
     given, before = metadata.get("annotations") or {}, former.get("annotations") or {}
     if asked(given) != asked(before):
         others = {name: text for name, text in given.items() if name not in asked(given)}
@@ -151,7 +151,7 @@ def _keep_asked(metadata: Obj, former: Obj) -> None:
 
 
 def _keep_levels(metadata: Obj, former: Obj) -> None:
-    """How pods are confined in a namespace is no part of its status."""
+    """Keep how pods are confined in a namespace: that is no part of its status."""
     given, before = metadata.get("labels") or {}, former.get("labels") or {}
     mine = {name: text for name, text in before.items() if name.startswith(LEVEL_PREFIX)}
     others = {name: text for name, text in given.items() if not name.startswith(LEVEL_PREFIX)}
@@ -160,7 +160,7 @@ def _keep_levels(metadata: Obj, former: Obj) -> None:
 
 
 def _keep_decisions(new: Obj, old: Obj) -> None:
-    """Whether a certificate is signed is said by `approval` alone, whoever may write the rest."""
+    """Keep whether a certificate is signed: `approval` says that, whoever may write the rest."""
     status, former = new.get("status") or {}, old.get("status") or {}
     decided = [one for one in former.get("conditions") or () if one.get("type") in DECISIONS]
     others = [one for one in status.get("conditions") or () if not _is_decision(one)]
@@ -234,7 +234,7 @@ def _create_definition(obj: Obj) -> None:
 
 
 def _update_definition(new: Obj, old: Obj) -> None:
-    """Objects may be kept in every version that ever was the storage version."""
+    """Keep all stored versions: objects may be in every version that was the storage version."""
     status = new["status"] = dict(old.get("status") or {})
     stored = list(status.get("storedVersions") or ())
     if _storage_version(new) not in stored:
@@ -248,7 +248,7 @@ def _storage_version(definition: Obj) -> str:
 
 
 def _create_job(obj: Obj) -> None:
-    """The labels by which a job finds its pods; they are unique since its uid is in them."""
+    """Add the labels by which a job finds its pods; its uid in them makes them unique."""
     spec, metadata = obj["spec"], obj["metadata"]
     if spec.get("manualSelector"):
         return
@@ -261,7 +261,7 @@ def _create_job(obj: Obj) -> None:
 
 
 def merge_string_data(obj: Obj) -> None:
-    """A secret's `stringData` is for writing only: its values join `data`."""
+    """Join the values of a secret's `stringData`, which is for writing, to `data`."""
     texts = obj.pop("stringData", None)
     if texts:
         data = obj.setdefault("data", {})
@@ -283,7 +283,7 @@ def _update_signing_request(new: Obj, old: Obj) -> None:
 
 
 def _update_service(new: Obj, old: Obj) -> None:
-    """Addresses and ports that were given out stay, where the update does not mention them."""
+    """Keep addresses and ports that were given out, where the update does not mention them."""
     spec, former = new.get("spec") or {}, old.get("spec") or {}
     if "ExternalName" in (spec.get("type"), former.get("type")):
         return

@@ -1,7 +1,7 @@
 """Times on the wire: RFC 3339 in UTC, to the second (Time) or the microsecond (MicroTime).
 
-Used by everything that stamps or reads an object; times are Unix seconds in between. It never
-reads a clock: callers pass the moment in.
+Used by everything that stamps or reads an object; times are Unix seconds in between. Callers pass
+the moment in: no clock is read here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SYNTAX = re.compile(
 
 
 def rfc3339(seconds: float) -> str:
-    """`2026-01-02T15:04:05Z`: a metav1.Time, cut to the second."""
+    """Write `2026-01-02T15:04:05Z`: a metav1.Time, cut to the second."""
     return _whole_second(int(seconds // 1))
 
 
@@ -27,13 +27,13 @@ def _whole_second(seconds: int) -> str:
 
 
 def rfc3339_micro(seconds: float) -> str:
-    """`2026-01-02T15:04:05.000000Z`: a metav1.MicroTime."""
+    """Write `2026-01-02T15:04:05.000000Z`: a metav1.MicroTime."""
     moment = _EPOCH + timedelta(microseconds=int(seconds * 1_000_000))
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def parse(text: str) -> float:
-    """Unix seconds of an RFC 3339 time; ValueError for anything else."""
+    """Return the Unix seconds of an RFC 3339 time; ValueError for anything else."""
     if len(text) == 20 and text[19] == "Z" and text[10] == "T":  # what the server itself writes
         return datetime.fromisoformat(text).timestamp()
     match = _SYNTAX.fullmatch(text)
@@ -50,7 +50,7 @@ def parse(text: str) -> float:
 
 
 def canonical(text: str) -> str:
-    """A metav1.Time as upstream stores it: UTC, whole seconds; ValueError where it is none."""
+    """Return a metav1.Time as upstream stores it: UTC, whole seconds; ValueError if it is none."""
     try:
         return rfc3339(parse(text))
     except OverflowError:
@@ -65,7 +65,7 @@ def canonical_micro(text: str) -> str:
 
 
 def human_duration(seconds: float) -> str:
-    """`5m30s`, `3d4h`: how kubectl shows an age. As duration.HumanDuration."""
+    """Write `5m30s`, `3d4h`: how kubectl shows an age. As duration.HumanDuration."""
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"

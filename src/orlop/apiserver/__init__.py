@@ -1,7 +1,7 @@
-"""How requests come in: authentication, authorization, admission, verbs, the store.
+"""The way of a request: authentication, authorization, admission, verbs, the store.
 
-`ApiServer` is the whole of it, over TLS for everyone and in process for our own components. Only
-this package writes to the store.
+`ApiServer` is the whole of it, over TLS for everyone and in process for our own components. This
+package writes to the store; controllers, scheduler and kubelet speak the API.
 """
 
 from .server import ApiServer

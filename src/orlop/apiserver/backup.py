@@ -1,7 +1,7 @@
-"""GET of the whole state as one SQLite file: what `orlop backup` asks a running control plane for.
+"""Sends the whole state as one SQLite file: what `orlop backup` asks a running control plane for.
 
 Called by the handler, for those who may read everything. The copy is of one moment, made beside the
-state while reading and writing go on, sent, and removed; nobody else ever sees it.
+state while reading and writing go on, sent, and removed; others do not see it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ async def send_state(request: web.BaseRequest, store: Store) -> web.StreamRespon
 
 
 def _sweep(state: Path) -> None:
-    """Copies that a control plane was killed over; only one at a time has this state."""
+    """Remove copies left by a control plane that was killed.
+
+    One control plane at a time has this state, so these copies are of no use to anyone.
+    """
     for copy in state.parent.glob(f"{state.name}{_COPY}*"):
         if not copy.name.startswith(f"{state.name}{_COPY}{os.getpid()}-"):
             copy.unlink(missing_ok=True)

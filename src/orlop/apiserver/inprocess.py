@@ -104,7 +104,7 @@ class InProcessApi:
         return ObjList([decode(call.kind, record) for record in page.records], str(page.revision))
 
     def _is_taken(self, kind: Kind) -> bool:
-        """Whether the server of an APIService answers for the kind, and not we."""
+        """Return whether the server of an APIService answers for the kind, and not we."""
         return self._registry.is_taken(kind.group, kind.version)
 
     async def watch(
@@ -189,12 +189,12 @@ async def _shown(call: Call, record: Record) -> Obj:
 
 
 def _path(call: Call) -> str:
-    """Where others serve the kind of a call."""
+    """Return the path at which others serve the kind of a call."""
     scope = f"/namespaces/{call.namespace}" if call.namespace else ""
     return f"/apis/{call.kind.group}/{call.kind.version}{scope}/{call.kind.plural}"
 
 
 def _copy(obj: Obj) -> Obj:
-    """The verbs consume what they are given."""
+    """Copy an object, because the verbs consume what they are given."""
     copy: Obj = msgspec.json.decode(msgspec.json.encode(obj))
     return copy

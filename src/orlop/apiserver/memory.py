@@ -1,4 +1,4 @@
-"""What Python must be told so that a server of ten thousand objects stays small and even.
+"""Tunes Python so that a server of ten thousand objects stays small and even.
 
 Called once by whoever runs a server in a process of its own, when everything is loaded. It changes
 the process and no object: answers are the same without it, only slower and in more memory.
@@ -18,7 +18,11 @@ _THRESHOLDS = (20_000, 50, 100)
 
 
 def settle() -> None:
-    """Make do with little for each connection, have many of them, and leave what is kept alone."""
+    """Prepare for many connections.
+
+    Each connection gets small buffers, the process may have as many as the system lets it, and the
+    garbage collector leaves alone what is kept.
+    """
     asyncio.sslproto.SSLProtocol.max_size = _TLS_BUFFER
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

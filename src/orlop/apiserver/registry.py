@@ -1,4 +1,4 @@
-"""What every verb needs to do its work, and what one call is.
+"""Holds what every verb needs to do its work, and what one call is.
 
 Made once by the server and handed to all verbs, over HTTP and in process alike. It holds no state
 of its own beside the store and has no behaviour of any verb.
@@ -34,7 +34,7 @@ MAX_MANAGER = 128  # bytes of the name of a field manager
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How admission sees an object, and how what it changes there comes back."""
+    """The form in which admission sees an object, and how what it changes there comes back."""
 
     kind: tuple[str, str, str]
     show: Callable[[Obj], Obj]
@@ -68,11 +68,11 @@ class Call:
 
     @property
     def manager(self) -> str:
-        """Whose write it is, where the caller does not say: by what program it came."""
+        """The manager of the write, where the caller names none: the program it came by."""
         return self.field_manager or manager_of(self.user_agent)
 
     def attributes(self, operation: Operation, obj: Obj | None, old: Obj | None) -> Attributes:
-        """The call as admission sees it."""
+        """Return the call as admission sees it."""
         name = self.name or str(((obj or {}).get("metadata") or {}).get("name") or "")
         return Attributes(
             operation,
@@ -139,14 +139,14 @@ class Registry:
         return rfc3339(self.now())
 
     def find(self, call: Call) -> Record:
-        """The object a call names, as readers see it; NotFound if there is none."""
+        """Return the object a call names, as readers see it; NotFound if there is none."""
         record = self.store.get(bucket_of(call.kind), call.key)
         if record is None:
             raise not_found(call.kind, call.name)
         return record
 
     def find_newest(self, call: Call) -> Record:
-        """The object a call names, as a write must build upon it."""
+        """Return the object a call names, as a write must build upon it."""
         record = self.store.newest(bucket_of(call.kind), call.key)
         if record is None:
             raise not_found(call.kind, call.name)
@@ -154,6 +154,9 @@ class Registry:
 
 
 def manager_of(user_agent: str) -> str:
-    """`kubectl` of `kubectl/v1.32.0 (linux/amd64)`. As handlers/create.go: prefixFromUserAgent."""
+    """Return `kubectl` for `kubectl/v1.32.0 (linux/amd64)`.
+
+    As handlers/create.go: prefixFromUserAgent.
+    """
     printable = "".join(one for one in user_agent.partition("/")[0] if one.isprintable())
     return printable.encode()[:MAX_MANAGER].decode(errors="ignore")

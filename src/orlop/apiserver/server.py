@@ -1,7 +1,7 @@
-"""The API server's whole life: put together, started, stopped.
+"""Puts the API server together, starts it and stops it.
 
 Made by the composition with an open store. `start` serves over TLS, `client` gives our own
-components the same API without it; `stop` lets every watch end in order and never hangs.
+components the same API without it; `stop` lets every watch end in order and does not hang.
 """
 
 from __future__ import annotations
@@ -85,11 +85,12 @@ class ApiServer:
         oidc: OidcSettings | None = None,
         destinations: Destinations | None = None,
     ) -> None:
-        """`tls` asks for client certificates (CERT_OPTIONAL); None serves nobody over HTTP.
+        """Put the server together.
 
-        Without a `signing_key` no tokens of service accounts are issued, or taken; without an
-        `auditor` no records are kept; without a `front_proxy` extension servers cannot tell that
-        it is us who ask.
+        `tls` asks for client certificates (CERT_OPTIONAL); with None the server does not listen for
+        HTTP. Without a `signing_key` no tokens of service accounts are issued, or taken; without an
+        `auditor` no records are kept; without a `front_proxy` extension servers cannot tell that it
+        is us who ask.
         """
         self._ranges = ranges or Ranges.of(NetworkSettings())
         tokens = Tokens(store, signing_key) if signing_key is not None else None
@@ -125,7 +126,7 @@ class ApiServer:
         self._is_stopping = False
 
     async def start(self, host: str, port: int) -> int:
-        """Serve; returns the port. The objects every cluster has are there before anyone asks."""
+        """Serve; return the port. The objects every cluster has are there before anyone asks."""
         if self._tls is None:
             raise AssertionError("ApiServer.start needs a TLS context with client certificates")
         self._tls.set_alpn_protocols(["http/1.1"])
@@ -188,7 +189,7 @@ class ApiServer:
         )
 
     def client(self, user: str, groups: Sequence[str] = ()) -> InProcessApi:
-        """The API for our own components; the user's name is that of the manager of its fields."""
+        """Make an API for our own components; the user's name is that of its fields' manager."""
         reviews = Reviews(self._authorizer, self._rbac, self._bearer)
         who = user_of(user, groups)
         if self._auditor is not None:
@@ -225,7 +226,7 @@ class ApiServer:
 
 
 def load_schema(state: Path) -> Schema:
-    """The schema, kept beside the state so that only the first start has to build it."""
+    """Load the schema, kept beside the state so that it is built once, at the first start."""
     kept = state.with_suffix(".schema")
     try:
         cached: bytes | None = kept.read_bytes()
@@ -247,21 +248,21 @@ def _request(
     writer: AbstractStreamWriter,
     task: asyncio.Task[None],
 ) -> web.BaseRequest:
-    """A request whose body may be as large as upstream lets it be."""
+    """Make a request whose body may be as large as upstream lets it be."""
     loop = asyncio.get_running_loop()
     return _Request(message, payload, protocol, writer, task, loop, client_max_size=MAX_BYTES)
 
 
 class _Request(web.BaseRequest):
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
-        """Nobody needs to know which Python and which library answer."""
+        """Remove the Server header: clients need not know which Python and which library answer."""
         response.headers.pop("Server", None)
 
 
 async def keep_running(
     name: str, run: Callable[[], Awaitable[None]], pause: float = _RESTART
 ) -> None:
-    """Begin it again, after a while, whenever it breaks: nobody else would."""
+    """Run a task, and begin it again after a while whenever it fails: nothing else would."""
     while True:
         try:
             await run()

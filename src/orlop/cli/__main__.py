@@ -1,4 +1,4 @@
-"""`python -m orlop.cli`: how the control plane starts itself, whatever the console script is."""
+"""Runs `python -m orlop.cli`: how the control plane starts itself, without the console script."""
 
 from . import main
 

@@ -1,7 +1,7 @@
-"""A small reader of the Kubernetes API for commands that answer and exit.
+"""Reads the Kubernetes API for commands that answer and exit.
 
-Used by `orlop status` and the kubectl plugin: the standard library only, because a full HTTP
-client takes longer to import than the question to answer. All it can write is a new object: it
+Used by `orlop status` and the kubectl plugin: it uses just the standard library, because a full
+HTTP client takes longer to import than the question to answer. All it can write is a new object: it
 can change that, and take it back.
 """
 
@@ -38,7 +38,7 @@ class KubeApi:
 
     @classmethod
     def of(cls, config: Document, context: str = "") -> KubeApi:
-        """The cluster of a context; of the current one by default."""
+        """Return the cluster of a context; of the current one by default."""
         name = context or config.get("current-context") or ""
         chosen = _entry(config, "context", name)
         cluster = _entry(config, "cluster", chosen.get("cluster", ""))
@@ -54,15 +54,15 @@ class KubeApi:
         return cls.of(loaded(path))
 
     def get(self, path: str, timeout: float = 10.0) -> Obj:
-        """The JSON at a path; an API's refusal as its own error, silence as Unavailable."""
+        """Get the JSON at a path; raise the API's own error, or Unavailable where it is silent."""
         return self._ask("GET", path, None, timeout)
 
     def create(self, path: str, obj: Obj, timeout: float = 30.0) -> Obj:
-        """The object as it is now, made at the path of its kind."""
+        """Create an object at the path of its kind; return it as it is now."""
         return self._ask("POST", path, json.dumps(obj), timeout)
 
     def patch(self, path: str, change: Obj, timeout: float = 30.0) -> Obj:
-        """Merged into the object at a path."""
+        """Merge into the object at a path; return it."""
         kind = "application/merge-patch+json"
         return self._ask("PATCH", path, json.dumps(change), timeout, kind)
 
@@ -70,7 +70,7 @@ class KubeApi:
         self._ask("DELETE", path, None, timeout)
 
     def stream(self, path: str) -> Iterator[bytes]:
-        """What comes from a path, piece by piece as it comes, until the server ends it."""
+        """Yield what comes from a path, piece by piece, until the server ends it."""
         with self._answer("GET", path, None, None) as answer:
             if answer.status >= 400:
                 _checked(answer.status, answer.read())
@@ -120,7 +120,7 @@ def _checked(status: int, said: bytes) -> Obj:
 
 
 def default_config() -> Document:
-    """What kubectl would read: the files of $KUBECONFIG together, else ~/.kube/config."""
+    """Return what kubectl would read: the files of $KUBECONFIG together, else ~/.kube/config."""
     listed = [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     files = [Path(part) for part in listed] or [Path.home() / ".kube" / "config"]
     result: Document = {}
@@ -135,7 +135,7 @@ def default_config() -> Document:
 
 
 def _entry(config: Document, noun: str, name: str) -> Obj:
-    """`config.contexts[name].context` and the like."""
+    """Return `config.contexts[name].context` and the like."""
     for entry in config.get(f"{noun}s") or []:
         if entry.get("name") == name:
             found: Obj = entry.get(noun) or {}
@@ -165,7 +165,7 @@ def _data(section: Obj, name: str) -> bytes:
 
 
 class _memory:
-    """Bytes under a path that lives as long as the `with` block and never touches a disk."""
+    """Puts bytes under a path that lives as long as the `with` block, and not on a disk."""
 
     def __init__(self, data: bytes) -> None:
         self._descriptor = os.memfd_create("orlop")

@@ -1,7 +1,7 @@
-"""The group `orlop`: which commands there are, each imported only when it is called.
+"""The group `orlop`: lists the commands, each imported when it is called.
 
-Run by the console script and `python -m orlop.cli`. It turns our errors into a line for people
-and an exit code; it knows no command's options.
+Run by the console script and `python -m orlop.cli`. It turns our errors into a line for people and
+an exit code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..printable import lines
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where a command is, and the one line that `--help` says of it."""
+    """Says where a command is, with the one line that `--help` says of it."""
 
     module: str
     help: str = ""  # empty: hidden

@@ -1,4 +1,4 @@
-"""Columns of text as kubectl prints them.
+"""Aligns columns of text as kubectl prints them.
 
 Used by the commands that list things. It aligns, and knows nothing of what it aligns.
 """
@@ -11,7 +11,7 @@ from ..printable import one_line
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Left-aligned, three spaces between columns, the last column as long as it is."""
+    """Align to the left, three spaces between columns, the last column as long as it is."""
     lines = [header, *([one_line(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header) - 1)]
     padded = [

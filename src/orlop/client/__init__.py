@@ -1,1 +1,1 @@
-"""How the rest sees the API: one interface, two transports, informers, work queues, events."""
+"""Shows the API to the rest: one interface, two transports, informers, work queues, events."""

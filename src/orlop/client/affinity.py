@@ -15,7 +15,7 @@ HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 def matches_selector(pod: Obj, node: Obj) -> bool:
-    """nodeSelector and required node affinity; both must hold."""
+    """Return whether nodeSelector and required node affinity both hold."""
     spec = pod["spec"]
     labels = labels_of(node)
     if not (spec.get("nodeSelector") or {}).items() <= labels.items():
@@ -27,7 +27,7 @@ def matches_selector(pod: Obj, node: Obj) -> bool:
 
 
 def preference(pod: Obj, node: Obj) -> int:
-    """The weights of the preferred terms that the node meets."""
+    """Add up the weights of the preferred terms that the node meets."""
     terms = _node_affinity(pod).get("preferredDuringSchedulingIgnoredDuringExecution") or []
     return sum(
         int(term.get("weight", 0))
@@ -46,7 +46,7 @@ def _requirements(term: Obj) -> list[Obj]:
 
 
 def matches_term(term: Obj, node: Obj) -> bool:
-    """All expressions and fields of one term; a term without any matches nothing."""
+    """Return whether all expressions and fields of one term hold; without any, none does."""
     fields = {"metadata.name": meta(node)["name"]}
     return bool(_requirements(term)) and (
         all(_holds(one, _labels(one, node)) for one in term.get("matchExpressions") or [])
@@ -55,7 +55,10 @@ def matches_term(term: Obj, node: Obj) -> bool:
 
 
 def _labels(requirement: Obj, node: Obj) -> Mapping[str, str]:
-    """A partition has what any of its hosts has, and lacks what any of them lacks."""
+    """Return a node's labels.
+
+    A partition has what any of its hosts has, and lacks what any of them lacks.
+    """
     labels = labels_of(node)
     if requirement["operator"] not in ("NotIn", "DoesNotExist"):
         return labels
@@ -89,7 +92,7 @@ def _compares(operator: str, value: str | None, values: list[str]) -> bool:
 
 
 def untolerated(pod: Obj, node: Obj, effects: Iterable[str] = HARD_EFFECTS) -> list[Obj]:
-    """The node's taints of those effects that the pod does not tolerate."""
+    """Return the node's taints of those effects that the pod does not tolerate."""
     tolerations = pod["spec"].get("tolerations") or []
     return [
         taint

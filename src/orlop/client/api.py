@@ -40,11 +40,11 @@ class Api(Protocol):
     async def get(self, kind: Kind, key: Key) -> Obj: ...
 
     async def get_subresource(self, kind: Kind, key: Key, subresource: str) -> Obj:
-        """GET of a subresource, e.g. the `scale` of a Deployment or of a custom resource."""
+        """GET a subresource, e.g. the `scale` of a Deployment or of a custom resource."""
         ...
 
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> Obj:
-        """GET of a path of a group that other servers may serve; NotFound where none does."""
+        """GET a path of a group that other servers may serve; NotFound where none does."""
         ...
 
     async def list(
@@ -60,7 +60,7 @@ class Api(Protocol):
         labels: str = "",
         fields: str = "",
     ) -> AsyncIterator[WatchEvent]:
-        """Every change after `resource_version`; raises Gone when that is no longer kept."""
+        """Watch every change after `resource_version`; raise Gone when that is no longer kept."""
         ...
 
     async def create(self, kind: Kind, obj: Obj, *, namespace: str = "") -> Obj: ...

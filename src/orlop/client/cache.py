@@ -54,14 +54,14 @@ class Cache:
         return len(self._objects)
 
     def absent_from(self, keys: Set[Key]) -> Iterable[Key]:
-        """The keys of what is here and not there."""
+        """Return the keys of what is here and not there."""
         return self._objects.keys() - keys
 
     def get(self, key: Key) -> Obj | None:
         return self._objects.get(key)
 
     def list(self, namespace: str = "") -> Objects:
-        """All objects, or those of one namespace."""
+        """Return all objects, or those of one namespace."""
         if namespace:
             return self._by_namespace.get(namespace)
         return list(self._objects.values())
@@ -81,7 +81,7 @@ class Cache:
         return self._indexes[name].count(value)
 
     def put(self, obj: Obj) -> Obj | None:
-        """Keep the object as it is now; returns what it replaces."""
+        """Keep the object as it is now; return what it replaces."""
         key = key_of(obj)
         former = self.drop(key)
         self._objects[key] = obj

@@ -75,7 +75,7 @@ class ManualClock:
         self._now = end
 
     def oversleep(self, seconds: float) -> None:
-        """Move on as a process that does not run meanwhile: what fell due is called at the end."""
+        """Move on like a process that was stopped: what fell due is called at the end."""
         self._now += seconds
         late: list[_ManualTimer] = []
         while self._timers and self._timers[0][0] <= self._now:
@@ -97,7 +97,7 @@ async def sleep(clock: Clock, seconds: float) -> None:
 
 @asynccontextmanager
 async def timeout(clock: Clock, seconds: float) -> AsyncIterator[None]:
-    """TimeoutError for what has not ended when `seconds` of the clock's time have passed."""
+    """Raise TimeoutError in what has not ended after `seconds` of the clock's time."""
     now = asyncio.get_running_loop().time
     async with asyncio.timeout(None) as limit:
         timer = clock.call_later(max(seconds, 0.0), lambda: limit.reschedule(now()))

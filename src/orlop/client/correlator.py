@@ -23,7 +23,7 @@ V = TypeVar("V")
 
 
 class Source(NamedTuple):
-    """Whom an event is about."""
+    """The object that an event is about."""
 
     api_version: str
     kind: str
@@ -34,7 +34,7 @@ class Source(NamedTuple):
 
 
 class Happening(NamedTuple):
-    """What is to be told."""
+    """The event that is to be told."""
 
     about: Source
     type: str
@@ -93,7 +93,7 @@ class Correlator:
         self._buckets: _Recent[_Bucket] = _Recent()
 
     def correlate(self, what: Happening, now: float) -> Told | None:
-        """The record of this event, with the message to write; None: say nothing.
+        """Return the record of this event, with the message to write; None: say nothing.
 
         The caller writes it (a count of 0 means that it is new) and counts it up.
         """

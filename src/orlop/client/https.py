@@ -2,7 +2,7 @@
 
 Lets every component run against a real kube-apiserver, and our tests speak to our own server as
 strangers do. It maps requests and failures one to one; to follow a broken watch again is the
-informer's work, never done here.
+informer's work.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class HttpsApi:
         return await self._call("GET", path, query=query)
 
     async def ready(self) -> None:
-        """Unavailable unless the server says at /readyz that it is ready."""
+        """Raise Unavailable unless the server says at /readyz that it is ready."""
         try:
             async with self._session().get(f"{self._url}/readyz") as answer:
                 if answer.status != 200:
@@ -123,7 +123,7 @@ class HttpsApi:
         labels: str = "",
         fields: str = "",
     ) -> AsyncIterator[WatchEvent]:
-        """Ends when the server ends it, after five to ten minutes as client-go asks."""
+        """Watch until the server ends it, after five to ten minutes as client-go asks."""
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -239,14 +239,14 @@ def _selectors(labels: str, fields: str) -> dict[str, str]:
 
 
 def _name_kind(obj: Obj, kind: Kind) -> Obj:
-    """Items of lists do not say what they are; ours always do."""
+    """Add its type to an item: items of lists do not say what they are, ours always do."""
     obj.setdefault("apiVersion", kind.api_version)
     obj.setdefault("kind", kind.kind)
     return obj
 
 
 async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Lines of any length: aiohttp's own readline gives up at its buffer's size."""
+    """Yield lines of any length: aiohttp's own readline gives up at its buffer's size."""
     parts: list[bytes] = []
     async for chunk in stream.iter_any():
         head, *rest = chunk.split(b"\n")
@@ -274,7 +274,7 @@ def _decoded(answer: bytes) -> Obj:
 
 
 def _failure(code: int, answer: bytes) -> errors.ApiError:
-    """The error that an answer describes, also where a proxy on the way spoke for the server."""
+    """Make the error that an answer describes, also where a proxy on the way spoke."""
     try:
         status = msgspec.json.decode(answer)
     except msgspec.DecodeError:

@@ -2,8 +2,7 @@
 
 Controllers, scheduler and kubelet ask `Informers` for the kinds they care about and subscribe to
 changes; `Informers.run` keeps every cache following its API server for ever. It survives lost
-watches and expired revisions by listing again, costs nothing while nothing changes, and never
-writes.
+watches and expired revisions by listing again and costs nothing while nothing changes.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _BREATH = 250  # objects handled before other tasks get a turn
 
 
 def revision_of(obj: Obj) -> int:
-    """The resource version as the number it is, on our server as on upstream's."""
+    """Return the resource version as the number it is, on our server as on upstream's."""
     text = str(meta(obj).get("resourceVersion", ""))
     return int(text) if text.isdecimal() else 0
 
@@ -190,7 +189,7 @@ class Informer:
             self._tell(WatchEvent("DELETED", last), former)
 
     def _trimmed(self, obj: Obj) -> Obj:
-        """Without managedFields, a third of most objects that no component reads."""
+        """Remove managedFields, a third of most objects that no component reads."""
         metadata = meta(obj)
         metadata.pop("managedFields", None)
         if self._metadata_only:
@@ -236,7 +235,7 @@ class Informer:
         self._waiting = still
 
     async def until(self, condition: Callable[[], bool], what: str, timeout: float = 30.0) -> None:
-        """Wait until the cache is as `condition` wants it; looked at after each change."""
+        """Wait until `condition` holds for the cache; look at it after each change."""
         if condition():
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -261,13 +260,13 @@ class Informers:
         self._tasks: dict[Kind, list[asyncio.Task[None]]] = {}
 
     def informer(self, kind: Kind) -> Informer:
-        """The one informer of a kind."""
+        """Return the one informer of a kind."""
         if kind not in self._full:
             self._full[kind] = self._make(kind, metadata_only=False)
         return self._full[kind]
 
     def metadata(self, kind: Kind) -> Informer:
-        """An informer for those who read metadata alone; the full one where there is one."""
+        """Return an informer for those who read just metadata; the full one where there is one."""
         if kind in self._full:
             return self._full[kind]
         if kind not in self._metadata:

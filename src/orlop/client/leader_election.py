@@ -33,7 +33,7 @@ log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds; the defaults are upstream's."""
+    """The times of an election, in seconds; the defaults are upstream's."""
 
     lease: float = 15.0  # how long others respect a leader that they do not hear of
     renew: float = 10.0  # how long a leader tries to renew before it gives up
@@ -48,7 +48,7 @@ class Timing:
 
 
 def identity() -> str:
-    """A name that no other process has, with the host's in front for people."""
+    """Make a name that no other process has, with the host's in front for people."""
     return f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4()}"
 
 
@@ -77,7 +77,7 @@ class LeaderElection:
 
     @property
     def leader(self) -> str:
-        """Who leads, as far as we know; empty where nobody does."""
+        """The leader, as far as we know; empty where there is none."""
         return str((self._observed or {}).get("holderIdentity") or "")
 
     @property
@@ -85,7 +85,7 @@ class LeaderElection:
         return self.leader == self.identity
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Wait to be the leader, then work; returns when the work ends.
+        """Wait to be the leader, then work; return when the work ends.
 
         Raises errors.LeadershipLost when the Lease could not be kept: the work has then been
         cancelled, and the process should end or begin anew. Cancelled, it lets go of the Lease.
@@ -113,7 +113,7 @@ class LeaderElection:
             await sleep(self._clock, self._timing.retry * random.uniform(1.0, _JITTER))
 
     async def _keep(self) -> None:
-        """Renew for ever; ends in LeadershipLost.
+        """Renew for ever; raise LeadershipLost at the end.
 
         All attempts since the last that went well share one time: also one that hangs must be over
         before others may begin.
@@ -132,7 +132,7 @@ class LeaderElection:
                 )
 
     async def _try(self, patience: float) -> bool:
-        """Take or renew the Lease, within that many seconds; whether it is ours now."""
+        """Take or renew the Lease, within that many seconds; return whether it is ours now."""
         try:
             async with timeout(self._clock, patience):
                 return await self._take()
@@ -202,7 +202,7 @@ class LeaderElection:
             log.debug("lease not let go", lease=self._key, error=error)
 
     async def _say_goodbye(self) -> None:
-        """Whoever has lost its Lease may have lost the server too."""
+        """Tell that we stopped leading. Who has lost its Lease may have lost the server too."""
         try:
             async with asyncio.timeout(self._timing.retry):
                 await self._tell("stopped leading")

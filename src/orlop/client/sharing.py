@@ -22,7 +22,7 @@ class Shared:
         self._size = size
 
     def one(self, part: Any) -> Any:
-        """An equal part that may be in use already."""
+        """Return an equal part that may be in use already."""
         text = msgspec.json.encode(part)
         known = self._parts.get(text)
         if known is not None:

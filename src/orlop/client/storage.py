@@ -39,7 +39,10 @@ class PodClaim(NamedTuple):
 
 
 def claims_of(pod: Obj) -> Iterator[PodClaim]:
-    """The claims of a pod's volumes, those of generic ephemeral ones under their made-up name."""
+    """Yield the claims of a pod's volumes.
+
+    Those of generic ephemeral ones come under their made-up name.
+    """
     for volume in pod["spec"].get("volumes") or []:
         source = volume.get("persistentVolumeClaim")
         if source:
@@ -50,18 +53,24 @@ def claims_of(pod: Obj) -> Iterator[PodClaim]:
 
 
 def claim_keys(pod: Obj) -> tuple[str, ...]:
-    """Index: the claims of a pod, as `namespace/name`."""
+    """Return the claims of a pod, as `namespace/name`, for an index."""
     namespace = meta(pod).get("namespace") or ""
     return tuple(str(Key(namespace, claim.name)) for claim in claims_of(pod))
 
 
 def ephemeral_name(pod: Obj, volume: str) -> str:
-    """As component-helpers/storage/ephemeral: the claim of a generic ephemeral volume."""
+    """Return the claim's name for a generic ephemeral volume.
+
+    As component-helpers/storage/ephemeral.
+    """
     return f"{meta(pod)['name']}-{volume}"
 
 
 def not_the_owner(pod: Obj, claim: Obj) -> str:
-    """Why a claim of the right name is not that of the pod's ephemeral volume; empty if it is."""
+    """Return why a claim of the right name is not that of the pod's ephemeral volume.
+
+    Empty if it is.
+    """
     owners = meta(claim).get("ownerReferences") or []
     if any(owner["uid"] == uid_of(pod) and owner.get("controller") for owner in owners):
         return ""
@@ -72,13 +81,16 @@ def not_the_owner(pod: Obj, claim: Obj) -> str:
 
 
 def class_of(obj: Obj) -> str:
-    """The class of a claim or a volume; empty where it has none."""
+    """Return the class of a claim or a volume; empty where it has none."""
     named = annotations_of(obj).get(_CLASS)
     return named if named is not None else str((obj.get("spec") or {}).get("storageClassName", ""))
 
 
 def names_no_class(claim: Obj) -> bool:
-    """Whether the default may be given to it: an empty name is a name, and means none."""
+    """Return whether the default class may be given to it.
+
+    An empty name is a name, and means none.
+    """
     return "storageClassName" not in claim["spec"] and _CLASS not in annotations_of(claim)
 
 
@@ -88,7 +100,7 @@ def is_default(storage_class: Obj) -> bool:
 
 
 def default_class(classes: Iterable[Obj]) -> Obj | None:
-    """The newest of the defaults; of those of one moment the first by name."""
+    """Return the newest of the defaults; of those of one moment the first by name."""
     found = sorted((one for one in classes if is_default(one)), key=lambda one: meta(one)["name"])
     return max(found, key=lambda one: meta(one).get("creationTimestamp") or "", default=None)
 
@@ -101,12 +113,12 @@ def waits_for_consumer(storage_class: Obj | None) -> bool:
 
 
 def is_bound(claim: Obj) -> bool:
-    """Whether nothing is left to do for it."""
+    """Return whether a claim is bound completely, so that nothing is left to do for it."""
     return bool(claim["spec"].get("volumeName")) and BIND_COMPLETED in annotations_of(claim)
 
 
 def is_meant_for(volume: Obj, claim: Obj) -> bool:
-    """Whether the volume names this very claim, by its name alone or with its uid."""
+    """Return whether the volume names this very claim, by its name alone or with its uid."""
     reference = volume["spec"].get("claimRef")
     if not reference:
         return False
@@ -115,14 +127,14 @@ def is_meant_for(volume: Obj, claim: Obj) -> bool:
 
 
 def mismatch(volume: Obj, claim: Obj) -> str:
-    """Why a volume that is named cannot serve a claim; as checkVolumeSatisfyClaim."""
+    """Return why a volume that is named cannot serve a claim; as checkVolumeSatisfyClaim."""
     if class_of(volume) != class_of(claim):
         return "storageClassName does not match"
     return _cannot_serve(volume, claim)
 
 
 def _cannot_serve(volume: Obj, claim: Obj) -> str:
-    """What no word of a user can mend."""
+    """Return why a volume cannot serve a claim, for reasons that no word of a user can mend."""
     if is_deleting(volume):
         return "the volume is marked for deletion"
     if size_of(volume) < request_of(claim):
@@ -135,9 +147,9 @@ def _cannot_serve(volume: Obj, claim: Obj) -> str:
 
 
 def best_volume(claim: Obj, volumes: Iterable[Obj], node: Obj | None = None) -> Obj | None:
-    """The volume that was made for the claim, else the smallest that will do.
+    """Return the volume that was made for the claim, else the smallest that will do.
 
-    With a `node` only volumes that can be reached there; as FindMatchingVolume.
+    With a `node`, volumes that cannot be reached there are left out; as FindMatchingVolume.
     """
     smallest: Obj | None = None
     selector = selectors.from_structure(claim["spec"].get("selector"))
@@ -160,7 +172,7 @@ def best_volume(claim: Obj, volumes: Iterable[Obj], node: Obj | None = None) -> 
 
 
 def is_reachable(volume: Obj, node: Obj) -> bool:
-    """Whether the volume's node affinity, if it has one, lets it be mounted there."""
+    """Return whether the volume's node affinity, if it has one, lets it be mounted there."""
     required = (volume["spec"].get("nodeAffinity") or {}).get("required")
     if required is None:
         return True

@@ -2,7 +2,7 @@
 
 Filled by informer handlers, emptied by the workers of a controller, the scheduler or the kubelet.
 As client-go's util/workqueue: what is added while being worked on comes again when it is done,
-failures come again after a delay that doubles. It never looks at what a key means.
+failures come again after a delay that doubles. What a key means is its users' business.
 """
 
 from __future__ import annotations
@@ -100,12 +100,12 @@ class WorkQueue(Generic[K]):
         self._getters: deque[asyncio.Future[None]] = deque()
 
     def __len__(self) -> int:
-        """How many keys are ready to be worked on."""
+        """Return how many keys are ready to be worked on."""
         return len(self._ready)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is ready or being worked on; delayed keys may still come."""
+        """True if nothing is ready or being worked on; delayed keys may still come."""
         return not self._ready and not self._working
 
     def add(self, key: K) -> None:
@@ -130,7 +130,7 @@ class WorkQueue(Generic[K]):
         self._timers[key] = (due, timer)
 
     def add_rate_limited(self, key: K) -> float:
-        """Add the key after the delay that its failures have earned; returns that delay."""
+        """Add the key after the delay that its failures have earned; return that delay."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         if self._name:
@@ -144,14 +144,14 @@ class WorkQueue(Generic[K]):
         self._failures[key] = self._failures.get(key, 0) + 1
 
     def forget(self, key: K) -> None:
-        """The key went well: its next failure is its first."""
+        """Forget the failures of a key that went well: its next failure is its first."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
         return self._failures.get(key, 0)
 
     async def get(self) -> K:
-        """The next key; `done` must follow, whatever becomes of the work."""
+        """Return the next key; `done` must follow, whatever becomes of the work."""
         while not self._ready:
             getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._getters.append(getter)

@@ -1,1 +1,1 @@
-"""Who makes it: one file a controller, all of one shape, run by the manager."""
+"""The controllers: one file or folder for each, all of one shape, run by the manager."""

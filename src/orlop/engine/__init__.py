@@ -1,7 +1,7 @@
-"""What gives a pod a machine, as the kubelet sees it: `Engine`, and the values that cross it.
+"""Defines `Engine`, which gives a pod a machine, and the values that it takes and returns.
 
 Implemented by slurm.jobs (each pod a batch job) and engine.local (a child process; for a laptop,
-and for the first five minutes). Nothing here speaks to Slurm.
+and for the first five minutes). Slurm's part is in slurm/.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Accounts(Protocol):
     """An engine that keeps accounts of jobs that have ended."""
 
     async def usage(self, ids: Collection[JobId]) -> Mapping[JobId, JobUsage]:
-        """Of those that are in the accounts already; none where there are no accounts."""
+        """Return the usage of those in the accounts already; none where there are no accounts."""
         ...
 
 
@@ -148,7 +148,7 @@ class Engine(Protocol):
     name: str
 
     async def version(self) -> str:
-        """Product and version, for people; also the check that it answers."""
+        """Return product and version, for people; also the check that it answers."""
         ...
 
     async def machines(self) -> list[Machine]: ...
@@ -156,17 +156,17 @@ class Engine(Protocol):
     async def submit(self, submission: Submission) -> JobId:
         """Ask for the pod's job; asked again for the same folder it answers the same job.
 
-        Raises SubmitRejected or SubmitDeferred with the engine's words and the remedy, and
+        Raise SubmitRejected or SubmitDeferred with the engine's words and the remedy, and
         WaitingForGang while members are missing with whom it must start: ask again then.
         """
         ...
 
     async def jobs(self) -> Mapping[JobId, Job]:
-        """All jobs of this cluster that the engine still lists, in one query."""
+        """Return all jobs of this cluster that the engine still lists, in one query."""
         ...
 
     async def ended(self, ids: Collection[JobId]) -> Mapping[JobId, Job]:
-        """The last word on jobs no longer listed; one that nobody knows is left out."""
+        """Return the last word on jobs no longer listed; one that nobody knows is left out."""
         ...
 
     async def terminate(self, job: JobId) -> None:
@@ -180,6 +180,6 @@ class Engine(Protocol):
     async def requeue(self, job: JobId) -> None:
         """Have a job that has ended run again, under its number; EngineError where it cannot.
 
-        Raises WaitingForGang where it runs again only with others that have not ended: ask again.
+        Raise WaitingForGang where it runs again only with others that have not ended: ask again.
         """
         ...

@@ -1,4 +1,4 @@
-"""How much of this host's CPUs a pod asks for.
+"""Computes how much of this host's CPUs a pod asks for.
 
 Used by the local engine to queue pods; pure. As Kubernetes counts: the sum over containers and
 sidecars, or an init container with the sidecars before it where that is more; a pod that says
@@ -23,7 +23,7 @@ def milli_cpus(pod: Obj) -> int:
 
 
 def _asked(container: Obj) -> int:
-    """The request, else the limit; never below zero."""
+    """Return the request, else the limit; never below zero."""
     resources = container.get("resources") or {}
     amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return max(to_millis(amounts.get("cpu", "0")), 0)

@@ -1,7 +1,7 @@
-"""Members of gangs that wait for each other, until there are enough of them.
+"""Makes members of gangs wait for each other, until there are enough of them.
 
-Used by engines for pods that must start together. It holds what was asked for in this process
-only: a control plane that is started anew has each pod ask again. It starts nothing itself.
+Used by engines for pods that must start together. What was asked for is held in this process: a
+control plane that is started anew has each pod ask again. Starting them is the engine's part.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Muster:
         self._waiting: dict[str, dict[str, Submission]] = {}
 
     def add(self, submission: Submission) -> list[Submission]:
-        """All members that are there, in the order of their names; WaitingForGang if too few."""
+        """Return all members that are there, ordered by name; WaitingForGang if too few."""
         gang = submission.gang
         assert gang is not None, "only members of a gang muster"
         waiting = self._waiting.setdefault(gang.key, {})
@@ -37,7 +37,7 @@ class Muster:
         return sorted(waiting.values(), key=_order)
 
     def discard(self, submission: Submission) -> None:
-        """It need not wait any more."""
+        """Let it wait no more."""
         gang = submission.gang
         if gang is None:
             return
@@ -48,7 +48,7 @@ class Muster:
 
 
 def first_room(members: Iterable[Submission]) -> str:
-    """What those who start first say of who comes later: they are the ones who expect most.
+    """Return the `room` of the member that expects most to come later, of those who start first.
 
     Who could have come later but is there already starts with them, and counts for nobody else.
     """
@@ -57,7 +57,7 @@ def first_room(members: Iterable[Submission]) -> str:
 
 
 def waiting_words(name: str, there: int, size: int) -> str:
-    """What is told of a gang that is not complete, with the remedy."""
+    """Return what is told of a gang that is not complete, with the remedy."""
     words = f"{there} of {size} members of gang {name} are there"
     return f"{words}; nothing starts and nothing is held before the others are"
 
@@ -68,6 +68,6 @@ def _gang(submission: Submission) -> Gang:
 
 
 def _order(submission: Submission) -> list[object]:
-    """worker-10 after worker-9."""
+    """Return a key that sorts worker-10 after worker-9."""
     parts = _DIGITS.split(str(key_of(submission.pod)))
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

@@ -1,9 +1,9 @@
-"""Pods as child processes of this host: for a laptop without Slurm, and for the first five minutes.
+"""Runs pods as child processes of this host: for a laptop without Slurm, and as a first try.
 
 Used through `Engine` like any other. Each pod's agent is a process in a session of its own that
 outlives the control plane; everything about it is in the pod's folder, so that the next control
-plane finds it again by process number and start time. Pods queue for the host's CPUs. It never
-limits what a pod really uses.
+plane finds it again by process number and start time. Pods queue for the host's CPUs; what a pod
+really uses is not limited.
 """
 
 from __future__ import annotations
@@ -152,14 +152,17 @@ class LocalEngine:
     # Gangs
 
     def _runs_without(self, gang: Gang) -> bool:
-        """Whether others of the gang run already: who comes then takes an ended one's place."""
+        """Return whether others of the gang run: who comes then takes an ended one's place."""
         running = (job for job in self._known().values() if job.is_running)
         return any(
             job.submitted.gang == gang.key and job.submitted.uid in gang.peers for job in running
         )
 
     def _accept_gang(self, submission: Submission, gang: Gang) -> JobId:
-        """With all others of it; a control plane that was killed here goes on where it was."""
+        """Accept a member with all others of its gang.
+
+        A control plane that was killed here goes on where it was.
+        """
         begun = self._waiting_of(gang.key)
         if begun and len(begun) < begun[0].submitted.together:
             earlier = begun[0].submitted
@@ -225,7 +228,7 @@ class LocalEngine:
     # What is known
 
     def _known(self) -> dict[JobId, _LocalJob]:
-        """All jobs, found again in the pods' folders at the first call."""
+        """Return all jobs, found again in the pods' folders at the first call."""
         if self._jobs is None:
             self._jobs = {}
             folders = self._paths.pods.glob(f"*/{wellknown.SUBMIT_FILE}")
@@ -283,13 +286,13 @@ class LocalEngine:
     # What happens
 
     def _free(self) -> tuple[int, int]:
-        """Thousandths of CPUs, and places, that no running pod has."""
+        """Return thousandths of CPUs, and places, that no running pod has."""
         running = [job for job in self._known().values() if job.is_running]
         taken = sum(job.submitted.cpus for job in running) + sum(self._held().values())
         return self._cpus * 1000 - taken, MAX_PODS - len(running)
 
     def _held(self) -> dict[str, int]:
-        """By gang, thousandths of CPUs that are kept for those of it that come later."""
+        """Return, by gang, the thousandths of CPUs that are kept for members that come later."""
         running = [job.submitted for job in self._known().values() if job.is_running]
         found = {one.gang: one.entitled for one in running if one.entitled}
         used = Counter[str]()
@@ -298,7 +301,7 @@ class LocalEngine:
         return {gang: max(entitled - used[gang], 0) for gang, entitled in found.items()}
 
     def _start_what_fits(self) -> None:
-        """First come, first served; what does not fit lets smaller ones pass."""
+        """Start pods, first come, first served; what does not fit lets smaller ones pass."""
         free, places = self._free()
         held = self._held()
         for together in self._pending():
@@ -314,7 +317,7 @@ class LocalEngine:
             places -= len(together)
 
     def _pending(self) -> list[list[_LocalJob]]:
-        """What waits, each with those that it starts with; a gang only once it is whole."""
+        """Return what waits, each with those that it starts with; a gang only once it is whole."""
         found: list[list[_LocalJob]] = []
         gangs: dict[str, list[_LocalJob]] = {}
         for job in [job for job in self._known().values() if job.is_pending]:
@@ -391,7 +394,9 @@ class LocalEngine:
 
 
 def _asked(members: Sequence[Submission]) -> tuple[int, int]:
-    """Thousandths of CPUs of a gang, with what is still to come; and the same where some is."""
+    """Return a gang's CPUs in thousandths, those to come included; and the same, or 0 if
+    none come.
+    """
     room = first_room(members)
     late = [one for one in members if one.gang is not None and one.gang.room != room]
     to_come = sum(one.count * milli_cpus(one.template) for one in later_of(room))

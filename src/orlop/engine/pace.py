@@ -1,8 +1,8 @@
-"""How often an engine is asked about its jobs: soon enough to be true, seldom enough to be kind.
+"""Decides how often to ask an engine about its jobs: soon enough to be true, not more than is kind.
 
 Kept by each who asks in a rhythm. While a job of theirs may change, what only the engine knows is
 seen within `busy` seconds, unless the engine itself is slow: then no more of the time is spent
-asking it than one part in `KINDNESS`. It never asks, and knows no clock.
+asking it than one part in `KINDNESS`. Asking, and the clock, are the caller's.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ RECENT = 3  # answers of which the quickest counts: one slow answer is no slow e
 
 class Pace:
     def __init__(self, busy: float, idle: float) -> None:
-        """`idle` is the longest interval, whatever the reason."""
+        """Take `idle`, the longest interval, whatever the reason."""
         self._busy = busy
         self._idle = max(busy, idle)
         self._took: deque[float] = deque(maxlen=RECENT)
         self.interval = busy
 
     def took(self, seconds: float) -> None:
-        """The engine has answered, after so long."""
+        """Note that the engine has answered, after so long."""
         self._took.append(seconds)
 
     @property
@@ -34,15 +34,15 @@ class Pace:
         return self._latency * HASTE
 
     def watch(self) -> None:
-        """A job may change at any moment: ask as often as is kind."""
+        """Ask as often as is kind: a job may change at any moment."""
         self.interval = min(max(self._busy, self._latency * KINDNESS), self._idle)
 
     def relax(self) -> None:
-        """Nobody would miss an answer: ask less and less."""
+        """Ask less and less: nobody would miss an answer."""
         self.interval = min(max(self._busy, self.interval) * GROWTH, self._idle)
 
     def rest(self) -> None:
-        """As seldom as may be."""
+        """Ask as seldom as may be."""
         self.interval = self._idle
 
     @property

@@ -1,7 +1,7 @@
-"""Processes of this host by number and start time, so that a number used again is no mistake.
+"""Knows processes of this host by number and start time, so that a number used again is no mistake.
 
-Used by the local engine for agents that it started, or that an earlier control plane did. A
-process that is not our child can be watched and signalled, but how it ended is lost.
+Used by the local engine for agents that it started, or that an earlier control plane did. A process
+that is not our child can be watched and signalled, but how it ended is lost.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def memory_mib() -> int:
 
 
 def recorded(path: Path) -> Started | None:
-    """The process that wrote its boot and its line of /proc/<pid>/stat; None until it is whole."""
+    """Return the process that wrote its boot and its line of /proc/<pid>/stat; None: not whole."""
     text = path.read_text()
     if text.count("\n") < 2:
         return None
@@ -51,7 +51,7 @@ def recorded(path: Path) -> Started | None:
 
 
 def of_child(pid: int, boot: str) -> Started:
-    """A process that we have just started and not waited for."""
+    """Identify a process that we have just started and not waited for."""
     found = _stat(pid)
     return Started(pid, found[0] if found is not None else -1, boot)
 
@@ -79,7 +79,7 @@ class Process:
         return _booted_at() + self._which.ticks / _TICKS
 
     def is_alive(self) -> bool:
-        """Whether it runs; our own child is reaped when it does not."""
+        """Return whether it runs; our own child is reaped when it does not."""
         if self._code is None and not self._is_same():
             try:
                 pid, status = os.waitpid(self._which.pid, os.WNOHANG)
@@ -94,7 +94,7 @@ class Process:
         return found is not None and found[0] == self._which.ticks and found[1] != "Z"
 
     def exit_code(self) -> int | None:
-        """None where it was not our child: nobody knows any more."""
+        """Return the exit code; None where it was not our child: nobody knows any more."""
         return self._code
 
     def signal(self, number: signal.Signals) -> None:
@@ -123,7 +123,7 @@ class Process:
 
 
 def descendants(pid: int) -> list[int]:
-    """Children, their children and so on, as they are at this moment."""
+    """Return children, their children and so on, as they are at this moment."""
     parents: dict[int, list[int]] = {}
     for entry in _PROC.iterdir():
         if entry.name.isdecimal():
@@ -139,7 +139,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def _stat(pid: int) -> tuple[int, str, int] | None:
-    """Start time in ticks, state and parent of a process; None where there is none."""
+    """Return start time in ticks, state and parent of a process; None where there is none."""
     try:
         text = (_PROC / str(pid) / "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -149,7 +149,7 @@ def _stat(pid: int) -> tuple[int, str, int] | None:
 
 
 def _parsed(text: str) -> tuple[int, int, list[str]]:
-    """Number, start time, and the fields after the name, which may itself hold anything."""
+    """Return number, start time, and the fields after the name, which may itself hold anything."""
     head, _, tail = text.rpartition(")")
     fields = tail.split()
     return int(head.split()[0]), int(fields[19]), fields

@@ -1,1 +1,1 @@
-"""Kinds that are not Kubernetes' own: one folder each, one list of all of them."""
+"""The kinds that are not Kubernetes' own: one folder each, and one list of all of them."""

@@ -1,4 +1,4 @@
-"""Kinds that come with Orlop: who installs their definitions, and whether a kind is ours at all.
+"""Installs the definitions of the kinds that come with Orlop, and tells whether a kind is ours.
 
 `BundledKinds` is run by the controller manager; `RunWhileInstalled` runs the controllers of such a
 kind for as long as its definition is the one we installed. A definition that somebody else
@@ -33,12 +33,12 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 def bundled_kind(
     group: str, version: str, kind: str, plural: str, *, namespaced: bool = True
 ) -> Kind:
-    """A bundled kind as `kind_of` reads it from its definition: one informer serves all."""
+    """Return a bundled kind as `kind_of` reads it from its definition: one informer serves all."""
     return Kind(group, version, kind, plural, namespaced, keeps_generation=True)
 
 
 def is_ours(definition: Obj | None) -> bool:
-    """Whether we installed a definition, and nobody has since put another in its place.
+    """Return whether we installed a definition, and nobody has since replaced it.
 
     `kubectl apply` over ours keeps our label, but leaves its own mark.
     """

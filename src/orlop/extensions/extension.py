@@ -1,4 +1,4 @@
-"""What an extension is: the definition of its kind, and the controllers of its objects.
+"""The shape of an extension: the definition of its kind, and the controllers of its objects.
 
 Each folder beside this file has one or more; registry.py lists them. A controller of an extension
 runs while its definition is the one that Orlop installed (bundled.py).

@@ -1,4 +1,4 @@
-"""The list of all extensions that need no Slurm: the next one is a folder, and a line here.
+"""Lists all extensions that need no Slurm: the next one is a folder, and a line here.
 
 Called when the control plane is put together. The kinds of Slurm's own jobs, which share one queue,
 are put together in slurmjob/assembly.py.

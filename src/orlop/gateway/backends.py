@@ -1,4 +1,4 @@
-"""From a service to a connection: one of its endpoints that are ready, evenly, the next on refusal.
+"""Leads from a service to a connection: to one of its ready endpoints, evenly, the next on refusal.
 
 Used by node ports and by ingress, for each connection. Reads informers' caches; the dialling itself
 is the kubelet's. Services that are only a name elsewhere are reached by that name.
@@ -38,7 +38,7 @@ class Datagrams(Protocol):
 
 
 class NoEndpoints(errors.Error):
-    """A service that nobody serves just now."""
+    """Nobody serves the service just now."""
 
 
 class Backends:
@@ -61,7 +61,7 @@ class Backends:
     async def connect(
         self, key: Key, port: int | str, client: Place | None = None
     ) -> socket.socket:
-        """A connection to an endpoint of a service's port; raises NoEndpoints or OSError."""
+        """Connect to an endpoint of a service's port; raise NoEndpoints or OSError."""
         service = self.services.get(key)
         if service is None:
             raise NoEndpoints(f"there is no service {key}")
@@ -78,7 +78,7 @@ class Backends:
         raise failure
 
     async def datagrams(self, key: Key, port: int, client: Place) -> Datagrams:
-        """A way for UDP to an endpoint of a service's port; raises NoEndpoints or OSError."""
+        """Return a way for UDP to an endpoint of a service's port; raise NoEndpoints or OSError."""
         service = self.services.get(key)
         if service is None or self._dial_datagrams is None:
             raise NoEndpoints(f"there is no service {key}")
@@ -122,19 +122,19 @@ class Backends:
             self._sticky = {k: v for k, v in self._sticky.items() if v[1] > now}
 
     async def _elsewhere(self, name: str, port: int) -> socket.socket:
-        """What the name says now is looked at, and that very address is dialled."""
+        """Connect to a name elsewhere: the address that it has now is checked, and dialled."""
         found = await self._destinations.resolve(name, port)
         return await self._dial(str(found[4][0]), port, None)
 
     def _check(self, ip: str, port: int) -> None:
-        """Endpoints may have been written by whoever may, before anybody looked at them."""
+        """Check an address: endpoints may come from anybody who may write them."""
         problem = self._destinations.problem(ip)
         if problem:
             raise Refused(f"{ip}:{port}: address not allowed: {problem}")
 
 
 def place_of(address: tuple[Any, ...]) -> Place:
-    """Where a client is, as a socket of either family has it."""
+    """Return where a client is, as a socket of either family has it."""
     return str(address[0]).removeprefix("::ffff:"), int(address[1])
 
 

@@ -1,4 +1,4 @@
-"""One UDP port of this host that leads to a service.
+"""Listens at one UDP port of this host that leads to a service.
 
 Used by `service_ports`. Each client has a socket of its own towards one endpoint, as long as either
 side speaks; so a pod's answers find their way back, and a client stays with its endpoint as it does

@@ -1,4 +1,4 @@
-"""A small HTTP router for Ingresses of the class `orlop`.
+"""Routes HTTP for Ingresses of the class `orlop`.
 
 Follows Ingresses, their classes and the Secrets they name; each request is passed on by `proxy` to
 an endpoint of the service that the rules name. It is always reached by a service of the cluster
@@ -41,7 +41,7 @@ FORWARDED = (
 
 
 class IngressRouter(Controller):
-    """`ports`: of HTTP and of HTTPS, 0 for none; `tls` has the certificate for unknown names."""
+    """The router; `ports`: for HTTP and HTTPS, 0 for none; `tls`: certificate for unknown names."""
 
     name = "ingress"
     kind = INGRESS
@@ -111,12 +111,12 @@ class IngressRouter(Controller):
             return IngressEndpoint()
 
     async def opened(self) -> IngressEndpoint:
-        """Where pods find us, as soon as they do."""
+        """Return where pods find us, as soon as they do."""
         await self._is_open.wait()
         return self._door
 
     async def connect(self, port: int) -> socket.socket:
-        """A connection from within this process; raises OSError."""
+        """Connect from within this process; raise OSError."""
         if self._way_in is None:
             raise ConnectionRefusedError("the router is not up")
         return await self._way_in.connect(port)
@@ -160,7 +160,10 @@ class IngressRouter(Controller):
         return Result.done()
 
     async def _write_address(self, ingress: Obj) -> None:
-        """Ours where a port is open to others; else that of the service, as in other routers."""
+        """Write our address where a port is open to others; else the service's.
+
+        Other routers do the same.
+        """
         service = self._services.get(SERVICE_KEY) or {}
         inside = (service.get("spec") or {}).get("clusterIP")
         address = self._address if any(self._ports) else inside
@@ -176,7 +179,7 @@ class IngressRouter(Controller):
         )
 
     async def _tell(self, ingress: Obj, kind: EventType, reason: str, words: str) -> None:
-        """Once, until there is something else to say."""
+        """Tell it once, until there is something else to say."""
         said = (ingress["metadata"]["uid"], reason)
         if self._told.get(said) != words:
             self._told[said] = words
@@ -206,9 +209,9 @@ class IngressRouter(Controller):
             return _plain(502, f"service {backend.service} does not answer")
 
     def _client(self, request: web.BaseRequest) -> tuple[str, int] | None:
-        """Who asks, as pods are told; None where they are told that it is us.
+        """Return the client's address as pods are told it; None where they are told ours.
 
-        So it is for who comes from within, and for IPv6, of which a notice cannot speak.
+        That is so for clients within this process, and for IPv6, of which a notice cannot speak.
         """
         if isinstance(request.protocol, PodConnection):
             return request.protocol.pod
@@ -259,7 +262,7 @@ class IngressRouter(Controller):
 
 
 def load_context(secret: Obj) -> ssl.SSLContext:
-    """A server's context from a Secret of type kubernetes.io/tls; raises ValueError."""
+    """Make a server's context from a Secret of type kubernetes.io/tls; raise ValueError."""
     data = secret.get("data") or {}
     try:
         parts = [base64.b64decode(data[name]) for name in ("tls.crt", "tls.key")]

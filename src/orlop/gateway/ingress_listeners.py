@@ -1,4 +1,4 @@
-"""The ways to the router that are no port for everybody: from within this process, and from pods.
+"""Opens the ways to the router that are no public port: from within this process, and from pods.
 
 Run by ingress. A connection from within is one end of a pair of sockets, for what `kubectl
 port-forward` brings. Pods come by ports of their own; a connection there is served when the pod's
@@ -48,7 +48,7 @@ class IngressEndpoint:
 
 
 class Waiting(NamedTuple):
-    """A connection that is nobody's yet."""
+    """A connection for which no agent has spoken yet."""
 
     cookie: int
     who: asyncio.Future[Place]  # whom it comes from, once that is said
@@ -63,7 +63,7 @@ class PodConnection(web.RequestHandler):
 
 
 class WayIn:
-    """`server` answers requests; `tls` is for those by HTTPS; `key` is the cluster's own."""
+    """The listeners; `server` answers requests; `tls` is for HTTPS; `key` is the cluster's own."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class WayIn:
         self._waiting: dict[tuple[Place, int], Waiting] = {}
 
     async def connect(self, port: int) -> socket.socket:
-        """A connection from within this process; raises OSError where nobody listens."""
+        """Connect from within this process; raise OSError where nobody listens."""
         if port not in self._contexts:
             ports = " and ".join(map(str, self._contexts))
             raise ConnectionRefusedError(f"the router listens at {ports}")
@@ -152,7 +152,7 @@ class WayIn:
             pass  # it is said again
 
     def _accept(self, listener: socket.socket, port: int) -> None:
-        """Take all that is there; each waits for an agent to speak for it."""
+        """Take all connections that are there; each waits for an agent to speak for it."""
         for _ in range(BACKLOG):
             try:
                 sock, real = listener.accept()
@@ -201,7 +201,7 @@ class WayIn:
 
 
 def _arrival(rights: list[tuple[int, int, bytes]]) -> float:
-    """When the kernel received a datagram."""
+    """Return when the kernel received a datagram."""
     for level, kind, data in rights:
         if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):
             seconds, parts = _TIMESPEC.unpack(data[: _TIMESPEC.size])

@@ -1,4 +1,4 @@
-"""The router of Ingresses as a pod and a service, so that kubectl port-forward and pods find it.
+"""Shows the router of Ingresses as a pod and a service, by which port-forward and pods find it.
 
 A control loop that follows Ingresses: while there is one of ours, kube-system has the service
 `orlop-ingress` and a mirror pod behind it, which is made anew when somebody deletes it. The pod is
@@ -30,7 +30,7 @@ READY = ("Initialized", "ContainersReady", "Ready", "PodScheduled")
 
 
 class IngressPod(Loop[Key]):
-    """`address` is this host's, at which compute nodes reach it."""
+    """The loop; `address` is this host's, at which compute nodes reach it."""
 
     name = "ingress-pod"
     workers = 1
@@ -80,18 +80,18 @@ class IngressPod(Loop[Key]):
         return Result.done()
 
     async def _keep_service(self, service: Obj | None, is_wanted: bool) -> None:
-        """One of another's making is let be, whatever it leads to."""
+        """Keep our service as wanted; one of another's making is let be, whatever it leads to."""
         if service is None and is_wanted:
             await self._create(SERVICE, service_object())
         elif service is not None and not is_wanted and is_made_by_us(service):
             await self._delete(SERVICE, service)
 
     def _is_lost(self, pod: Obj) -> bool:
-        """On a node that is no more; it can be on any."""
+        """Return whether the pod's node is gone; the pod can be on any."""
         return self._nodes.get(Key("", pod["spec"]["nodeName"])) is None
 
     def _node(self) -> str:
-        """Any of ours, as there is none of the control plane's; by name, so that it stays."""
+        """Return the first of our nodes by name, so that it stays; the control plane has none."""
         ours = [meta(one)["name"] for one in self._nodes.list() if ENGINE_LABEL in labels_of(one)]
         return min(ours, default="")
 
@@ -111,7 +111,7 @@ class IngressPod(Loop[Key]):
         await self.informers.informer(kind).gone(known)
 
     async def _show(self, pod: Obj) -> None:
-        """Stand for the pod, and say so."""
+        """Offer the router as the pod, and write the pod's status."""
         door = await self._router.opened()
         tcp = {str(port): real for port, real in door.ports.items()}
         place = Place(self._address, door.notice, tcp)

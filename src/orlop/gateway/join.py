@@ -1,6 +1,7 @@
 """Joins two sockets: bytes both ways, each side told when the other has no more to say.
 
-Used for node ports, and for HTTP connections that have become something else. It looks at nothing.
+Used for node ports, and for HTTP connections that have become something else. What they carry is
+not read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ _CHUNK = 128 << 10
 
 
 async def join(one: socket.socket, other: socket.socket) -> None:
-    """Until both have ended; both are closed."""
+    """Pass bytes both ways until both have ended; close both."""
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(_copy(one, other))

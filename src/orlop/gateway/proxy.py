@@ -49,7 +49,7 @@ class _Connector(aiohttp.BaseConnector):
 
 
 async def pass_on(request: web.BaseRequest, connect: Connect, client: str) -> web.StreamResponse:
-    """The backend's answer; raises OSError where there is none to be had.
+    """Return the backend's answer; raise OSError where there is none to be had.
 
     `client` is the address of who asks, as backends are told.
     """
@@ -92,7 +92,7 @@ async def _answer(request: web.BaseRequest, answer: aiohttp.ClientResponse) -> w
 
 
 def _end_to_end(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
-    """The headers that are meant for the backend."""
+    """Yield the headers that are meant for the backend."""
     named = request.headers.get("Connection", "").lower().split(",")
     dropped = HOP_BY_HOP | {word.strip() for word in named}
     ours = ("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-real-ip")
@@ -102,7 +102,7 @@ def _end_to_end(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
 
 
 def _forwarded(request: web.BaseRequest, client: str) -> Iterator[tuple[str, str]]:
-    """Who asks, and how; what the client itself said of it is not believed."""
+    """Yield who asks, and how; what the client itself said of it is not believed."""
     yield "Host", request.headers.get("Host", "")
     yield "X-Forwarded-For", client
     yield "X-Real-IP", client
@@ -113,7 +113,7 @@ def _forwarded(request: web.BaseRequest, client: str) -> Iterator[tuple[str, str
 async def _join(
     request: web.BaseRequest, backend: socket.socket, client: str
 ) -> web.StreamResponse:
-    """A connection that becomes something else: what comes is passed on as it is."""
+    """Join a connection that becomes something else: what comes is passed on as it is."""
     wanted = request.headers.get("Upgrade", "")
     headers = [*_end_to_end(request), *_forwarded(request, client)]
     headers += [("Connection", "Upgrade"), ("Upgrade", wanted)]

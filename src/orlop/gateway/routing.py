@@ -1,4 +1,4 @@
-"""Which backend a request goes to, by the rules of all Ingresses.
+"""Decides which backend a request goes to, by the rules of all Ingresses.
 
 Built anew whenever one of them changes, asked for each request. Pure. As the Ingress API says: an
 exact host before a wildcard before none, then the longest path, an exact one before a prefix.
@@ -62,7 +62,7 @@ class Routes:
                     self._by_host.setdefault(host, []).append(made)
 
     def find(self, host: str, path: str) -> Backend | None:
-        """The backend of a request; None where no rule is for it."""
+        """Return the backend of a request; None where no rule is for it."""
         host = host.rpartition(":")[0].lower() if _has_port(host) else host.lower()
         for candidate in (host, "*." + host.partition(".")[2], ""):
             for rule in self._by_host.get(candidate, ()):
@@ -80,7 +80,7 @@ def _age(ingress: Obj) -> tuple[str, Key]:
 
 
 def _backend(backend: Obj | None, namespace: str) -> Backend | None:
-    """Of a service; backends that are other resources are nobody's here."""
+    """Return the backend of a service; backends that are other resources are nobody's here."""
     service = (backend or {}).get("service")
     if not service:
         return None
@@ -89,7 +89,7 @@ def _backend(backend: Obj | None, namespace: str) -> Backend | None:
 
 
 def is_ours(ingress: Obj, classes: Iterable[Obj]) -> bool:
-    """Whether an Ingress is of a class of ours, or of none while ours is the default."""
+    """Return whether an Ingress is of a class of ours, or of none while ours is the default."""
     spec = ingress.get("spec") or {}
     asked = spec.get("ingressClassName") or annotations_of(ingress).get(OLD_CLASS)
     ours = [one for one in classes if (one.get("spec") or {}).get("controller") == CONTROLLER]
@@ -99,7 +99,7 @@ def is_ours(ingress: Obj, classes: Iterable[Obj]) -> bool:
 
 
 def certificates(ingresses: Iterable[Obj]) -> dict[str, Key]:
-    """Host -> the Secret with its certificate; under "" one for hosts that no rule names."""
+    """Return host -> the Secret with its certificate; under "" one for hosts that no rule names."""
     found: dict[str, Key] = {}
     for ingress in sorted(ingresses, key=_age):
         namespace = key_of(ingress).namespace

@@ -41,7 +41,7 @@ class Opening(NamedTuple):
 
 
 class ServicePorts(Controller):
-    """`is_offered`: whether the settings allow it; `address`: how this host is known to others."""
+    """The loop; `is_offered`: whether the settings allow it; `address`: this host for others."""
 
     name = "service-ports"
     kind = SERVICE
@@ -107,7 +107,7 @@ class ServicePorts(Controller):
             await self._tell(service, "Normal", "PortOpened", f"Reachable at {places}")
 
     async def _tell(self, service: Obj, kind: EventType, reason: str, words: str) -> None:
-        """Once, until there is something else to say."""
+        """Tell it once, until there is something else to say."""
         said = (service["metadata"]["uid"], words)
         if self._told.get(key_of(service)) != said:
             self._told[key_of(service)] = said
@@ -129,7 +129,7 @@ class ServicePorts(Controller):
     # Listeners
 
     def _ensure(self, key: Key, wanted: Opening) -> str:
-        """Have it open; what kept it from being, in words."""
+        """Have a port open; return what kept it from being, in words."""
         listeners = self._open.setdefault(key, {})
         which = (wanted.protocol, wanted.number)
         found = listeners.get(which)
@@ -192,7 +192,7 @@ class _Listener:
 
 
 def openings(service: Obj) -> Iterator[Opening]:
-    """The ports of this host that a service should have."""
+    """Yield the ports of this host that a service should have."""
     spec = service["spec"]
     if spec.get("type") not in OFFERED:
         return

@@ -1,4 +1,4 @@
-"""Who owns a pod: from its plan to its last status, beside whatever engine runs it."""
+"""Owns a pod from its plan to its last status, whatever engine runs it."""
 
 from .kubelet import Kubelet
 

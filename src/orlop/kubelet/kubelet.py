@@ -2,7 +2,7 @@
 
 Made by the control plane with everything it needs, and run as one of its tasks. Here its parts are
 put together and all its own tasks are listed; what changes anywhere becomes a pod's uid in one work
-queue, and each uid is worked on by one worker at a time. A pod's life itself is in `worker`.
+queue, and each uid is worked on by one worker at a time. The life of a pod is in `pod/worker.py`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _running_pods = PROCESS.gauge("kubelet_running_pods", "Number of pods that run o
 class Kubelet:
     """`run` is all of it; `addresses` are those of this host that compute nodes may reach.
 
-    `api_server` is the URL at which programs in pods do.
+    `api_server` is the URL at which programs in pods reach the API server.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ class Kubelet:
         )
 
     async def run(self) -> None:
-        """Until cancelled; with an `election`, in the one process that leads."""
+        """Run until cancelled; with an `election`, in the one process that leads."""
         if self._election is not None:
             await self._election.lead(self._run)
         else:
@@ -314,7 +314,9 @@ class Kubelet:
             self._spawn(self._reconcile(uid), f"pod {uid}")
 
     async def _reconcile(self, uid: str) -> bool:
-        """One pod's trouble is never another's: whatever fails is logged and tried again."""
+        """Work on one pod; its trouble must not be another's: whatever fails is logged and tried
+        again.
+        """
         try:
             await self._worker.reconcile(uid)
         except Exception as error:
@@ -363,14 +365,14 @@ class Kubelet:
         self._queue.add(state.uid)
 
     def _on_source(self, uid: str) -> None:
-        """A ConfigMap, Secret or claim has changed: who waited for it need not wait longer."""
+        """Wake a pod that may have waited for a ConfigMap, Secret or claim that has changed."""
         state = self._pods.get(uid)
         if state is not None and state.job_id is None and state.trouble is not None:
             state.failures, state.retry_at = 0, 0.0
             self._queue.add(uid)
 
     def _on_new_node(self, name: str) -> None:
-        """Pods may have been bound to it by name before it was there."""
+        """Queue pods that may have been bound to the node by name before it was there."""
         for pod in self._cached.by_index(_BY_NODE, name):
             if not is_terminal(pod) and not is_mirror(pod):
                 self._queue.add(self._pods.of(pod).uid)
@@ -387,7 +389,7 @@ class Kubelet:
         self._ticker.ask()
 
     def _on_listing(self, listed: Mapping[JobId, Job]) -> None:
-        """Jobs that run although their pod is over or gone; folders that nobody owns."""
+        """Handle jobs that run although their pod is over or gone, and folders without an owner."""
         for job in listed.values():
             if job.pod_uid and not job.state.has_ended and self._pods.get(job.pod_uid) is None:
                 self._adopt(job)
@@ -444,7 +446,7 @@ class Kubelet:
         self._queue.add(state.uid)
         self._ticker.ask()
 
-    # What workers ask for (termination.Later)
+    # What workers ask for (termination.Requeuer)
 
     def again(self, uid: str, delay: float) -> None:
         self._queue.add_after(uid, delay)
@@ -465,14 +467,14 @@ def _node_names(pod: Obj) -> tuple[str, ...]:
 
 
 def _wishes(pod: Obj) -> Obj:
-    """What a user may change to have a refused pod tried again at once."""
+    """Return what a user may change to have a refused pod tried again at once."""
     annotations = annotations_of(pod).items()
     ours = {key: value for key, value in annotations if key not in _WRITTEN_BACK}
     return {"annotations": ours, "spec": pod["spec"]}
 
 
 def _command(settings: Settings, agent_file: Path) -> Callable[[PodFolder], tuple[str, ...]]:
-    """How a job starts the agent; a virtual environment's Python by its own path."""
+    """Return how a job starts the agent; a virtual environment's Python by its own path."""
     python = settings.agent.python or os.path.realpath(sys.executable)
     launch = (python, "-I", "-S", "-c", AGENT_LAUNCH, str(agent_file))
     return lambda folder: (*launch, str(folder.path))

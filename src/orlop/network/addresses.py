@@ -1,4 +1,4 @@
-"""Which pod has which address: one each, unique among all pods that may still be running.
+"""Gives each pod its address: one each, unique among all pods that may still be running.
 
 Owned by the kubelet, which reserves what plans and statuses say after a restart, before it gives
 out any other. There is no file of its own: an address is in its pod's plan. An address given back
@@ -33,11 +33,11 @@ class PodAddresses:
         return len(self._by_uid)
 
     def of(self, uid: str) -> str:
-        """The address of a pod; empty where it has none."""
+        """Return the address of a pod; empty where it has none."""
         return self._by_uid.get(uid, "")
 
     def owner(self, address: str) -> str:
-        """The uid of the pod that has it; empty where none does."""
+        """Return the uid of the pod that has it; empty where none does."""
         return self._owner.get(address, "")
 
     def reserve(self, uid: str, address: str) -> None:
@@ -47,7 +47,7 @@ class PodAddresses:
             self._owner.setdefault(address, uid)
 
     def allocate(self, uid: str) -> str:
-        """The pod's address: the one it has, else the next that is free."""
+        """Return the pod's address: the one it has, else the next that is free."""
         known = self._by_uid.get(uid)
         if known is not None:
             return known

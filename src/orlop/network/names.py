@@ -1,8 +1,7 @@
-"""The names of the cluster, as the Kubernetes DNS specification has them.
+"""Answers for the names of the cluster, as the Kubernetes DNS specification has them.
 
 `parse` says what a name is about, the others what DNS answers, from the services and slices that
-they are given. Pure; asked by the kubelet's view for names that agents want to know. Names that
-are not of the cluster are never asked here.
+they are given. Pure; used by the kubelet for names of the cluster that agents want to know.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Question:
 
 
 def parse(name: str, domain: str) -> Question | None:
-    """What a name in lower case and without its last dot is about; None for none of ours."""
+    """Say what a name in lower case and without its last dot is about; None for none of ours."""
     if name.endswith(_REVERSE):
         address = ".".join(reversed(name.removesuffix(_REVERSE).split(".")))
         return Question("reverse", address=address) if _is_address(address) else None
@@ -88,7 +87,7 @@ def _is_address(text: str) -> bool:
 def service_records(
     question: Question, service: Obj, slices: Iterable[Obj], domain: str
 ) -> Obj | None:
-    """What DNS has for a name of a service; None: there is no such name."""
+    """Return what DNS has for a name of a service; None: there is no such name."""
     spec = service["spec"]
     if spec.get("type") == "ExternalName":
         plain = not (question.endpoint or question.port)
@@ -105,7 +104,7 @@ def service_records(
 
 
 def _of_address(question: Question, service: Obj, name: str) -> Obj | None:
-    """A service with an address: that, and its ports."""
+    """Return the records of a service with an address: that, and its ports."""
     ports = _asked_ports(question, service["spec"].get("ports") or [])
     if question.port and not ports:
         return None
@@ -140,7 +139,10 @@ def _endpoints(slices: Iterable[Obj]) -> Iterator[_Endpoint]:
 
 
 def _of_endpoints(question: Question, found: list[_Endpoint], name: str) -> Obj | None:
-    """A headless service, or one endpoint: an address each, and each port of each."""
+    """Return the records of a headless service, or of one endpoint.
+
+    An address each, and each port of each.
+    """
     wanted = question.port, question.protocol
     served = [
         (one, number)
@@ -183,14 +185,14 @@ def _records(addresses: list[str]) -> Obj:
 
 
 def address_records(address: str) -> Obj:
-    """The name of a pod by its address."""
+    """Return the records for the name of a pod by its address."""
     return _records([address])
 
 
 def reverse_records(
     address: str, service: Obj | None, headless: Iterable[tuple[Obj, Obj]], domain: str
 ) -> Obj | None:
-    """The names of an address: of the service that has it, else of the endpoints that do.
+    """Return the names of an address: of the service that has it, else of the endpoints that do.
 
     `headless`: headless services with a slice of theirs that has the address.
     """

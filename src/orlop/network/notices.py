@@ -1,8 +1,8 @@
 """Reads and writes the signed datagrams by which it is known who speaks to a pod, and to whom.
 
 Used by the kubelet's announcer, when the control plane connects to pods, and by the gateway, when
-pods connect to it. The same bytes as agents send each other (agent/netd/identity/notices), which
-turn away what nobody has spoken for. It sends and receives nothing itself.
+pods connect to it. The same bytes as agents send each other (agent/netd/identity/notices.py), which
+turn away what nobody has spoken for. Sending and receiving is the caller's part.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Said(NamedTuple):
     when: float = 0.0
 
     def is_about(self, other: Said) -> bool:
-        """Whether one datagram answers the other."""
+        """Return whether one datagram answers the other."""
         return self._replace(kind=other.kind, more=other.more) == other
 
 
 def write(key: bytes, said: Said, port: int) -> bytes:
-    """The datagram that says it to whoever hears at a port, and is good there alone."""
+    """Make the datagram that says it to whoever hears at a port, and is good there alone."""
     places = (said.real, said.peer, said.to)
     ends = [part for ip, port in places for part in (IPv4Address(ip).packed, port)]
     more = (said.port, said.cookie, said.more)
@@ -67,7 +67,7 @@ def _signature(key: bytes, body: bytes, port: int) -> bytes:
 
 
 def read(key: bytes, raw: bytes, now: float, port: int) -> Said | None:
-    """What somebody of the cluster says just now to our port; None for all others."""
+    """Read what somebody of the cluster says just now to our port; None for all others."""
     body, signature = raw[:-_SIGNATURE], raw[-_SIGNATURE:]
     if len(raw) != LENGTH or not raw.startswith(MAGIC):
         return None
@@ -81,5 +81,5 @@ def read(key: bytes, raw: bytes, now: float, port: int) -> Said | None:
 
 
 def cookie_of(sock: socket.socket) -> int:
-    """The number that no other socket of this machine has or had."""
+    """Return the number that no other socket of this machine has or had."""
     return int.from_bytes(sock.getsockopt(socket.SOL_SOCKET, _SO_COOKIE, 8), "little")

@@ -1,8 +1,8 @@
-"""NetworkPolicies as the rules of one pod, and a pod as the rules of others see it.
+"""Computes NetworkPolicies as the rules of one pod, and a pod as the rules of others see it.
 
-Computed by the kubelet's view for each pod that asks; pure. Selectors are handed on as they are and
-held against a peer's labels where the connection is, so that a new pod somewhere changes nobody's
-rules. What a pod's own ports are called is resolved here.
+Used by the kubelet for each pod that asks; pure. Selectors are handed on as they are and held
+against a peer's labels where the connection is, so that a new pod somewhere changes nobody's rules.
+What a pod's own ports are called is resolved here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def selects(policy: Obj, pod: Obj) -> bool:
 
 
 def policy_value(pod: Obj, policies: Iterable[Obj]) -> Obj | None:
-    """The rules of a pod, from the policies of its namespace; None: nobody restricts it."""
+    """Return the rules of a pod, from the policies of its namespace; None: nobody restricts it."""
     chosen = [policy for policy in policies if selects(policy, pod)]
     found: Obj = {}
     for kind, field, peers in DIRECTIONS:
@@ -36,7 +36,7 @@ def policy_value(pod: Obj, policies: Iterable[Obj]) -> Obj | None:
 
 
 def _types(spec: Obj) -> list[str]:
-    """As the API defaults it: Ingress always, Egress where there are such rules."""
+    """Return the types by the API's default: Ingress always, Egress where it has such rules."""
     default = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
     return list(spec.get("policyTypes") or default)
 
@@ -85,7 +85,7 @@ def _requirements(selector: Obj) -> list[list[Any]]:
 
 
 def peer_value(pod: Obj, namespace_labels: dict[str, str]) -> Obj:
-    """What the rules of other pods may ask of this one."""
+    """Return what the rules of other pods may ask of this one."""
     return {
         "namespace": meta(pod)["namespace"],
         "labels": labels_of(pod),
@@ -95,7 +95,7 @@ def peer_value(pod: Obj, namespace_labels: dict[str, str]) -> Obj:
 
 
 def named_ports(pod: Obj) -> dict[str, int]:
-    """`tcp/http` -> 8080."""
+    """Return the numbers of a pod's named ports: `tcp/http` -> 8080."""
     containers = [*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or [])]
     return {
         f"{(port.get('protocol') or 'TCP').lower()}/{port['name']}": int(port["containerPort"])

@@ -15,7 +15,7 @@ from ..settings import NetworkSettings
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """`pods` and `services` never overlap; `domain` is the root of all names."""
+    """The ranges: `pods` and `services` never overlap; `domain` is the root of all names."""
 
     pods: IPv4Network
     services: IPv4Network

@@ -1,8 +1,8 @@
-"""What a service is to those who connect to it: its ports, and the endpoints behind each.
+"""Computes what a service is to those who connect to it: its ports, and the endpoints of each.
 
-Computed by the kubelet's view from the Service and its EndpointSlices, whoever made them. Pure.
-Which endpoints count is kube-proxy's rule: the ready ones, and where there is none, those that
-still serve while they end.
+Used by the kubelet on the Service and its EndpointSlices, whoever made them. Pure. Which endpoints
+count is kube-proxy's rule: the ready ones, and where there is none, those that still serve while
+they end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DEFAULT_AFFINITY = 10800  # seconds, as upstream
 
 
 def cluster_ips(service: Obj) -> list[str]:
-    """Its addresses; none for a headless one or one that is only a name."""
+    """Return its addresses; none for a headless one or one that is only a name."""
     spec = service.get("spec") or {}
     ips = spec.get("clusterIPs") or [spec.get("clusterIP")]
     return [ip for ip in ips if ip and ip != "None"]
@@ -27,7 +27,7 @@ def is_headless(service: Obj) -> bool:
 
 
 def service_value(service: Obj, slices: Iterable[Obj]) -> Obj:
-    """What agents are told of a service with an address."""
+    """Return what agents are told of a service with an address."""
     spec, slices = service["spec"], list(slices)
     return {
         "ports": [_port(port, slices) for port in spec.get("ports") or []],
@@ -59,7 +59,7 @@ def _port(port: Obj, slices: list[Obj]) -> Obj:
 
 
 def _numbers(one: Obj, name: str, protocol: str) -> Iterator[int]:
-    """The port of a slice that is meant by a port of its service."""
+    """Yield the ports of a slice that are meant by a port of its service."""
     if one.get("addressType") == "FQDN":
         return
     for port in one.get("ports") or []:
@@ -69,7 +69,7 @@ def _numbers(one: Obj, name: str, protocol: str) -> Iterator[int]:
 
 
 def _state(endpoint: Obj) -> bool | None:
-    """True: ready. False: serves until it has ended. None: not to be used."""
+    """Return True: ready; False: serves until it has ended; None: not to be used."""
     conditions = endpoint.get("conditions") or {}
     if conditions.get("ready") is not False:  # absent means ready, as the API says
         return True
@@ -89,10 +89,10 @@ def _affinity(spec: Obj) -> int:
 
 
 def service_of(one: Obj) -> str:
-    """The name of the service that a slice belongs to; empty for none."""
+    """Return the name of the service that a slice belongs to; empty for none."""
     return str((meta(one).get("labels") or {}).get(SERVICE_NAME) or "")
 
 
 def endpoint_name(endpoint: Obj, address: str) -> str:
-    """The label under which DNS has an endpoint: its hostname, else its address with dashes."""
+    """Return an endpoint's label in DNS: its hostname, else its address with dashes."""
     return str(endpoint.get("hostname") or address.replace(".", "-").replace(":", "-"))

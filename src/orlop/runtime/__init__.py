@@ -1,5 +1,5 @@
-"""What containers need before they run: the root that their image holds, and a runtime.
+"""Provides what containers need before they run: the root that their image holds, and a runtime.
 
 The kubelet asks `images.Images` for the one, the command line asks `detect` about the other.
-Nothing here starts a container: that is the agent's work.
+Starting a container is the agent's work.
 """

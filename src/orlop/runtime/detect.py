@@ -1,7 +1,7 @@
-"""Which container runtimes a PATH offers, with their versions.
+"""Finds which container runtimes a PATH offers, with their versions.
 
 Asked by `orlop up` and `orlop doctor` on the host they run on; the compute node decides for itself
-when a pod starts there. It runs each candidate's `--version` and nothing else.
+when a pod starts there. It runs each candidate's `--version`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Runtime:
 
 
 def candidates(settings: AgentSettings) -> Sequence[str]:
-    """What the agent will look for, in order: the configured one, or all known ones."""
+    """Return what the agent will look for, in order: the configured one, or all known ones."""
     return [settings.runtime] if settings.runtime else CANDIDATES
 
 
 def runtimes(settings: AgentSettings) -> list[Runtime]:
-    """The runtimes on the PATH that jobs will have."""
+    """Return the runtimes on the PATH that jobs will have."""
     path = settings.path or os.environ.get("PATH", "")
     found = ((name, shutil.which(name, path=path)) for name in candidates(settings))
     return [

@@ -1,4 +1,4 @@
-"""Where it will run: binds each pod to a node, or says plainly why none will do."""
+"""The scheduler: binds each pod to a node, or says plainly why none will do."""
 
 from .scheduler import Scheduler
 

@@ -1,4 +1,4 @@
-"""Pod affinity and anti-affinity: which nodes they leave, and which they prefer.
+"""Applies pod affinity and anti-affinity: which nodes they leave, and which they prefer.
 
 Prepared by the scheduler once for each pod, asked for each node. Pure. Between hosts of a partition
 Slurm chooses: terms on `kubernetes.io/hostname` rule out no partition, `handover` passes them on.
@@ -31,7 +31,7 @@ Pairs = Counter[tuple[str, str]]  # topology key and value
 
 @dataclass(slots=True)
 class Affinity:
-    """What one pod's neighbours mean to it."""
+    """The meaning of its neighbours for one pod."""
 
     wanted: Sequence[Term] = ()
     unwanted: Sequence[Term] = ()
@@ -44,7 +44,7 @@ class Affinity:
     left: int = MOST_READ
 
     def refusal(self, node: Obj) -> str:
-        """Why the node will not do; empty where it will."""
+        """Return why the node will not do; empty where it will."""
         if any(not _is_within(node, key) and n for (key, n) in _found(self.refusing, node)):
             return EXISTING
         if any(not _is_within(node, key) and n for (key, n) in _found(self.avoided, node)):
@@ -63,17 +63,17 @@ class Affinity:
         return ""
 
     def score(self, node: Obj) -> int:
-        """The weights of all that it, and others, prefer there."""
+        """Return the weights of all that it, and others, prefer there."""
         return sum(weight for _, weight in _found(self.liking, node))
 
     def hosts_for(self, node: Obj) -> set[str]:
-        """Within a partition: the hosts on which every wanted neighbour is."""
+        """Return the hosts within a partition on which every wanted neighbour is."""
         sets = self.hosts.get(meta(node)["name"]) or []
         return set.intersection(*sets) if sets else set()
 
 
 def _found(pairs: Pairs, node: Obj) -> list[tuple[str, int]]:
-    """Topology keys, and what was counted in the node's domain of each."""
+    """Return topology keys, and what was counted in the node's domain of each."""
     if not pairs:
         return []
     labels = labels_of(node)

@@ -1,7 +1,7 @@
 """Tells the API server where a pod will run, or that it cannot run anywhere yet.
 
-Called by the scheduler with its decision. Bindings are made by the pod's `binding` subresource;
-nothing else of a pod is changed but its PodScheduled condition.
+Called by the scheduler with its decision. Bindings are made by the pod's `binding` subresource; the
+other change to a pod is its PodScheduled condition.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..client.api import Api
 
 
 async def bind(api: Api, pod: Obj, node: Obj, annotations: dict[str, str] | None = None) -> None:
-    """Bind the pod to the node, with more annotations; Conflict where it has one already."""
+    """Bind the pod to the node, with more annotations; raise Conflict where it has one already."""
     namespace, name = key_of(pod)
     more = {"annotations": annotations} if annotations else {}
     binding = {
@@ -28,7 +28,7 @@ async def bind(api: Api, pod: Obj, node: Obj, annotations: dict[str, str] | None
 async def mark_unschedulable(
     api: Api, pod: Obj, message: str, now: float, *, nominated: str = ""
 ) -> bool:
-    """Write why on the pod, and where room is made for it; whether that is news."""
+    """Write why on the pod, and where room is made for it; return whether that is news."""
     former = condition_of(pod, "PodScheduled") or {}
     is_told = former.get("status") == "False" and former.get("message") == message
     if is_told and nominated in ("", (pod.get("status") or {}).get("nominatedNodeName")):

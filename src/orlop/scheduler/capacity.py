@@ -1,4 +1,4 @@
-"""What is free on nodes whose capacity is counted: this host, and nodes of other kubelets.
+"""Counts what is free on nodes with a counted capacity: this host, and other kubelets' nodes.
 
 Asked by the scheduler for each node and pod. Pure. A partition is not counted: Slurm knows what is
 free in it, and queues what does not fit now. As pkg/scheduler/framework/plugins/noderesources.
@@ -24,7 +24,7 @@ def priority_of(pod: Obj) -> int:
 
 
 def requests_of(pod: Obj) -> Counter[str]:
-    """Thousandths of each resource; a pod that cannot be read asks for nothing."""
+    """Return thousandths of each resource; a pod that cannot be read asks for nothing."""
     try:
         return resources.amounts(pod)
     except ConfigError:
@@ -32,9 +32,9 @@ def requests_of(pod: Obj) -> Counter[str]:
 
 
 def used_on(node: Obj, pod: Obj, snapshot: Snapshot) -> tuple[Counter[str], int]:
-    """What pods on the node ask for, and how many there are, as seen by `pod`.
+    """Return what pods on the node ask for, and how many there are, as seen by `pod`.
 
-    Those for whom room is being made count for all that are not more important.
+    Pods for which room is being made count for all that are not more important.
     """
     name = meta(node)["name"]
     there = snapshot.pods_on(name)
@@ -56,7 +56,7 @@ def _promised(name: str, pod: Obj, snapshot: Snapshot, present: set[Key]) -> Ite
 
 
 def refusal(node: Obj, pod: Obj, snapshot: Snapshot) -> str:
-    """Why the pod does not fit beside those that are there; empty where it does."""
+    """Return why the pod does not fit beside those that are there; empty where it does."""
     if is_partition(node):
         return ""
     allocatable = (node.get("status") or {}).get("allocatable") or {}
@@ -76,7 +76,7 @@ def is_shortage(reason: str) -> bool:
 
 
 def load(node: Obj, pod: Obj, snapshot: Snapshot) -> float:
-    """The largest part of a resource that would be taken: less is better."""
+    """Return the largest part of a resource that would be taken: less is better."""
     if is_partition(node):
         return 0.0
     allocatable = (node.get("status") or {}).get("allocatable") or {}

@@ -1,4 +1,4 @@
-"""One pod's way through all filters and scores: its node, or why there is none and what may help.
+"""Takes one pod through all filters and scores: its node, or why there is none and what may help.
 
 Called by the scheduler with a snapshot of the cluster. Pure: what is decided is done elsewhere. The
 order is upstream's: what the node is, the pod's volumes, what is free, spreading, neighbours.
@@ -39,7 +39,7 @@ def decide(
     budgets: Callable[[], Iterable[Obj]],
     partition: str = "",
 ) -> Decision:
-    """`partition` is where its namespace belongs, if it says so."""
+    """Decide on a node; `partition` is where its namespace belongs, if it says so."""
     nodes = snapshot.nodes
     if view.trouble:
         return Decision(message=f"0/{len(nodes)} nodes are available: {view.trouble}.")
@@ -87,13 +87,13 @@ def decide(
 
 
 def _nominated(pod: Obj, feasible: Sequence[Obj]) -> Obj | None:
-    """The node on which room was made for it."""
+    """Return the node on which room was made for it."""
     name = (pod.get("status") or {}).get("nominatedNodeName")
     return next((node for node in feasible if meta(node)["name"] == name), None)
 
 
 def _crowded(pod: Obj, node: Obj, snapshot: Snapshot) -> str:
-    """What other pods have to do with why the node will not do."""
+    """Return why other pods make the node unfit; empty where they do not."""
     return (
         capacity.refusal(node, pod, snapshot)
         or spread.prepare(pod, snapshot).refusal(node)
@@ -102,7 +102,7 @@ def _crowded(pod: Obj, node: Obj, snapshot: Snapshot) -> str:
 
 
 def _is_curable(reason: str) -> bool:
-    """Whether fewer pods on a node could make it do."""
+    """Return whether fewer pods on a node could make it do."""
     curable = (spread.SKEWED, affinity.ANTI_AFFINITY, affinity.EXISTING)
     return capacity.is_shortage(reason) or reason in curable
 
@@ -120,7 +120,7 @@ def _helps(refusals: Iterable[str]) -> frozenset[str]:
 
 
 def _hints(pod: Obj, snapshot: Snapshot, refusals: Sequence[str]) -> list[str]:
-    """What would help, where upstream's words leave one to guess."""
+    """Return what would help, where upstream's words leave one to guess."""
     hints = []
     counted = [
         (node, reason)

@@ -1,4 +1,4 @@
-"""Which nodes a pod can run on, and why it cannot on the others, in upstream's words.
+"""Filters the nodes a pod can run on, and says in upstream's words why it cannot on the others.
 
 Called by the scheduler for each pod that waits. Pure. Our nodes are Slurm partitions, and Slurm
 queues: how much of one is free right now is not looked at, only what can never fit is refused.
@@ -29,7 +29,7 @@ _OWN_WORDS = ("cpus-per-task", "cpus-per-gpu", "mem", "mem-per-cpu", "mem-per-gp
 
 
 class Wish(NamedTuple):
-    """What a pod asks for, worked out once for all nodes."""
+    """The requests of a pod, worked out once for all nodes."""
 
     pod: Obj
     partitions: tuple[str, ...]
@@ -39,9 +39,10 @@ class Wish(NamedTuple):
 
 
 def wish_of(pod: Obj, default: str = "") -> Wish:
-    """With the partition of its namespace where it names none itself; `default` is that.
+    """Work out a pod's requests; `default` is its namespace's partition, if it names none.
 
-    A pod whose annotations cannot be read goes anywhere: its kubelet then says what is wrong."""
+    A pod whose annotations cannot be read goes anywhere: its kubelet then says what is wrong.
+    """
     try:
         partition = requested_partition(pod) or default
         asked = demand(pod)
@@ -53,7 +54,7 @@ def wish_of(pod: Obj, default: str = "") -> Wish:
 
 
 def refusal(wish: Wish, node: Obj) -> str:
-    """Why the pod cannot run on the node; empty where it can. The first reason counts."""
+    """Return why the pod cannot run on the node, the first reason; empty where it can."""
     return (
         _schedulable(wish.pod, node)
         or _taints(wish.pod, node)
@@ -99,7 +100,7 @@ def _ready(node: Obj) -> str:
 
 
 def _resources(wish: Wish, node: Obj) -> str:
-    """Against all that the node has, and against its largest host where that is known."""
+    """Check against all that the node has, and against its largest host where that is known."""
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     if "cpu" in allocatable and wish.cpus * 1000 > quantity.to_millis(allocatable["cpu"]):
         return "Insufficient cpu"
@@ -129,7 +130,7 @@ def _speaks_for_itself(pod: Obj) -> bool:
 
 
 def explain(wish: Wish, nodes: Sequence[Obj], refusals: Sequence[str]) -> str:
-    """`0/2 nodes are available: 1 node(s) ..., 1 Insufficient cpu.`, and what would help."""
+    """Write `0/2 nodes are available: 1 node(s) ..., 1 Insufficient cpu.`, and what would help."""
     if not nodes:
         return "no nodes available to schedule pods"
     counted = sorted(f"{count} {reason}" for reason, count in Counter(refusals).items())
@@ -151,7 +152,7 @@ def _hints(wish: Wish, nodes: Sequence[Obj], refusals: Sequence[str]) -> list[st
 
 
 def _words(nodes: Sequence[Obj], refusals: Sequence[str]) -> list[str]:
-    """What the kubelet says of nodes that it has closed, or that are not ready."""
+    """Return what the kubelet says of nodes that it has closed, or that are not ready."""
     said: list[str] = []
     for node, reason in zip(nodes, refusals, strict=True):
         ready = condition_of(node, "Ready") or {}

@@ -1,8 +1,8 @@
-"""Members of a gang have one node: one Slurm job carries them all, and a job has one partition.
+"""Keeps the members of a gang on one node: one Slurm job carries them, and has one partition.
 
 Asked by the scheduler for each pod and node. Pure. The first member that is placed chooses for the
 others. Where the engine queues pods itself, what is free right now is left to the engine, which
-starts all members or none: half a gang that is placed keeps nobody else from starting.
+starts all members or none: half a gang that is placed keeps no other pod from starting.
 """
 
 from __future__ import annotations

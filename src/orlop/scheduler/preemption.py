@@ -1,8 +1,8 @@
-"""Whom an important pod may drive out where nothing is free: the victims, and the node.
+"""Chooses whom an important pod preempts where nothing is free: the victims, and the node.
 
-Asked by the scheduler for a pod that fits nowhere. Pure. Only nodes whose capacity is counted are
-considered: in a partition Slurm's own preemption decides. As
-pkg/scheduler/framework/preemption and plugins/defaultpreemption.
+Asked by the scheduler for a pod that fits nowhere. Pure. Nodes whose capacity is counted are
+considered: in a partition Slurm's own preemption decides. As pkg/scheduler/framework/preemption and
+plugins/defaultpreemption.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
 
 
 def is_eligible(pod: Obj, snapshot: Snapshot) -> str:
-    """Why the pod may not drive anybody out; empty where it may."""
+    """Return why the pod may not preempt others; empty where it may."""
     if pod["spec"].get("preemptionPolicy") == "Never":
         return "not eligible due to preemptionPolicy=Never."
     nominated = (pod.get("status") or {}).get("nominatedNodeName")
@@ -56,7 +56,7 @@ def preempt(
     refuses: Refuses,
     budgets: Iterable[Obj],
 ) -> Outcome:
-    """The best node to make room on."""
+    """Return the best node to make room on."""
     why_not = is_eligible(pod, snapshot)
     if why_not:
         return Outcome(None, why_not)
@@ -81,7 +81,7 @@ def preempt(
 def _on_node(
     pod: Obj, node: Obj, snapshot: Snapshot, refuses: Refuses, budgets: Sequence[Obj]
 ) -> Plan | None:
-    """1. Without all that are less important. 2. Give back whom it need not be without."""
+    """Take away all that are less important, then give back those that may stay."""
     priority = priority_of(pod)
     lesser = [one for one in snapshot.pods_on(meta(node)["name"]) if priority_of(one) < priority]
     if not lesser:
@@ -102,7 +102,7 @@ def _on_node(
 
 
 def _importance(pod: Obj) -> tuple[int, float]:
-    """The most important first: by priority, then who has run longest."""
+    """Return a sort key, the most important first: by priority, then who has run longest."""
     return -priority_of(pod), _started(pod)
 
 
@@ -112,7 +112,7 @@ def _started(pod: Obj) -> float:
 
 
 def _split(pods: Sequence[Obj], budgets: Sequence[Obj]) -> tuple[list[Obj], list[Obj]]:
-    """Those whom a disruption budget does not let go any more, and the others."""
+    """Return those whom a disruption budget does not let go any more, and the others."""
     allowed = {
         uid_of(budget): int((budget.get("status") or {}).get("disruptionsAllowed") or 0)
         for budget in budgets
@@ -137,7 +137,7 @@ def _covers(budget: Obj, pod: Obj) -> bool:
 
 
 def _cost(plan: Plan) -> tuple[object, ...]:
-    """As pickOneNodeForPreemption: less is better."""
+    """Return the cost, as pickOneNodeForPreemption: less is better."""
     priorities = [priority_of(victim) for victim in plan.victims]
     return (
         plan.violations,

@@ -3,8 +3,8 @@
 Started by the composition; it looks after the pods whose schedulerName is its own, the most
 important first, each when it appears and again when something happens that may help it. In a
 partition Slurm does the placing: the scheduler chooses the partition, passes on what Slurm can be
-told, and never counts what is free there. It never touches a pod that has a node, unless a more
-important one needs its place.
+told, and does not count what is free there. A pod that has a node is deleted where a more important
+one needs its place.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Scheduler:
             self._queue.add(key)
 
     def _placed_changed(self, event: WatchEvent, previous: Obj | None) -> None:
-        """A pod with a node may help others by what it is, or by going."""
+        """Queue pods that a pod with a node may help, by what it is or by going."""
         self._assumed.pop(key_of(event.object), None)
         if not self._waiting:
             return
@@ -155,7 +155,7 @@ class Scheduler:
             self._nominated[key_of(pod)] = pod, node
 
     def _node_changed(self, event: WatchEvent, previous: Obj | None) -> None:
-        """Heartbeats change nothing; all else may help a pod that waits."""
+        """Queue waiting pods when a node changes in more than its heartbeat."""
         if (
             event.type != "DELETED"
             and previous is not None
@@ -168,7 +168,7 @@ class Scheduler:
         self._look_again(self._waiting.helped_by(event))
 
     def _look_again(self, keys: Iterable[Key]) -> None:
-        """Pods that were tried in vain often wait a little longer each time."""
+        """Queue pods again; one tried in vain often waits a little longer each time."""
         for key in keys:
             if key in self._waiting:
                 failures = self._queue.failures(key)
@@ -231,7 +231,7 @@ class Scheduler:
             raise
 
     def _partition(self, pod: Obj) -> str:
-        """Where its namespace belongs; a namespace that cannot be read leaves it to the kubelet."""
+        """Return where its namespace belongs; one that cannot be read leaves it to the kubelet."""
         name = key_of(pod).namespace
         annotations = annotations_of(self._namespaces.get(Key("", name)) or {})
         try:
@@ -260,7 +260,7 @@ class Scheduler:
             await self._recorder.event(pod, "Warning", "PlacementNotPassedOn", words)
 
     async def _give_up(self, pod: Obj, decided: Decision) -> None:
-        """Until something happens that may help, or for a while."""
+        """Set the pod aside until something happens that may help, or for a while."""
         key, plan = key_of(pod), decided.plan
         self._waiting.park(key, decided.helps)
         self._queue.failed(key)
@@ -287,20 +287,20 @@ class Scheduler:
 
 
 def _leaves(pod: Obj, previous: Obj | None) -> bool:
-    """Whether it has just begun to go, or ended; what happens to it in between helps nobody."""
+    """Return whether it has just begun to go, or ended; changes in between help no pod."""
     begins = is_deleting(pod) and not (previous is not None and is_deleting(previous))
     ends = is_terminal(pod) and not (previous is not None and is_terminal(previous))
     return begins or ends
 
 
 def _neighbour(pod: Obj) -> tuple[object, ...]:
-    """All of a placed pod that others' affinity looks at."""
+    """Return all of a placed pod that others' affinity looks at."""
     hosts = annotations_of(pod).get(NODE_LIST)
     return pod["spec"].get("nodeName"), labels_of(pod), hosts
 
 
 def _is_same_wish(pod: Obj, previous: Obj) -> bool:
-    """Our own words on its status are no reason to try a pod again."""
+    """Return whether the pod asks for the same: a new status is no reason to try again."""
     return bool(
         pod["spec"] == previous["spec"]
         and labels_of(pod) == labels_of(previous)
@@ -309,7 +309,7 @@ def _is_same_wish(pod: Obj, previous: Obj) -> bool:
 
 
 def _face(node: Obj) -> tuple[object, ...]:
-    """All of a node that filters and scores look at."""
+    """Return all of a node that filters and scores look at."""
     ready = condition_of(node, "Ready") or {}
     allocatable = (node.get("status") or {}).get("allocatable")
     return node.get("spec"), labels_of(node), allocatable, ready.get("status")

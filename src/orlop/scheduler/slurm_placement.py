@@ -1,8 +1,8 @@
-"""What of a pod's placement is passed on to Slurm, and what Slurm cannot be told.
+"""Passes on to Slurm what it can be told of a pod's placement, and names what it cannot.
 
 Asked by the scheduler when it binds a pod to a partition, within which Slurm chooses the hosts. The
 result is annotations of the binding, which become sbatch's options, and words for an Event. Pure;
-what the pod's own annotations say is kept, and only a constraint is ever added to.
+what the pod's own annotations say is kept, and a constraint is added to.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Handover:
 
 
 def handover(pod: Obj, node: Obj, affinity: Affinity) -> Handover:
-    """Of the terms on hosts: required ones as options, the others in words."""
+    """Turn the required terms on hosts into options, the others into words."""
     made = Handover()
     if not is_partition(node):
         return made
@@ -58,7 +58,7 @@ def handover(pod: Obj, node: Obj, affinity: Affinity) -> Handover:
 
 
 def _add_labels(made: Handover, pod: Obj, node: Obj) -> None:
-    """Required node affinity to labels that only some hosts of a partition may have."""
+    """Add required node affinity to labels that not all hosts of a partition may have."""
     features, others = _hosts(pod, node)
     if others:
         made.annotations[wellknown.HOSTS] = ",".join(others)
@@ -75,7 +75,7 @@ def _add_labels(made: Handover, pod: Obj, node: Obj) -> None:
 
 
 def _hosts(pod: Obj, node: Obj) -> tuple[list[str], list[str]]:
-    """Of the terms that the node meets, the one that asks for the least: one is enough."""
+    """Return, of the terms that the node meets, the one that asks for the least."""
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     terms = (affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or []
     asked = [_asked(term) for term in terms if matches_term(term, node)]
@@ -83,7 +83,7 @@ def _hosts(pod: Obj, node: Obj) -> tuple[list[str], list[str]]:
 
 
 def _asked(term: Obj) -> tuple[list[str], list[str]]:
-    """Features that the host must have; and other labels that it must have, or (!) must not."""
+    """Return features that the host must have; and labels that it must, or (!) must not, have."""
     features, others = [], []
     for one in term.get("matchExpressions") or []:
         key = one["key"]

@@ -2,7 +2,6 @@
 
 Made by the scheduler for each pod from its caches; nothing in it changes while the decision is
 made. Pods that were given a node a moment ago count, although the cache has not heard of it yet.
-It decides nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def terms_of(pod: Obj) -> tuple[str, ...]:
 
 
 def is_partition(node: Obj) -> bool:
-    """Whether Slurm places pods within the node, and queues them: nothing of it is counted."""
+    """Return whether Slurm places pods within the node, and queues them: nothing is counted."""
     labels = labels_of(node)
     return labels.get(wellknown.ENGINE_LABEL) == "slurm" or wellknown.PARTITION_LABEL in labels
 
@@ -73,12 +72,12 @@ class Snapshot:
         return labels_of(found) if found is not None else {}
 
     def pods_on(self, node: str) -> list[Obj]:
-        """Those that run there or will."""
+        """Return those that run there or will."""
         found = [pod for pod in self.pods.by_index(BY_NODE, node) if self._counts(pod)]
         return found + [pod for pod, place in self._on_their_way() if place == node]
 
     def placed(self, namespace: str = "") -> Iterator[tuple[Obj, Obj]]:
-        """Every pod that has a node, with it; of one namespace or of all."""
+        """Yield every pod that has a node, with it; of one namespace or of all."""
         for pod in self.pods.list(namespace):
             node = self.by_name.get(pod["spec"].get("nodeName") or "")
             if node is not None and self._counts(pod):
@@ -88,7 +87,7 @@ class Snapshot:
                 yield pod, self.by_name[place]
 
     def with_terms(self, which: str) -> Iterator[tuple[Obj, Obj]]:
-        """The placed pods whose own affinity concerns others."""
+        """Yield the placed pods whose own affinity concerns others."""
         for pod in self.pods.by_index(BY_TERM, which):
             node = self.by_name.get(pod["spec"].get("nodeName") or "")
             if node is not None and self._counts(pod):
@@ -98,7 +97,7 @@ class Snapshot:
                 yield pod, self.by_name[place]
 
     def mates(self, gang: str) -> Iterator[tuple[Obj, str]]:
-        """The members of a gang that have a node and are not on their way out, with its name."""
+        """Yield a gang's members with a node and not on their way out, with the node's name."""
         for pod in self.pods.by_index(BY_GANG, gang):
             name = pod["spec"].get("nodeName")
             if name and self._counts(pod) and not is_deleting(pod):

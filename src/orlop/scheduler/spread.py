@@ -1,4 +1,4 @@
-"""Topology spread constraints: how unequal a pod would make the domains of its kind.
+"""Counts by topology spread constraints how unequal a pod would make the domains of its kind.
 
 Prepared by the scheduler once for each pod that has constraints, asked for each node. Pure. Between
 hosts of a partition Slurm chooses: constraints on `kubernetes.io/hostname` are not applied there,
@@ -54,7 +54,7 @@ class Constraint:
         return SKEWED if skew > self.max_skew else ""
 
     def score(self, node: Obj) -> int:
-        """How many are there already: fewer is better."""
+        """Return how many are there already: fewer is better."""
         domain = labels_of(node).get(self.key)
         return 0 if domain is None or _is_within(node, self.key) else self.counts[domain]
 
@@ -103,7 +103,7 @@ def _constraint(pod: Obj, spec: Obj) -> Constraint:
 
 
 def _count(pod: Obj, constraints: Sequence[Constraint], snapshot: Snapshot) -> None:
-    """Pods of the same namespace, on nodes that have all the keys."""
+    """Count pods of the same namespace, on nodes that have all the keys."""
     if not constraints:
         return
     keys = [one.key for one in constraints]

@@ -1,4 +1,4 @@
-"""Which pods a term of a pod's affinity, or a spread constraint, is about.
+"""Reads which pods a term of a pod's affinity, or a spread constraint, is about.
 
 Used by the inter-pod affinity and topology spread filters. Pure: namespaces' labels are passed in.
 As pkg/scheduler/framework/types.go: AffinityTerm.
@@ -39,13 +39,13 @@ class Term:
 
 
 def required(pod: Obj, kind: str) -> list[Term]:
-    """The required terms of `podAffinity` or `podAntiAffinity`."""
+    """Return the required terms of `podAffinity` or `podAntiAffinity`."""
     found = ((pod["spec"].get("affinity") or {}).get(kind) or {}).get(REQUIRED) or []
     return [_term(pod, one) for one in found]
 
 
 def preferred(pod: Obj) -> list[Term]:
-    """All preferred terms; those of anti-affinity weigh against."""
+    """Return all preferred terms; those of anti-affinity weigh against."""
     return list(_preferred(pod))
 
 
@@ -71,7 +71,7 @@ def _term(pod: Obj, term: Obj, weight: int = 0) -> Term:
 
 
 def keyed_selector(holder: Obj, pod: Obj) -> LabelSelector:
-    """labelSelector with matchLabelKeys and mismatchLabelKeys, which speak of the pod's labels."""
+    """Return labelSelector with matchLabelKeys and mismatchLabelKeys, by the pod's labels."""
     structure = holder.get("labelSelector")
     labels = labels_of(pod)
     more = [

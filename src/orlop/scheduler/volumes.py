@@ -1,8 +1,8 @@
-"""What a pod's claims mean for where it can run; and the binding of those that waited for it.
+"""Finds where a pod's claims let it run, and binds the claims that waited for it.
 
 Asked by the scheduler for each pod. As its plugins VolumeBinding and VolumeRestrictions: a pod
 waits for its claims to be bound, goes where its volumes can be reached, and where a claim waits for
-its first consumer, the choice of a node is what starts its binding. It never makes a volume.
+its first consumer, the choice of a node is what starts its binding.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class View:
     free: Sequence[Obj] = ()  # volumes that such claims might get
 
     def refusal(self, node: Obj) -> str:
-        """Why the node will not do; empty where it will."""
+        """Return why the node will not do; empty where it will."""
         if not all(storage.is_reachable(volume, node) for volume in self.volumes):
             return _CONFLICT
         for claim, storage_class in self.waiting:
@@ -49,7 +49,7 @@ class View:
         return storage.best_volume(claim, self.free, node)
 
     def chosen(self, nodes: Sequence[Obj]) -> Obj | None:
-        """The node that was chosen for these claims before, if it still will do."""
+        """Return the node that was chosen for these claims before, if it still will do."""
         names = {annotations_of(claim).get(SELECTED_NODE) for claim, _ in self.waiting}
         return next((node for node in nodes if meta(node)["name"] in names), None)
 
@@ -70,7 +70,7 @@ def _is_within(term: Obj, node: Obj) -> bool:
 
 
 class PodVolumes:
-    """`on_change` is called with the pods that a changed claim, volume or class may help."""
+    """Keeps pods' claims in view; calls `on_change` with pods that a changed object may help."""
 
     def __init__(
         self, api: Api, informers: Informers, *, on_change: Callable[[Iterable[Key]], None]
@@ -106,7 +106,7 @@ class PodVolumes:
             self._look_again([str(key_of(claim)) for claim in waiting])
 
     def _pod_changed(self, event: WatchEvent, previous: Obj | None) -> None:
-        """Who has let go of a claim that one pod alone may use."""
+        """Report pods that may use a ReadWriteOncePod claim now that another has let go of it."""
         if event.type == "DELETED" or is_terminal(event.object):
             self._look_again(storage.claim_keys(event.object))
 
@@ -127,7 +127,7 @@ class PodVolumes:
         return view
 
     def _look_at(self, pod: Obj, wanted: PodClaim, view: View) -> str:
-        """Add one claim to the view; returns what is wrong with it."""
+        """Add one claim to the view; return what is wrong with it."""
         claim = self._claims.get(Key(meta(pod)["namespace"], wanted.name))
         if claim is None:
             if wanted.is_ephemeral:
@@ -171,7 +171,7 @@ class PodVolumes:
         )
 
     async def bind(self, view: View, node: Obj) -> bool:
-        """Have the claims that waited bound for the node; whether there were none."""
+        """Have the claims that waited bound for the node; return whether there were none."""
         for claim, _ in view.waiting:
             volume = view.match(claim, node)
             if volume is not None:

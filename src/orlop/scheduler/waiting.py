@@ -1,8 +1,8 @@
-"""Pods that fit nowhere, until something happens that may help them.
+"""Keeps pods that fit nowhere, until something happens that may help them.
 
 Kept by the scheduler beside its queue. Each pod names the events that may help it, and an event
-looks at those pods alone: with thousands of them waiting, one that cannot matter costs nothing. It
-holds keys only and decides nothing.
+looks at just those pods: with thousands of them waiting, an event that helps none costs nothing. It
+holds keys, not objects.
 """
 
 from __future__ import annotations
@@ -34,5 +34,5 @@ class Waiting:
             self._by_event[event].pop(key, None)
 
     def helped_by(self, event: str) -> list[Key]:
-        """Those that the event may help; they wait on until they are tried."""
+        """Return those that the event may help; they wait on until they are tried."""
         return list(self._by_event.get(event, ()))

@@ -1,8 +1,7 @@
-"""Many callers, one command: requests that come while a command runs share the next one.
+"""Lets many callers share one command: requests that come while it runs share the next one.
 
-Used for squeue and scancel, so that a thousand pods deleted at once are a handful of commands. It
-starts no task of its own: one of the callers runs the command for all, and if that caller is
-cancelled another takes over.
+Used for squeue and scancel, so that a thousand pods deleted at once are a handful of commands. One
+of the callers runs the command for all, and if that caller is cancelled another takes over.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class Batch(Generic[K, R]):
 
 
 async def to_its_end(work: Callable[[], R]) -> R:
-    """In a thread, and never left half done: who is cancelled meanwhile waits for its end."""
+    """Run `work` in a thread, and wait for its end even if the caller is cancelled meanwhile."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)

@@ -1,8 +1,8 @@
-"""Starts Slurm's commands, but sbatch and srun of pods: submit/sbatch.py has those.
+"""Starts Slurm's commands, except sbatch and srun of pods, which `submit/sbatch.py` starts.
 
-Used by everything here that asks Slurm something. Each command belongs to the coroutine that
-awaits it: at its timeout, or when that coroutine is cancelled, it is killed and reaped. It runs
-without the variables by which users change what the commands print. It never parses an answer.
+Used by everything here that asks Slurm something. Each command belongs to the coroutine that awaits
+it: at its timeout, or when that coroutine is cancelled, it is killed and reaped. It runs without
+the variables by which users change what the commands print.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DEFAULTS = {
 
 
 class CommandFailed(EngineError):
-    """A command of Slurm's that got an answer, but a refusal."""
+    """A command of Slurm's that answered with a refusal."""
 
     def __init__(self, program: str, status: int, text: str) -> None:
         super().__init__(f"{program} ended with {status}: {failures.last_words(text)}")
@@ -66,11 +66,14 @@ class Commands:
         return (*self.through, program, *arguments)
 
     def environment(self) -> dict[str, str]:
-        """What every command gets; times come as Unix seconds, words in English."""
+        """Return the variables that every command gets; times come as Unix seconds, words in
+        English.
+        """
         return {**self.user_environment(), "LC_ALL": "C.UTF-8", "SLURM_TIME_FORMAT": "%s"}
 
     def user_environment(self, shell: Mapping[str, str] | None = None) -> dict[str, str]:
-        """What sbatch would hand on to a job that the user submits by hand, here or in a `shell`.
+        """Return what sbatch would hand on to a job that the user submits by hand, here or in a
+        `shell`.
 
         Slurm is found, and the user known to it, as here.
         """
@@ -81,7 +84,9 @@ class Commands:
         }
 
     def sbatch_defaults(self) -> dict[str, str]:
-        """Options that the user keeps in SBATCH_* variables: weaker than any other wish."""
+        """Return the options that the user keeps in SBATCH_* variables: weaker than any other
+        source.
+        """
         return {
             option: value
             for name, option in _DEFAULTS.items()
@@ -89,7 +94,9 @@ class Commands:
         }
 
     async def run(self, program: str, *arguments: str, timeout: float | None = None) -> str:
-        """What the command printed; CommandFailed or EngineUnavailable if it failed."""
+        """Return what the command printed; raise CommandFailed or EngineUnavailable if it
+        failed.
+        """
         status, output, errors = await self._finish(program, arguments, timeout or self.timeout)
         if status == 0:
             return output
@@ -126,7 +133,7 @@ class Commands:
 
 
 def not_startable(program: str, error: OSError) -> EngineUnavailable:
-    """Why a command could not even be started, with the remedy."""
+    """Return the error, with the remedy, for a command that could not even be started."""
     if isinstance(error, FileNotFoundError):
         remedy = "load the site's slurm module before `orlop up`, or put it into PATH"
         return EngineUnavailable(f"{program} is not in PATH; {remedy}")

@@ -1,6 +1,6 @@
-"""Slurm's way of writing durations, both as sbatch reads them and as squeue and sinfo print them.
+"""Slurm's way of writing durations, as sbatch reads them and as squeue and sinfo print them.
 
-Used where limits are compared or written into a script; pure. It never rounds a limit down.
+Used where limits are compared or written into a script; pure. Limits are rounded up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _SYNTAX = re.compile(rf"(?:({DIGITS})-)?({DIGITS})(?::({DIGITS}))?(?::({DIGITS})
 
 
 def seconds(text: str) -> float | None:
-    """Seconds of `[days-]hours:minutes:seconds` and the shorter forms; None if it says none.
+    """Return the seconds of `[days-]hours:minutes:seconds` and the shorter forms; None if it says
+    none.
 
     As sbatch(1) --time: a lone number is minutes, two are minutes:seconds, but after `days-`
     the first number is hours.
@@ -40,7 +41,9 @@ def seconds(text: str) -> float | None:
 
 
 def limit(duration: float) -> str:
-    """What --time takes for that many seconds: whole minutes, Slurm's resolution, rounded up."""
+    """Return what --time takes for that many seconds: whole minutes, Slurm's resolution, rounded
+    up.
+    """
     if duration == UNLIMITED:
         return "UNLIMITED"
     minutes = max(1, math.ceil(duration / 60))
@@ -50,7 +53,7 @@ def limit(duration: float) -> str:
 
 
 def in_words(duration: float) -> str:
-    """`2 days 3 h`, `5 min`: for sentences."""
+    """Return a duration for sentences: `2 days 3 h`, `5 min`."""
     if duration == UNLIMITED:
         return "unlimited"
     minutes = math.ceil(duration / 60)

@@ -1,4 +1,4 @@
-"""What Slurm's commands print when they fail, and what it means for us.
+"""Reads what Slurm's commands print when they fail, and says what it means for us.
 
 Used by `commands` and by submissions; pure. Every known message has its class and its remedy; what
 is not known is an answer of Slurm's all the same, never silence.
@@ -86,7 +86,7 @@ _REJECTED = (
 
 
 def unavailable(program: str, text: str) -> EngineUnavailable | None:
-    """The error of a command that found nobody to ask; None if Slurm did answer."""
+    """Return the error of a command that found nobody to ask; None if Slurm did answer."""
     low = text.lower()
     for pattern, remedy in _SILENT:
         if pattern in low:
@@ -95,7 +95,9 @@ def unavailable(program: str, text: str) -> EngineUnavailable | None:
 
 
 def submit_error(text: str) -> tuple[EngineError, str]:
-    """The error for sbatch's words, and what to list beside it: partitions, accounts or nothing."""
+    """Return the error for sbatch's words, and what to list beside it: partitions, accounts or
+    nothing.
+    """
     silent = unavailable("sbatch", text)
     if silent is not None:
         return silent, ""
@@ -114,12 +116,12 @@ def submit_error(text: str) -> tuple[EngineError, str]:
 
 
 def is_policy(text: str) -> bool:
-    """Whether sbatch refused for a limit of accounts, which it may not have named."""
+    """Return whether sbatch refused for a limit of accounts, which it may not have named."""
     return _POLICY in text.lower()
 
 
 def last_words(text: str) -> str:
-    """What a command said, in one line, without its own name and level before each line."""
+    """Return what a command said in one line, without its own name and level before each line."""
     lines: list[str] = []
     for line in text.strip().splitlines():
         clean = line.strip()

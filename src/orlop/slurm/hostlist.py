@@ -1,7 +1,7 @@
-"""Slurm's hostlists: `n[1-3,7]` to names and back.
+"""Converts Slurm's hostlists: `n[1-3,7]` to names and back.
 
-Used wherever a command names nodes; pure, so that no `scontrol show hostnames` is started for
-each pod. It never looks a name up.
+Used wherever a command names nodes; pure, so that no `scontrol show hostnames` is started for each
+pod. No name is looked up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BRACKETS = re.compile(r"\[([^]]*)\]")
 
 
 def expand(hostlist: str, most: int = MOST_HOSTS) -> tuple[str, ...]:
-    """All names of a hostlist in its own order; `(null)` and `None assigned` name none.
+    """Return all names of a hostlist in its own order; `(null)` and `None assigned` name none.
 
     No name is made before all is read and counted: a few bytes may say very many of them.
     """
@@ -38,7 +38,7 @@ def expand(hostlist: str, most: int = MOST_HOSTS) -> tuple[str, ...]:
 
 
 def compress(names: Iterable[str]) -> str:
-    """The shortest way Slurm would write those names, sorted: `n[1-3],login`."""
+    """Return the shortest way Slurm would write those names, sorted: `n[1-3],login`."""
     known = dict.fromkeys(names)
     # Slurm knows ranges at the end of names only.
     split = {name: len(name.rstrip(digits)) for name in known}
@@ -77,7 +77,7 @@ def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
 
 
 class _Range(NamedTuple):
-    """`08-11`; a number alone is one of itself."""
+    """A range such as `08-11`; a number alone is a range of one."""
 
     first: int
     last: int
@@ -93,7 +93,7 @@ class _Range(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What stands between two commas; brackets may come more than once, the last runs fastest."""
+    """The text between two commas; brackets may come more than once, the last runs fastest."""
 
     words: list[str]  # one more than there are brackets
     brackets: list[list[_Range]]
@@ -114,7 +114,7 @@ class _Part(NamedTuple):
 
 
 def _split(text: str) -> Iterator[str]:
-    """The parts between commas that are outside brackets."""
+    """Return the parts between commas that are outside brackets."""
     place = 0
     while place < len(text):
         part = _PART.match(text, place)

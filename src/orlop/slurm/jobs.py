@@ -1,8 +1,8 @@
-"""Slurm as an engine: each pod a batch job of the user's.
+"""Makes an engine of Slurm: each pod is a batch job of the user's.
 
-Called by the kubelet only, through the engine's interface. It asks Slurm with one squeue for all
-pods, submits with `submission`'s protocol, and batches cancellations; it never decides what an
-answer means for a pod.
+Called by the kubelet through the engine's interface. It asks Slurm with one squeue for all pods,
+submits with the protocol of `submit/sbatch.py`, and batches cancellations. What an answer means for
+a pod is decided by the kubelet.
 """
 
 from __future__ import annotations
@@ -106,21 +106,23 @@ class SlurmJobs:
         return partitions.machines(rows, facts, default=self._settings.slurm.partition)
 
     async def _shown(self, what: str) -> str:
-        """What scontrol shows of it; nothing where the site has none, or keeps it to itself."""
+        """Return what scontrol shows of it; nothing where the site has none, or does not show
+        it.
+        """
         try:
             return await self._commands.run("scontrol", "-o", "show", what)
         except CommandFailed:
             return ""
 
     async def machine(self, name: str) -> Machine | None:
-        """As it was a while ago: what it has in all seldom changes."""
+        """Return a machine as it was a while ago: what it has in all seldom changes."""
         if self._machines is None or self._clock() - self._machines[0] > _FACTS_KEPT:
             found = {machine.name: machine for machine in await self.machines()}
             self._machines = (self._clock(), found)
         return self._machines[1].get(name)
 
     async def facts(self) -> detect.Slurm:
-        """What Slurm says of itself, asked for now and then."""
+        """Return what Slurm says of itself; it is asked now and then."""
         return await self._site_facts()
 
     async def _site_facts(self) -> detect.Slurm:
@@ -131,7 +133,9 @@ class SlurmJobs:
         return self._facts[1]
 
     async def usage(self, ids: Collection[JobId]) -> Mapping[JobId, JobUsage]:
-        """What ended jobs have used, where the site keeps accounts; implements engine.Accounts."""
+        """Return what ended jobs have used, where the site keeps accounts; implements
+        engine.Accounts.
+        """
         if not ids or not (await self._site_facts()).has_accounting:
             return {}
         wanted = ("-j", ",".join(ids))
@@ -141,11 +145,13 @@ class SlurmJobs:
     # Submission
 
     async def submit(self, submission: Submission) -> JobId:
-        """One job for the pod's folder, however often it is asked for."""
+        """Submit one job for the pod's folder, however often it is asked for."""
         return await self._submitter.submit(submission)
 
     async def find(self, submission: Submission, workdir: Path) -> JobId | None:
-        """The pod's job, or its array's task, that is in Slurm although nobody heard so."""
+        """Find the pod's job, or its array's task, that is in Slurm although its number was never
+        heard.
+        """
         uid = uid_of(submission.pod)
         listed = [job for job in (await self.jobs()).values() if job.pod_uid == uid]
         if listed:
@@ -160,7 +166,9 @@ class SlurmJobs:
         return squeue.job_in_folder(rows, str(workdir), number)
 
     async def refused(self, words: str, spec: JobSpec | None = None) -> EngineError:
-        """Where Slurm only speaks of a policy, the limit is looked for: it may never pass."""
+        """Return the error for a refusal; where Slurm speaks of a policy, look for the limit: it
+        may never pass.
+        """
         error, help_with = failures.submit_error(words)
         limit = ""
         if spec is not None and failures.is_policy(words):
@@ -179,7 +187,9 @@ class SlurmJobs:
         return (await self._site_facts()).max_array
 
     async def _choices(self, of: str) -> str:
-        """What the user may choose from, as a sentence; a help, so never an error of its own."""
+        """Return what the user may choose from, as a sentence; as a mere help it raises no error of
+        its own.
+        """
         try:
             if of == "partitions":
                 names = ", ".join(_described(machine) for machine in await self.machines())
@@ -216,7 +226,7 @@ class SlurmJobs:
         return job_spec(submission.pod, submission.machine, folder, submission.command, site)
 
     async def quota(self, namespace: str, annotations: Mapping[str, str]) -> dict[str, str]:
-        """What a ResourceQuota of the namespace may say of Slurm's limits on its account."""
+        """Return what a ResourceQuota of the namespace may say of Slurm's limits on its account."""
         given = Policy(self._settings.slurm, namespace, annotations)
         asked = given.defaults([]) | given.locked({})
         account = asked.get("account") or self._settings.slurm.account
@@ -244,7 +254,9 @@ class SlurmJobs:
         return listed
 
     def _with_members(self, listed: dict[JobId, Job]) -> dict[JobId, Job]:
-        """The members of gangs in the place of the jobs that carry them."""
+        """Return the listed jobs with the members of gangs in the place of the jobs that carry
+        them.
+        """
         self._of_gangs = {
             gang: job for job in listed.values() if (gang := self._gangs.gang_of(job))
         }
@@ -258,7 +270,9 @@ class SlurmJobs:
         return self._of_gangs
 
     async def ended(self, ids: Collection[JobId]) -> Mapping[JobId, Job]:
-        """From the accounting where there is one; what slurmctld still knows, from slurmctld."""
+        """Return ended jobs: from the accounting where there is one, else from slurmctld while it
+        knows them.
+        """
         if not ids:
             return {}
         listed = await self.jobs()
@@ -276,7 +290,7 @@ class SlurmJobs:
     def _members_accounted(
         self, accounted: dict[JobId, Job], text: str, ids: Collection[JobId]
     ) -> dict[JobId, Job]:
-        """Those asked for; members of gangs by the jobs that carried them."""
+        """Return those asked for; members of gangs are found by the jobs that carried them."""
         found = {job: accounted[job] for job in ids if job in accounted}
         folders = squeue.folders_of(text)
         for base in {JobId(gangs_base(job)) for job in ids if job not in found}:
@@ -286,7 +300,9 @@ class SlurmJobs:
         return found
 
     def _cancelled_tasks(self, ids: Iterable[JobId]) -> dict[JobId, Job]:
-        """A task that is cancelled while it waits leaves no trace in Slurm but its absence."""
+        """Return tasks cancelled while they waited: these leave no trace in Slurm but their
+        absence.
+        """
         gone = [job for job in ids if job in self._waiting_tasks]
         return {
             job: replace(
@@ -300,7 +316,7 @@ class SlurmJobs:
         }
 
     def _trusted(self, found: dict[JobId, Job]) -> dict[JobId, Job]:
-        """Without jobs that the accounting calls alive long after slurmctld forgot them."""
+        """Leave out jobs that the accounting calls alive long after slurmctld forgot them."""
         now = self._clock()
         result = {}
         for job in found.values():
@@ -315,7 +331,7 @@ class SlurmJobs:
         return await self._commands.run("sacct", *squeue.SACCT, *arguments)
 
     def _lead(self, folder: str) -> float:
-        """From the job's own script, which outlives whoever wrote it."""
+        """Read the lead from the job's own script, which outlives whoever wrote it."""
         if folder not in self._leads:
             try:
                 self._leads[folder] = signal_lead(Path(folder, wellknown.SCRIPT_FILE).read_text())
@@ -340,7 +356,9 @@ class SlurmJobs:
         await self._commands.run("scontrol", "requeue", job)
 
     def of_objects(self, text: str) -> list[JobId]:
-        """Of an answer of squeue's, the jobs of SlurmJobs of this cluster that have not ended."""
+        """Return, from an answer of squeue's, the jobs of SlurmJobs of this cluster that have not
+        ended.
+        """
         return [
             JobId(number)
             for number, tasks in UserJobs().read(text).items()
@@ -349,11 +367,11 @@ class SlurmJobs:
         ]
 
     async def cancel_any(self, number: str) -> None:
-        """As `cancel`, of a job or a whole array that need not be a pod's."""
+        """Do as `cancel`, for a job or a whole array that need not be a pod's."""
         await self._cancels.ask(JobId(number))
 
     async def _terminate(self, ids: list[JobId]) -> None:
-        """TERM to the agents of jobs that run, and to nothing else; the others have no agent.
+        """Send TERM to the agents of jobs that run; the other jobs have no agent.
 
         scancel tries for over a minute to signal a job that waits, hence the look before.
         """
@@ -381,7 +399,7 @@ class SlurmJobs:
             await self._signal(*dict.fromkeys(jobs))
 
     async def _signal(self, *arguments: str) -> None:
-        """A job that has ended meanwhile is what we wanted."""
+        """Send a signal; if the job has ended meanwhile, that is what we wanted."""
         try:
             await self._commands.run("scancel", *arguments)
         except CommandFailed as error:
@@ -416,7 +434,7 @@ def _group_names() -> list[str]:
 
 
 def _login_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a login would set; with --export=NIL a job has none of it."""
+    """Return what a login would set; with --export=NIL a job has none of it."""
     user = pwd.getpwuid(os.getuid())
     return {
         "HOME": environ.get("HOME") or user.pw_dir,

@@ -1,4 +1,4 @@
-"""Numbers, times and named fields as Slurm's commands print them, or as users write them for it.
+"""Reads numbers, times and named fields as Slurm's commands print them, or as users write them.
 
 Used by everything that reads such words; pure, and linear in what it reads. What is no number, or
 more than Slurm has anywhere, is none: a line of a job that is named or exits oddly must not keep
@@ -20,17 +20,17 @@ def whole(text: str) -> int | None:
 
 
 def leading(text: str) -> int:
-    """The number that a text begins with, as `8+` does; 0 where it begins with none."""
+    """Return the number that a text begins with, as `8+` does; 0 where it begins with none."""
     found = _BEGINNING.match(text)
     return int(found.group()) if found else 0
 
 
 def moment(text: str) -> float | None:
-    """A time, as seconds; 0 is none."""
+    """Return a time as seconds; 0 is none."""
     found = whole(text)
     return float(found) if found and found <= _LAST else None
 
 
 def fields(text: str) -> dict[str, str]:
-    """What `scontrol -o show` says as Name=value, one word each."""
+    """Return what `scontrol -o show` says as Name=value, one word each."""
     return dict(word.split("=", 1) for word in text.split() if "=" in word)

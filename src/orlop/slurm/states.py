@@ -1,7 +1,7 @@
 """Slurm's job states, as a total table to ours.
 
-Used for every line of squeue and sacct; pure. A word it does not know is UNKNOWN, which is a
-state and not an end: a newer Slurm must never make a running pod look lost.
+Used for every line of squeue and sacct; pure. A word it does not know is UNKNOWN, which is a state
+and not an end: a newer Slurm must not make a running pod look lost.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _BY_NAME = {name: state for name, _, state in TABLE} | {code: state for _, code,
 
 
 def word_of(text: str) -> str:
-    """The state's own word: `CANCELLED by 1001` and `CANCELLED+` are CANCELLED."""
+    """Return the state's own word: `CANCELLED by 1001` and `CANCELLED+` are CANCELLED."""
     words = text.split()
     return words[0].rstrip("+").upper() if words else ""
 
 
 def state_of(text: str) -> JobState:
-    """Ours for Slurm's long name or compact code."""
+    """Return our state for Slurm's long name or compact code."""
     return _BY_NAME.get(word_of(text), JobState.UNKNOWN)

@@ -1,7 +1,7 @@
-"""Where objects are kept: one revision counter over SQLite, and watches from any kept revision.
+"""Keeps objects: one revision counter over SQLite, and watches from any kept revision.
 
-`Store` is what the API server reads and writes; it is the only writer of state.db. Nothing here
-knows kinds, defaults or HTTP: a bucket is a name, an object is JSON bytes with its revision inside.
+`Store` is what the API server reads and writes; it writes state.db. Nothing here knows kinds,
+defaults or HTTP: a bucket is a name, an object is JSON bytes with its revision inside.
 """
 
 from .history import Limits

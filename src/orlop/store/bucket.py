@@ -1,7 +1,7 @@
 """The live objects of one resource in key order, with their history.
 
-Owned by the store, which applies committed changes to it. Reading never waits and never copies
-an object.
+Owned by the store, which applies committed changes to it. Reading does not wait, and copies no
+object.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .record import DELETED, Event, Record
 
 
 class Bucket:
-    """What is there now, and what it was at any kept revision."""
+    """The objects there are now, and what they were at any kept revision."""
 
     __slots__ = ("_index", "_keys", "_live", "changed", "history")
 
@@ -43,7 +43,7 @@ class Bucket:
         self.changed = record.revision
 
     def apply(self, event: Event) -> list[int]:
-        """Make a committed change visible; the revisions the database may forget."""
+        """Make a committed change visible; return the revisions the database may forget."""
         if event.type == DELETED:
             self._remove(event.record.key)
             self.changed = event.revision
@@ -58,7 +58,7 @@ class Bucket:
             del self._keys[bisect_left(self._keys, key)]
 
     def records(self, namespace: str = "") -> list[Record]:
-        """All objects, or those of one namespace, by namespace and name."""
+        """Return all objects, or those of one namespace, by namespace and name."""
         live = self._live
         if self._keys is None:
             self._keys = sorted(live)
@@ -69,7 +69,7 @@ class Bucket:
         return [live[key] for key in self._keys[first:last]]
 
     def find(self, terms: Sequence[str], terms_of: Terms, namespace: str = "") -> list[Record]:
-        """All objects that may answer to these terms, by namespace and name, and few others."""
+        """Find all objects that may answer to these terms, and few others, in order of keys."""
         if self._index is None or self._index.terms_of is not terms_of:
             self._index = Index(terms_of, self._live.values())
         live = self._live
@@ -79,7 +79,7 @@ class Bucket:
         return [live[key] for key in sorted(keys)]
 
     def records_at(self, revision: int, namespace: str = "") -> list[Record]:
-        """The same as of an earlier revision, found by undoing what came after it."""
+        """Return the same as of an earlier revision, found by undoing what came after it."""
         undone: dict[Key, Record | None] = {}
         for event in self.history.newest_first(revision):
             if not namespace or event.record.key.namespace == namespace:

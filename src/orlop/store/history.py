@@ -1,8 +1,8 @@
 """The recent changes of one bucket, in order, for those who watch it.
 
 Watchers hold a place in it and no queue of their own, so that a slow one costs nothing: when the
-history moves past its place it has to list again. Only the store appends; eviction tells which
-revisions the database need not keep any more.
+history moves past its place it has to list again. The store appends; eviction tells which revisions
+the database need not keep any more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SLACK = 1024  # dead entries at the front before the list is cut
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much history a bucket keeps, in changes and in bytes of superseded objects."""
+    """The amount of history a bucket keeps, in changes and in bytes of superseded objects."""
 
     events: int = 10_000
     size: int = 8 << 20
@@ -43,7 +43,7 @@ class History:
         return self._dropped + len(self._events)
 
     def append(self, event: Event) -> list[int]:
-        """Add a change; the revisions that nobody can ask for any more."""
+        """Add a change; return the revisions that nobody can ask for any more."""
         self._events.append(event)
         self._size += _superseded(event)
         superseded: list[int] = []
@@ -64,19 +64,19 @@ class History:
         return [*gone, event.revision] if event.type == DELETED else gone
 
     def place_after(self, revision: int) -> int:
-        """The place of the first change newer than `revision`, which is not below the floor."""
+        """Return the place of the first change after `revision`, which is not below the floor."""
         index = bisect_right(self._events, revision, self._start, key=_revision)
         return self._dropped + index
 
     def has(self, place: int) -> bool:
-        """Whether all changes from `place` on are still kept."""
+        """Return whether all changes from `place` on are still kept."""
         return place >= self._dropped + self._start
 
     def since(self, place: int) -> list[Event]:
         return self._events[place - self._dropped :]
 
     def newest_first(self, after: int) -> Iterator[Event]:
-        """The changes newer than `after`, backwards."""
+        """Yield the changes newer than `after`, backwards."""
         for index in range(len(self._events) - 1, self._start - 1, -1):
             event = self._events[index]
             if event.revision <= after:
@@ -85,6 +85,6 @@ class History:
 
 
 def _superseded(event: Event) -> int:
-    """The bytes that only the history keeps alive."""
+    """Return the bytes that are kept for the history and for nothing else."""
     size = len(event.previous.data) if event.previous else 0
     return size + len(event.record.data) if event.type == DELETED else size

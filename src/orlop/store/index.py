@@ -1,7 +1,7 @@
 """The keys of a bucket by terms, such as `spec.nodeName=n1`, that its objects answer to.
 
 Owned by the bucket, which keeps it up to date once somebody has asked for it; what the terms of an
-object are is told by whoever asks first. It never keeps an object.
+object are is told by whoever asks first. It keeps keys and terms, not objects.
 """
 
 from __future__ import annotations
@@ -42,5 +42,5 @@ class Index:
                 del self._keys[term]
 
     def keys(self, terms: Sequence[str]) -> Collection[Key]:
-        """Where an object that answers to all of these can be: those of the rarest term."""
+        """Return where an object that answers to all of these can be: those of the rarest term."""
         return min((self._keys.get(term, set()) for term in terms), key=len)

@@ -1,7 +1,7 @@
 """A kept object, and a change of one.
 
 The bytes are the truth: a list of 10,000 pods is a join of them, and they are parsed only by those
-who need a field. Records and events are shared by all readers and never change.
+who need a field. Records and events are shared by all readers and do not change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Record:
     data: bytes
 
     def decode(self) -> Obj:
-        """A fresh copy, which belongs to the caller."""
+        """Decode a fresh copy, which belongs to the caller."""
         obj: Obj = _decoder.decode(self.data)
         return obj
 
@@ -46,11 +46,11 @@ class Event:
 
 
 def unsaved(obj: Obj, key: Key) -> Record:
-    """`obj` as a dry run shows it: under the revision it names, or none."""
+    """Return `obj` as a dry run shows it: under the revision it names, or none."""
     return Record(0, key, _encoder.encode(obj))
 
 
 def record_of(obj: Obj, key: Key, revision: int) -> Record:
-    """`obj` as it is kept under that revision."""
+    """Return `obj` as it is kept under that revision."""
     stamped = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(revision)}}
     return Record(revision, key, _encoder.encode(stamped))

@@ -1,7 +1,7 @@
-"""state.db: every revision that is still needed, as rows of one append-only table.
+"""Keeps state.db: every revision that is still needed, as rows of one append-only table.
 
 Used by the store at start (`rows`, `floors`) and by the writer thread afterwards. It speaks SQL up
-to SQLite 3.26 and never interprets an object.
+to SQLite 3.26 and takes objects as bytes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Database:
     """One connection that holds the file for itself as long as it is open."""
 
     def __init__(self, path: Path, *, options: str = "") -> None:
-        """`options` go into the file's URI, e.g. `vfs=unix-dotfile` where locks do not work."""
+        """Open the file; `options` go into its URI: `vfs=unix-dotfile` where locks do not work."""
         self.path = path
         _make_private(path)
         uri = f"{path.absolute().as_uri()}?{options}" if options else path.absolute().as_uri()
@@ -97,7 +97,7 @@ class Database:
             )
 
     def rows(self) -> Iterator[Row]:
-        """Everything kept, in the order it was written."""
+        """Yield everything kept, in the order it was written."""
         query = "SELECT revision, bucket, namespace, name, deleted, data FROM revisions"
         return map(Row._make, self._db.execute(f"{query} ORDER BY revision"))
 
@@ -105,7 +105,7 @@ class Database:
         return dict(self._db.execute("SELECT bucket, floor FROM floors"))
 
     def commit(self, rows: Sequence[Row], compactions: Sequence[Compaction]) -> None:
-        """All of it, durably, or nothing."""
+        """Commit all of it, durably, or nothing."""
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         try:
@@ -125,7 +125,7 @@ class Database:
         self._db.execute("INSERT OR REPLACE INTO floors VALUES(?,?)", floor)
 
     def copy_to(self, path: Path) -> None:
-        """A consistent copy of everything committed so far, as a database of its own."""
+        """Write a consistent copy of everything committed so far, as a database of its own."""
         _make_private(path)
         copy = sqlite3.connect(path, isolation_level=None)
         try:
@@ -134,7 +134,7 @@ class Database:
             copy.close()
 
     def begin_anew(self, leap: int) -> int:
-        """Forget all history and move the revision on by `leap`: the newest revision.
+        """Forget all history and move the revision on by `leap`; return the newest revision.
 
         For a copy that is put in the place of a later state: what clients saw of that state must
         not be taken for something that will come.
@@ -158,7 +158,10 @@ class Database:
 
 
 def _make_private(path: Path) -> None:
-    """Secrets are in it. A file that is there is not opened here: closing would drop its locks."""
+    """Make the file private, because secrets are in it.
+
+    A file that is there is not opened here: closing would drop its locks.
+    """
     try:
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))

@@ -2,7 +2,7 @@
 
 Called by the API server from its event loop. A write is checked against the newest state, queued
 for the writer thread, and becomes visible (to readers, watchers and its own caller) only after the
-commit; it never blocks the loop on the disk.
+commit; the loop does not wait for the disk.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Store:
 
     @property
     def is_writable(self) -> bool:
-        """Whether the last write reached the disk."""
+        """True if the last write reached the disk."""
         return self._writer is not None and not self._has_failed
 
     @property
@@ -136,9 +136,9 @@ class Store:
         return self._bucket(bucket).get(key)
 
     def newest(self, bucket: str, key: Key) -> Record | None:
-        """The object as the next write will find it: with changes not yet committed.
+        """Return the object as the next write will find it: with changes not yet committed.
 
-        Only for building a write upon; if the earlier change fails, so will the later one.
+        For building a write upon: if the earlier change fails, so will the later one.
         """
         event = self._pending.get((bucket, key))
         if event is None:
@@ -146,7 +146,7 @@ class Store:
         return None if event.type == DELETED else event.record
 
     def list(self, bucket: str, namespace: str = "", *, at: int | None = None) -> Snapshot:
-        """All objects now, or as they were `at` an earlier revision; Expired if it is not kept."""
+        """List all objects now, or as they were `at` a revision; Expired if it is not kept."""
         kept = self._bucket(bucket)
         if at is None or at >= self._revision:
             return Snapshot(self._revision, kept.records(namespace))
@@ -157,14 +157,14 @@ class Store:
     def find(
         self, bucket: str, terms: Sequence[str], terms_of: Terms, namespace: str = ""
     ) -> Snapshot:
-        """As `list` now, but of objects that may answer to `terms` alone: by an index.
+        """List objects that may answer to `terms`, as they are now, by an index.
 
         `terms_of` tells what an object answers to; it must be the same one each time.
         """
         return Snapshot(self._revision, self._bucket(bucket).find(terms, terms_of, namespace))
 
     def list_newest(self, bucket: str) -> Sequence[Record]:
-        """All objects as the next write will find them, in no order."""
+        """Return all objects as the next write will find them, in no order."""
         newest = {record.key: record for record in self._bucket(bucket).records()}
         for (name, key), event in self._pending.items():
             if name == bucket:
@@ -177,7 +177,7 @@ class Store:
         return len(self._bucket(bucket))
 
     def changed(self, bucket: str) -> int:
-        """The revision of the newest change in a bucket, for caches built over it."""
+        """Return the revision of the newest change in a bucket, for caches built over it."""
         return self._bucket(bucket).changed
 
     def watch(
@@ -188,7 +188,7 @@ class Store:
         after: int,
         concerns: Callable[[Event], bool] | None = None,
     ) -> Watch:
-        """Every change after a revision; Expired if the history does not reach back so far.
+        """Watch every change after a revision; Expired if the history does not reach back so far.
 
         One that has read everything is not woken for what does not `concern` it, but may still
         be told of it with what does.
@@ -226,13 +226,13 @@ class Store:
     async def settled(self) -> None:
         """Return when everything accepted so far is durable.
 
-        For answers that change nothing, but tell of what another write has changed.
+        This is for answers that change nothing, but tell of what another write has changed.
         """
         if self._newest_write is not None and not self._newest_write.done():
             await asyncio.wait([self._newest_write])
 
     async def backup(self, path: Path) -> None:
-        """A consistent copy of all that is durable, at `path`; writes wait for it, reading not."""
+        """Copy all that is durable, consistently, to `path`; writes wait for it, reads do not."""
         if self._writer is None:
             raise Unavailable("the store is closed: the control plane is shutting down")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -325,6 +325,9 @@ def _event(record: Record, previous: Record | None, is_deleted: bool) -> Event:
 
 
 def _retrieve(done: asyncio.Future[None]) -> None:
-    """A writer that was cancelled no longer asks: its failure is in the log already."""
+    """Read the result, so that asyncio does not complain of a failure nobody asked for.
+
+    A writer that was cancelled no longer asks: its failure is in the log already.
+    """
     if not done.cancelled():
         done.exception()

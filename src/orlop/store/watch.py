@@ -47,7 +47,10 @@ class Watch:
             self._waiter.set_result(None)
 
     def offer(self, events: Sequence[Event]) -> None:
-        """The newest changes: a reason to wake, or, for one who has seen all before, to move on."""
+        """Hand over the newest changes.
+
+        They are a reason to wake, or, for one who has seen all before, to move on.
+        """
         if self._is_awake:
             return
         if any(self._is_mine(event) for event in events):
@@ -62,7 +65,7 @@ class Watch:
         return self._concerns is None or self._concerns(event)
 
     def pending(self) -> list[Event]:
-        """What has happened since the last call."""
+        """Return what has happened since the last call."""
         if not self._history.has(self._place):
             raise Expired(f"too old resource version: {self._after} ({self._history.floor})")
         self._is_awake = False

@@ -1,7 +1,7 @@
 """The one thread that writes: it commits whatever has gathered while it last waited for the disk.
 
 The store hands it writes in revision order and hears of them, in the same order, only after they
-are durable. It never touches what readers see.
+are durable. What readers see is the store's business.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Writer:
                     self._copy(item)
 
     def _gather(self) -> tuple[list[_Work], bool]:
-        """At least one item, and all others that are there already."""
+        """Take at least one item, and all others that are there already."""
         batch: list[_Work] = []
         item = self._queue.get()
         while item is not None:

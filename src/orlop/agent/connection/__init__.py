@@ -1,1 +1,1 @@
-"""The agent's line to the kubelet: TLS, frames, messages, over and over again."""
+"""The agent's connection to the kubelet: TLS, frames, messages, over and over again."""

@@ -1,6 +1,6 @@
-"""Frames of the line to the kubelet: a header with length and stream, then the payload.
+"""Frames of the connection to the kubelet: a header with length and stream, then the payload.
 
-Used by `link`, and by tests that play the kubelet. Bytes in, frames out; no I/O.
+Used by `upgraded_connection`, and by tests that play the kubelet. Bytes in, frames out; no I/O.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _HEADER = struct.Struct(wellknown.FRAME_HEADER)
 
 
 class Broken(Exception):
-    """The connection is of no use any more; dial again."""
+    """Raised when the connection is of no use any more; dial again."""
 
 
 def frame(stream: int, payload: bytes) -> bytes:
@@ -30,7 +30,7 @@ class Frames:
         self._bytes += data
 
     def take(self) -> list[tuple[int, bytes]]:
-        """All whole frames: stream and payload."""
+        """Return all whole frames: stream and payload."""
         frames = []
         start = 0
         while len(self._bytes) - start >= _HEADER.size:

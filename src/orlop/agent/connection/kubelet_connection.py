@@ -1,8 +1,8 @@
-"""The agent's line home: dials the kubelet for ever, tells it the journal, streams logs and more.
+"""Keeps the agent's connection to the kubelet: dials for ever, tells the journal, streams logs.
 
 A thread of its own, started after the first containers; it reads the journal and the log files,
-carries sessions (commands, attachments, ports) and hands wishes of the kubelet to the supervisor,
-so that nothing that happens to the line can hold up the pod. It writes no file.
+carries sessions (commands, attachments, ports) and hands requests of the kubelet to the supervisor,
+so that nothing that happens to the connection can hold up the pod.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BACKLOG = 256 * 1024  # logs are not read while so much waits to be sent
 
 @value
 class Identity:
-    """Who we are to the kubelet."""
+    """Names this pod's job to the kubelet: its number, its restart, its node."""
 
     job: str
     restart: int
@@ -78,11 +78,11 @@ class Uplink:
         start_thread(self._run)
 
     def on_records(self) -> None:
-        """The journal has grown (called by the supervisor)."""
+        """Note that the journal has grown (called by the supervisor)."""
         self._wake()
 
     def on_log(self) -> None:
-        """A log has grown (called by the supervisor)."""
+        """Note that a log has grown (called by the supervisor)."""
         if self._readers:
             self._wake()
 
@@ -92,7 +92,7 @@ class Uplink:
         self._wake()
 
     def finish(self, timeout: float) -> None:
-        """Wait until the kubelet knows all of the journal, if it can be reached, and not long."""
+        """Wait until the kubelet knows all of the journal, if it can be reached, but not long."""
         self._is_ending = True
         self._wake()
         self._done.wait(timeout)
@@ -123,14 +123,14 @@ class Uplink:
         return dial_home(self._plan, self._folder, self._complain)
 
     def _complain(self, words: str) -> None:
-        """Into the job's output, once for each thing that is wrong."""
+        """Write to the job's output, once for each thing that is wrong."""
         if words not in self._complaints:
             if len(self._complaints) < 1000:
                 self._complaints.add(words)
             self._sayings.say(f"{words}; trying again")
 
     def _sleep(self, seconds: float) -> None:
-        """Until the time is over, or the pod is."""
+        """Sleep until the time is over, or the pod is."""
         until = time.monotonic() + seconds
         while not self._is_ending and (left := until - time.monotonic()) > 0:
             select.select([self._wake_read], [], [], left)
@@ -138,7 +138,7 @@ class Uplink:
             self._carrier.adopt(is_connected=False)
 
     def _serve(self, link: Link) -> None:
-        """Speak until the line breaks."""
+        """Speak until the connection breaks."""
         self._is_welcome = False
         identity = self._identity
         hello = {"job": identity.job, "restart": identity.restart, "node": identity.node}
@@ -183,7 +183,7 @@ class Uplink:
             self._check_done(link)
 
     def _wait(self, link: Link, timeout: float) -> None:
-        """Until something can be done; then all that can be done for sessions."""
+        """Wait until something can be done; then do all that can be done for sessions."""
         poll = select.poll()
         poll.register(self._wake_read, select.POLLIN)
         poll.register(link.fileno(), select.POLLIN | (select.POLLOUT if link.backlog else 0))
@@ -208,7 +208,7 @@ class Uplink:
             self._on_message(link, message)
 
     def _on_message(self, link: Link, message: dict[str, Any]) -> None:
-        """Messages of kinds that we do not know are passed over: versions may differ."""
+        """Act on a message; kinds that we do not know are passed over, as versions may differ."""
         kind = message.get("type")
         if kind == "welcome":
             self._is_welcome = True
@@ -260,7 +260,7 @@ class Uplink:
         link.tell({"type": "opened", "stream": stream, "size": reader.size()})
 
     def _pump_logs(self, link: Link) -> bool:
-        """A piece of every log, unless much waits to be sent; whether there may be more."""
+        """Send a piece of every log, unless much waits; return whether there may be more."""
         if link.backlog >= BACKLOG:
             return True
         has_more = False
@@ -287,7 +287,7 @@ class Uplink:
 
 
 def _grace(asked: Any) -> float:
-    """Seconds; a number that is none would be waited for without an end."""
+    """Return the seconds of grace; anything but a finite number would be waited for for ever."""
     seconds = float(asked)
     if not 0 <= seconds < float("inf"):
         raise ValueError(f"expected seconds of grace, found {asked!r}")

@@ -1,8 +1,8 @@
-"""A TLS client without the weight of `ssl`: the C module under it, with one CA and one name.
+"""Speaks TLS as a client without the weight of `ssl`: the C module under it, one CA and one name.
 
-Used by `link`. Importing `ssl` takes longer than a whole handshake, and a thousand pods that start
-together each pay for it; where an interpreter's C module has another shape, `ssl` itself is used.
-The server's certificate and name are always checked.
+Used by `upgraded_connection`. Importing `ssl` takes longer than a whole handshake, and a thousand
+pods that start together each pay for it; where an interpreter's C module has another shape, `ssl`
+itself is used. The server's certificate and name are always checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ENDS = (_ssl.SSLZeroReturnError, _ssl.SSLEOFError)
 
 
 class Plain(socket.socket):
-    """A socket that TLS may be spoken over: a class of ours can be referred to weakly."""
+    """A socket that TLS may be spoken over: instances of this class can be referred to weakly."""
 
 
 class Tls:
@@ -52,7 +52,7 @@ class Tls:
             data = data[self.send(data) :]
 
     def recv(self, size: int) -> bytes:
-        """Empty at the end of the connection, however that came."""
+        """Receive; empty at the end of the connection, however that came."""
         try:
             return bytes(self._tls.read(size))
         except _ENDS:
@@ -63,7 +63,7 @@ class Tls:
 
 
 def _wrapped(raw: socket.socket, ca: str, server_name: str) -> tuple[Any, Any]:
-    """Who has the descriptor, and who speaks TLS over it."""
+    """Return the object that has the descriptor, and the one that speaks TLS over it."""
     try:
         context: Any = _ssl._SSLContext(_ssl.PROTOCOL_TLS_CLIENT)  # type: ignore[attr-defined]
         context.load_verify_locations(ca, None, None)

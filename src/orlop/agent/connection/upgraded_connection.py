@@ -1,8 +1,8 @@
-"""One connection to the kubelet: TLS with its CA pinned, an HTTP upgrade, then frames.
+"""Makes one connection to the kubelet: TLS with its CA pinned, an HTTP upgrade, then frames.
 
-Used by the uplink's thread, and by that of the line of ranks. After `dial` nothing here blocks:
-`receive` and `flush` do what the socket allows and the caller polls. It knows frames and not what
-they mean.
+Used by the thread of the kubelet connection, and by that of the ranks' connection. After `dial`
+nothing here blocks: `receive` and `flush` do what the socket allows and the caller polls. What
+frames mean is the caller's to know.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Link:
             del self._out[:sent]
 
     def receive(self) -> list[tuple[int, bytes]]:
-        """All whole frames that are here now."""
+        """Return all whole frames that are here now."""
         while True:
             try:
                 data = self._sock.recv(_CHUNK)
@@ -81,7 +81,7 @@ class Link:
 def dial_home(
     plan: Plan, folder: str, complain: Callable[[str], None], line: str = ""
 ) -> Link | None:
-    """To the kubelet of a pod, wherever it listens now; None where it is not to be reached.
+    """Connect to a pod's kubelet, wherever it listens now; return None if it cannot be reached.
 
     `line` is the node of those who ask for names and services beside the agent.
     """
@@ -102,7 +102,7 @@ def dial_home(
 
 
 def dial(endpoint: str, ca: str, server_name: str, path: str, token: str) -> Link:
-    """Connect to `host:port` and upgrade; raises Broken with the reason."""
+    """Connect to `host:port` and upgrade; raise Broken with the reason."""
     host, _, port = endpoint.rpartition(":")
     try:
         raw = _connected(host.strip("[]"), int(port))
@@ -120,7 +120,7 @@ def dial(endpoint: str, ca: str, server_name: str, path: str, token: str) -> Lin
 
 
 def _connected(host: str, port: int) -> Plain:
-    """A connection to the first address of the host that answers."""
+    """Connect to the first address of the host that answers."""
     failure: OSError = OSError(f"{host} has no address")
     # As bytes: for a str the codec of foreign names would be imported, which is slow.
     found = socket.getaddrinfo(host.encode(), port, 0, socket.SOCK_STREAM)
@@ -137,7 +137,7 @@ def _connected(host: str, port: int) -> Plain:
 
 
 def _upgrade(sock: Tls, path: str, token: str) -> bytes:
-    """Ask for our protocol; what came after the answer's head."""
+    """Ask for our protocol; return what came after the answer's head."""
     lines = (
         f"GET {path} HTTP/1.1",
         f"Host: {wellknown.AGENT_SERVER_NAME}",

@@ -1,4 +1,4 @@
-"""Which capabilities a container has, by name and by number.
+"""The capabilities of a container, by name and by number.
 
 Read by the runtimes, and by the kubelet for the names there are. Root in a container is root over
 what the pod's user owns and over nothing of the node's, whatever it is given here.
@@ -28,13 +28,13 @@ COUNT = 64  # numbers the kernel may know one day; it refuses those it does not
 
 
 def plain(name: str) -> str:
-    """Both ways of writing a name are in use: NET_RAW and CAP_NET_RAW."""
+    """Return a capability's name without CAP_; both ways of writing it are in use (CAP_NET_RAW)."""
     upper = name.upper()
     return upper[4:] if upper.startswith("CAP_") else upper
 
 
 def chosen(add: list[str], drop: list[str]) -> list[int]:
-    """The numbers of a container's set: the default one, less what it drops, and what it adds.
+    """Return the numbers of a container's set: the default, less what it drops, plus what it adds.
 
     As containerd has it: ALL first, in either list, then single names, and what is added wins.
     """
@@ -45,15 +45,15 @@ def chosen(add: list[str], drop: list[str]) -> list[int]:
 
 
 def named(numbers: list[int]) -> list[str]:
-    """As OCI runtimes call them."""
+    """Return the names of these numbers, as OCI runtimes write them."""
     return [f"CAP_{NAMES[number]}" for number in numbers]
 
 
 def mask(numbers: list[int]) -> int:
-    """The set as capset takes it."""
+    """Return the set as capset takes it."""
     return sum(1 << number for number in numbers)
 
 
 def others(numbers: list[int]) -> list[int]:
-    """The numbers that are not in the set."""
+    """Return the numbers that are not in the set."""
     return [number for number in range(COUNT) if number not in numbers]

@@ -1,9 +1,10 @@
-"""Limits for each container, in cgroups below the one our job is in, where that is ours.
+"""Limits each container by cgroups below the one our job is in, where that is ours.
 
 An older Slurm gives a job's user the cgroup directories of its step (version 1), or a site
 delegates them (version 2); then each container gets its own and is killed alone when it needs more
-memory than its limit. Where there is none, nothing is limited here: `memory` watches instead, and
-what still holds is said in words. It never touches a cgroup outside the job's.
+memory than its limit. Where there is none, nothing is limited here: `memory_limits` watches
+instead, and a condition of the pod says which limits are not kept. Cgroups outside the job's are
+left as they are.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _SIGKILL = 9
 
 
 class Kills:
-    """OOM kills in the cgroup that all containers share, each to be blamed on one of them."""
+    """Counts OOM kills in the cgroup that all containers share; each is blamed on one of them."""
 
     def __init__(self, events: str) -> None:
         self._events, self._blamed = events, _count(events, "oom_kill")
@@ -45,7 +46,7 @@ class Group:
         return [os.path.join(folder, "cgroup.procs") for folder in self.folders]
 
     def has_oom_kill(self, signal: int) -> bool:
-        """Of a container that a signal, or none, has ended."""
+        """Return whether a container that ended by `signal` (or 0) was killed for its memory."""
         if self.kills is not None:
             return signal == _SIGKILL and self.kills.take()
         return _count(self.events, "oom_kill") > 0
@@ -62,7 +63,7 @@ NONE = Group([], "")
 
 
 class Cgroups:
-    """Where this job may make cgroups; found once, before the agent forks."""
+    """Finds where this job may make cgroups, once, before the agent forks; and makes them."""
 
     def __init__(self, own: str = ROOT_OWN, mountinfo: str = "/proc/self/mountinfo") -> None:
         folders = _own_folders(own, mountinfo)
@@ -102,7 +103,7 @@ class Cgroups:
         return "containers share the CPUs of the job: it has no cgroup here that is its user's"
 
     def peak(self) -> int:
-        """The most memory that the job ever had, in bytes; 0 where nobody counted."""
+        """Return the most memory that the job ever had, in bytes; 0 where nobody counted."""
         names = ("memory.max_usage_in_bytes", "memory.peak")
         for folder in filter(_is_ours_alone, (self._of_job, self._memory)):
             for name in names:
@@ -112,7 +113,7 @@ class Cgroups:
         return 0
 
     def _delegate(self) -> str:
-        """Version 2: move the agent to a leaf, so that its siblings may have limits."""
+        """Move the agent to a leaf (version 2), so that its siblings may have limits."""
         leaf = os.path.join(self._unified, "orlop-agent")
         try:
             os.makedirs(leaf, exist_ok=True)
@@ -127,7 +128,7 @@ class Cgroups:
         return bool(self._memory) and self._memory.startswith(self._unified or "\0")
 
     def limit_pod(self, memory: int, cpu: int) -> None:
-        """Limits for all containers together; theirs are made below it from now on."""
+        """Limit all containers together; their own cgroups are made below this one from now on."""
         if not (memory or cpu) or not self._memory:
             return
         is_v2 = self._is_v2
@@ -142,7 +143,7 @@ class Cgroups:
         self._pod = found.folders
 
     def create(self, name: str, memory: int, cpu: int) -> Group:
-        """Cgroups for a container with these limits; 0 means none.
+        """Make the cgroups of a container with these limits; 0 means none.
 
         In a pod with limits of its own it has them in any case: what it uses counts.
         """
@@ -168,7 +169,7 @@ class Cgroups:
         return Group(folders, os.path.join(folders[0], events), self._kills)
 
     def remove_pod(self) -> None:
-        """When all containers are gone."""
+        """Remove the pod's cgroups when all containers are gone."""
         Group(self._pod, "").remove()
 
 
@@ -195,12 +196,12 @@ def _limit_v2(folder: str, memory: int, cpu: int) -> None:
 
 
 def _is_ours_alone(folder: str) -> bool:
-    """Whether a cgroup is the job's or the pod's: that of slurmd, say, counts all of its jobs."""
+    """Return whether a cgroup is the job's or the pod's: slurmd's counts all of its jobs."""
     return any(part.startswith("job_") or part == POD for part in folder.split("/"))
 
 
 def _own_folders(own: str, mountinfo: str) -> dict[str, str]:
-    """Controller (empty for version 2) -> the directory of the cgroup we are in."""
+    """Map each controller (empty for version 2) to the directory of the cgroup we are in."""
     mounts = _mounts(mountinfo)
     folders = {}
     for line in _lines(own):
@@ -214,7 +215,7 @@ def _own_folders(own: str, mountinfo: str) -> dict[str, str]:
 
 
 def _mounts(mountinfo: str) -> dict[str, tuple[str, str]]:
-    """Controller -> mount point and the part of the hierarchy mounted there."""
+    """Map each controller to its mount point and the part of the hierarchy mounted there."""
     found: dict[str, tuple[str, str]] = {}
     for line in _lines(mountinfo):
         before, _, after = line.partition(" - ")
@@ -229,7 +230,7 @@ def _mounts(mountinfo: str) -> dict[str, tuple[str, str]]:
 
 
 def _effective_limit(folders: dict[str, str]) -> int:
-    """The smallest memory limit on the way up from our cgroup; 0 if there is none."""
+    """Return the smallest memory limit on the way up from our cgroup; 0 if there is none."""
     name = "memory.limit_in_bytes" if folders.get("memory") else "memory.max"
     folder = folders.get("memory") or folders.get("") or ""
     limits = []

@@ -1,8 +1,8 @@
 """Prepares each run of a container: its root, its mounts, its environment, its launch.
 
-Made once by `main` and used by the supervisor: it lays an overlay over the image's root, writes
-the files every container finds in /etc, and gathers binds and environment. It composes the same
-for every runtime and starts nothing.
+`main` makes one `Workshop` and the supervisor uses it: it lays an overlay over the image's root,
+writes the files every container finds in /etc, and gathers binds and environment. It composes the
+same for every runtime; the supervisor starts what it has prepared.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ GPU_FILES = ("/dev/nvidiactl", "/dev/kfd")
 
 @value
 class Prepared:
-    """A container that only has to be launched."""
+    """A container that is ready to be launched."""
 
     box: Box
     runtime: Runtime
@@ -62,7 +62,7 @@ class Prepared:
 
 
 class Workshop:
-    """Prepares container runs; `network` is None where a pod has its node's and nothing else."""
+    """Prepares container runs; `network` is None where a pod has its node's, without netd."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Workshop:
         self._sys = self._make_sys()
 
     def prepare(self, container: Container, restart: int, joins: int = 0) -> Prepared:
-        """All that is needed to launch one run of a container.
+        """Prepare all that is needed to launch one run of a container.
 
         `joins` is a process of another container, whose process namespace it is to enter.
         """
@@ -114,7 +114,7 @@ class Workshop:
         return LogFile(path, self._logs)
 
     def _prepare_ranks(self, container: Container, restart: int) -> Prepared:
-        """The container that runs once for every task: on the node's network, limited by Slurm."""
+        """Prepare what runs once for every task: on the node's network, limited by Slurm."""
         from ..ranks.leader import RankSet
         from ..ranks.log import RankLog
 
@@ -132,26 +132,26 @@ class Workshop:
         return Prepared(box, runtime, launch, NONE, open_log=open_log)
 
     def inside(self, container: Container, restart: int = 0) -> tuple[Box, Runtime]:
-        """What ranks on this node run in, and by which runtime."""
+        """Return the box in which ranks on this node run, and the runtime that makes it."""
         return self.box(container, restart), self._kit.runtime_for(container)
 
     def _is_ranks(self, container: Container) -> bool:
         return self.plan.ranks is not None and self.plan.ranks["container"] == container.name
 
     def version(self) -> str:
-        """What runs the images of this pod."""
+        """Return name and version of the runtime that runs the images of this pod."""
         return self._kit.version()
 
     def peak_memory(self) -> int:
-        """The most that the job ever had; 0 where nobody counted."""
+        """Return the most memory that the job ever had; 0 where nobody counted."""
         return self._cgroups.peak()
 
     def runtime_lack(self) -> str:
-        """Why it is not the runtime that the settings name, if it is not."""
+        """Say why the runtime is not the one that the settings name; empty if it is that one."""
         return self._kit.lack()
 
     def box(self, container: Container, restart: int, joins: int = 0) -> Box:
-        """Everything for one run, on a root that no earlier run has touched."""
+        """Gather everything for one run, on a root that no earlier run has touched."""
         folder = os.path.join(self.places.memory, "run", f"{container.name}-{restart}")
         os.makedirs(folder)
         if self.sandbox.is_isolated:  # with it go, at the end, all mounts made below it
@@ -176,7 +176,7 @@ class Workshop:
         remove_tree(os.path.join(self.places.disk, "run", box.id))
 
     def _overlay(self, image: str, folder: str) -> str:
-        """A writable view of the image; what is written is on disk, or else in memory."""
+        """Mount a writable view of the image; what is written is on disk, or else in memory."""
         lower, root = os.path.join(folder, "image"), os.path.join(folder, "root")
         for path in (lower, root):
             os.mkdir(path)
@@ -199,9 +199,9 @@ class Workshop:
         return root
 
     def _copy(self, image: str, target: str) -> str:
-        """The image's files themselves, where no overlay can be had: slow, and always works.
+        """Copy the image's files, where no overlay can be had: slow, but it always works.
 
-        Linux before 5.11 gives users none, unless the distribution carries that back.
+        Linux before 5.11 gives users no overlay, unless the distribution carries that back.
         """
         os.mkdir(target)
         code, words = run_quickly(["cp", "-a", "--reflink=auto", f"{image}/.", target])
@@ -227,7 +227,7 @@ class Workshop:
         return sorted(binds, key=lambda bind: bind.path.count("/"))
 
     def _gpu_binds(self, container: Container) -> list[Bind]:
-        """Its own device files; outside a sandbox the runtime binds all there are."""
+        """Bind the container's own device files; outside a sandbox the runtime binds all."""
         if self._gpus is None or not self.sandbox.is_isolated:
             return []
         binds = self._gpus.binds(container)
@@ -286,7 +286,7 @@ class Workshop:
         return list(env.items())
 
     def _write_etc(self) -> dict[str, str]:
-        """The files every image finds in /etc: name -> where they are."""
+        """Write the files every image finds in /etc; map each name to where its file is."""
         if not self._has_own:
             hosts = NODE_HOSTS_HEAD + _read("/etc/hosts") + self._own_hosts()
         else:
@@ -296,7 +296,7 @@ class Workshop:
         return {name: self._write(name, text) for name, text in files.items()}
 
     def _write_etc_of_ranks(self) -> dict[str, str]:
-        """The same for ranks, which are on their nodes' networks under their nodes' names."""
+        """Write the same for ranks, which are on their nodes' networks under their nodes' names."""
         if self.plan.ranks is None:
             return {}
         files = {"hostname": self.plan.ranks["hostname"] + "\n", "hosts": _read("/etc/hosts")}
@@ -333,7 +333,7 @@ class Workshop:
         return own_hosts(address, pod.hostname, pod.fqdn, pod.host_aliases)
 
     def _make_shm(self) -> str:
-        """One /dev/shm for all containers: they share the pod's ipc namespace, or the node's."""
+        """Make one /dev/shm for all containers: they share an ipc namespace (or the node's)."""
         if not self.sandbox.has_own_ipc:
             return "/dev/shm"
         path = os.path.join(self.places.memory, "shm")
@@ -348,7 +348,7 @@ class Workshop:
         return path
 
     def _make_sys(self) -> str:
-        """The node's /sys, read-only all the way down: cgroups of ours are in it."""
+        """Bind the node's /sys, read-only all the way down: cgroups of ours are in it."""
         if not self.sandbox.is_isolated:
             return "/sys"
         path = os.path.join(self.places.memory, "sys")
@@ -367,7 +367,7 @@ def _profile(container: Container) -> Profile | None:
 
 
 def _gpus(plan: Plan) -> Gpus | None:
-    """Those of the job; None where neither it nor the node has any."""
+    """Return the GPUs of the job; None where neither it nor the node has any."""
     if not (any(name in os.environ for name in GPU_SIGNS) or any(map(os.path.exists, GPU_FILES))):
         return None
     from .gpus import Gpus
@@ -378,9 +378,10 @@ def _gpus(plan: Plan) -> Gpus | None:
 
 
 def _mount_squashed(image: str, target: str) -> bool:
-    """Mount the one file that the image also is; False where there is none, or no squashfuse.
+    """Mount the image's squashfs file; return False where there is none, or no squashfuse.
 
-    Its process is a child of the agent, and ends when the last who uses the mount has.
+    The process of squashfuse is a child of the agent, and ends when the last who uses the mount
+    has.
     """
     path = os.path.join(os.path.dirname(image), SQUASHED_IMAGE)
     if not os.path.exists(path):
@@ -409,7 +410,7 @@ def _home_on_node(uid: int) -> str:
 
 
 def _home_in_image(container: Container) -> str:
-    """The home of the container's user, by the image's own passwd file."""
+    """Return the home of the container's user, by the image's own passwd file."""
     uid = str(container.user.uid if container.user else 0)
     for line in read_inside(container.rootfs, "etc/passwd", PASSWD).splitlines():
         words = line.split(":")
@@ -419,9 +420,10 @@ def _home_in_image(container: Container) -> str:
 
 
 def slots(tasks_per_node: str) -> list[tuple[str, str]]:
-    """By which an mpirun of an image, which has no srun to ask, knows the tasks it was given here.
+    """Return the variables that tell an image's mpirun, which has no srun to ask, its tasks here.
 
-    Slurm says `4(x2),1`, this node first. Open MPI would count cores; its fifth has another prefix.
+    Slurm says `4(x2),1`, this node first. Open MPI would count cores; Open MPI 5 has another
+    prefix.
     """
     tasks = tasks_per_node.partition(",")[0].partition("(")[0]
     if not tasks.isdigit() or int(tasks) < 2:

@@ -1,7 +1,7 @@
-"""One container as Life sees it: what it is, and where in its runs it stands.
+"""Keeps the state of one container: what it is, and where in its runs it stands.
 
-Used by `life` alone. It knows the restart policy of its container, and nothing of the containers
-beside it.
+Used by `pod_lifecycle`. It knows the restart policy of its container; what concerns several
+containers is decided there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ POST_START, PRE_STOP = "postStart", "preStop"
 
 @value
 class Rule:
-    """A container's own word on what follows some exit codes: another run."""
+    """A container's own rule on what follows some exit codes: another run."""
 
     operator: str  # In or NotIn
     codes: Sequence[int]
@@ -32,7 +32,7 @@ class Rule:
 
 @value
 class Spec:
-    """What Life needs to know of one container."""
+    """The facts about one container that the pod lifecycle needs."""
 
     name: str
     init: bool = False
@@ -46,7 +46,7 @@ class Spec:
 
     @property
     def is_sidecar(self) -> bool:
-        """An init container that stays: it runs beside all that comes after it."""
+        """Whether it is an init container that stays and runs beside all that comes after it."""
         return self.init and self.policy == "Always"
 
 
@@ -65,7 +65,7 @@ class Member:
         self.begin_run()
 
     def begin_run(self) -> None:
-        """Forget what is true of one run alone."""
+        """Forget what was true of the previous run."""
         self.started_at = 0.0
         self.has_started = False  # its startup probe has succeeded, if it has one
         self.is_ready = False
@@ -85,13 +85,13 @@ class Member:
 
     @property
     def health(self) -> dict[str, bool]:
-        """What probes say; empty where none has a say."""
+        """The results of its probes; empty where no probe has a say."""
         if STARTUP not in self.spec.probes and READINESS not in self.spec.probes:
             return {}
         return {"started": self.has_started, "ready": self.is_ready}
 
     def restarts(self, pod_policy: str) -> bool:
-        """Whether the policy gives a container that has ended another run."""
+        """Return whether the policy gives a container that has ended another run."""
         spec, code = self.spec, self.code
         if spec.ephemeral:
             return False
@@ -112,7 +112,7 @@ class Member:
         self.is_signalled = grace <= 0  # the next thing it gets is a KILL
 
     def shorten(self, now: float, grace: float) -> None:
-        """It is being stopped, and may take that long from now at most."""
+        """Let it take at most `grace` seconds from now, as it is being stopped."""
         if self.kill_at is not None:
             self.kill_at = min(self.kill_at, now + grace)
         if grace <= 0:

@@ -1,8 +1,8 @@
-"""Which cores each container of a pod runs on: its own, where it asks for whole ones.
+"""Decides which cores each container of a pod runs on: its own, where it asks for whole ones.
 
-Asked by the workshop, once. The kubelet plans `cores` for the containers of a Guaranteed pod; here
-they are dealt from those that Slurm bound the job to, and containers without share what is left.
-It never takes a core that is not the job's: where the job is bound to none, all share all.
+Asked once by `container_setup`. The kubelet plans `cores` for the containers of a Guaranteed pod;
+here they are dealt from those that Slurm bound the job to, and containers without share what is
+left. Where the job is bound to no cores, all containers share all.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ OF_JOB = "SLURM_CPUS_ON_NODE"
 
 
 def bound_cores(environ: Mapping[str, str] = os.environ) -> list[int]:
-    """The cores that are this job's alone; none where it may run on others' too."""
+    """Return the cores that are this job's alone; none where it may run on others' too."""
     allowed = sorted(os.sched_getaffinity(0))
     return allowed if str(len(allowed)) == environ.get(OF_JOB) else []
 
 
 def dealt(containers: Collection[Container], cores: list[int]) -> dict[str, list[int]]:
-    """Container -> its cores; empty where nothing is to be dealt, or not enough is there."""
+    """Map containers to their cores; empty where nothing is to be dealt, or not enough is there."""
     # An init container that ends has the whole job: none of the others runs yet.
     together = [one for one in containers if not one.init or one.restart_policy == "Always"]
     wants = {one.name: one.cores for one in together if one.cores}
@@ -40,7 +40,7 @@ def dealt(containers: Collection[Container], cores: list[int]) -> dict[str, list
 
 
 def pinned(body: Callable[[], object], cores: Collection[int]) -> Callable[[], object]:
-    """The same body, of a child that runs on these cores; anywhere if there are none."""
+    """Wrap the body of a child so that it runs on these cores; anywhere if there are none."""
     if not cores:
         return body
 

@@ -1,7 +1,7 @@
-"""A /dev for one container, made of the node's own device files.
+"""Makes a /dev for one container, of the node's own device files.
 
-Used by runtimes that do not make one as an OCI runtime does. An ordinary user cannot create
-device files, so the node's are bound into a folder; nothing of the node's /dev is changed.
+Used by runtimes that do not make one as an OCI runtime does. An ordinary user cannot create device
+files, so the node's are bound into a folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LINKS = {
 
 
 def make(path: str, binds: list[Bind], *, has_own_ipc: bool = True) -> list[Bind]:
-    """Fill the new folder `path` with these devices too; the binds that are left, it among them.
+    """Fill the new folder `path` with these devices too; return the other binds, and its own.
 
     Message queues belong to the ipc namespace.
     """

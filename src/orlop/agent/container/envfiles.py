@@ -1,6 +1,6 @@
-"""Variables that a container gets from files which the pod itself has written: fileKeyRef.
+"""Reads variables that a container gets from files which the pod itself has written: fileKeyRef.
 
-Asked by the workshop before each run of a container. As pkg/kubelet/util/env: `NAME='value'` a
+Asked by `container_setup` before each run of a container. As pkg/kubelet/util/env: `NAME='value'` a
 line, the value to the closing quote, or, without quotes, to the end of the line; a file is read
 through descriptors that cannot leave its volume.
 """
@@ -20,9 +20,9 @@ MAX_FILE = 64 << 10  # as upstream's
 
 
 def values_in(text: str) -> dict[str, str]:
-    """The variables of a file; raises ValueError with the line that is none.
+    """Return the variables of a file; raise ValueError with the first line that is not one.
 
-    By hand: patterns look again from every space of a line, and the file is the container's.
+    Parsed by hand: patterns look again from every space of a line, and the file is the container's.
     """
     found: dict[str, str] = {}
     at = 0
@@ -37,7 +37,7 @@ def values_in(text: str) -> dict[str, str]:
 
 
 def _variable(text: str, at: int, end: int) -> tuple[str, str, int]:
-    """Name, value, and the end of the line that the value ends in."""
+    """Return name, value, and the end of the line that the value ends in."""
     name, equals, plain = text[at:end].partition("=")
     if not (name and equals) or "'" in name:
         raise _no_variable(text, at)
@@ -54,7 +54,7 @@ def _variable(text: str, at: int, end: int) -> tuple[str, str, int]:
 
 
 def _past(text: str, at: int) -> int:
-    """Where the next is that is no space."""
+    """Return the position of the next character that is not a space."""
     while text[at : at + 1] in (" ", "\t"):
         at += 1
     return at
@@ -71,7 +71,7 @@ def _no_variable(text: str, at: int) -> ValueError:
 
 
 def variables(wanted: list[dict[str, Any]], volumes: Volumes) -> dict[str, str]:
-    """What the files say now; VolumeError where a key that is not optional is missing."""
+    """Return what the files say now; raise VolumeError where a required key is missing."""
     found = {}
     for one in wanted:
         try:

@@ -1,9 +1,9 @@
-"""The GPUs that Slurm gave the job: which container has which, its device files and libraries.
+"""Deals out the GPUs that Slurm gave the job, with their device files and libraries.
 
-Asked by the workshop where a job has GPUs, or its node has. A container gets the device files of
-its own GPUs and no others, and for NVIDIA's the driver's libraries, which must be of the version
-of the node's kernel module and so cannot come with an image. It opens no device: that may take a
-second, and it is the container's to do.
+Asked by `container_setup` where a job has GPUs, or its node has. A container gets the device files
+of its own GPUs and no others, and for NVIDIA's the driver's libraries, which must be of the version
+of the node's kernel module and so cannot come with an image. No device is opened here: that may
+take a second, and it is the container's to do.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Gpu:
 
 
 class Gpus:
-    """Those of one job on this node; `dev` is the node's /dev."""
+    """The GPUs of one job on this node; `dev` is the node's /dev."""
 
     def __init__(
         self,
@@ -71,14 +71,14 @@ class Gpus:
         self._ranks = ""
 
     def deal(self, containers: Collection[Container], ranks: str = "") -> None:
-        """Give each container those that it asks for; where none asks, each has all.
+        """Give each container the GPUs that it asks for; where none asks, each has all.
 
-        The container `ranks` runs once for every task, and which GPUs are whose srun says.
+        The container `ranks` runs once for every task, and srun says which GPUs are whose.
         """
         self._dealt, self._ranks = dealt(containers, self.given, ranks), ranks
 
     def of(self, container: Container) -> list[Gpu]:
-        """Those of one container; of one that is added later too, where all have all."""
+        """Return the GPUs of a container; also of one that is added later, where all have all."""
         return self.given if self._dealt is None else self._dealt.get(container.name, [])
 
     # Which they are
@@ -96,12 +96,12 @@ class Gpus:
         return found
 
     def _device_of(self, word: str) -> int:
-        """The number in a device file's name, of a GPU that is counted in the order of the bus."""
+        """Return the number in a device file's name of a GPU that is counted in bus order."""
         minors = self._minors()
         return minors[int(word)] if int(word) < len(minors) else int(word)
 
     def _minors(self) -> list[int]:
-        """NVIDIA's device numbers in the order of the bus, of those that we may use."""
+        """Return NVIDIA's device numbers in the order of the bus, of those that we may use."""
         found = []
         folder = f"{self._proc}/gpus"
         for bus in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
@@ -120,11 +120,14 @@ class Gpus:
         return [path] if _may_use(path) else []
 
     def _mig_files(self) -> list[str]:
-        """A part of a GPU: which it is says its name; all that Slurm lets us use must be there."""
+        """Return the device files for a part of a GPU (MIG): all that Slurm lets us use.
+
+        The part's name says which it is, so all of them must be there.
+        """
         return [path for path in self._every_file() if _may_use(path)]
 
     def _every_file(self) -> list[str]:
-        """Of all GPUs of the node, whosever they are."""
+        """Return the device files of all GPUs of the node, whosever they are."""
         if self.maker == "amd":
             names = [f"dri/{name}" for name in _listed(f"{self._dev}/dri") if is_drm(name)]
         else:
@@ -146,7 +149,7 @@ class Gpus:
     # What a container gets
 
     def binds(self, container: Container) -> list[Bind]:
-        """The device files of an image's container.
+        """Return binds of the device files of an image's container.
 
         Ranks have different ones, each those that Slurm's cgroup lets it open; and what srun tells
         them counts all of the node's where no cgroup hides any.
@@ -166,7 +169,7 @@ class Gpus:
         return [path for path in paths if _may_use(path)]
 
     def variables(self, container: Container, has_own_dev: bool) -> dict[str, str]:
-        """What a container is told of its GPUs: in the job's numbers where it sees all of them."""
+        """Return what a container is told of its GPUs: the job's numbers where it sees all."""
         own = self.of(container)
         if not own:
             none = {NVIDIA_VISIBLE: "void"} if self.maker == "nvidia" else {}
@@ -187,10 +190,10 @@ class Gpus:
 def dealt(
     containers: Collection[Container], given: list[Gpu], ranks: str = ""
 ) -> dict[str, list[Gpu]] | None:
-    """Container -> its GPUs; None: all have all, since the job got them by Slurm's own words.
+    """Map containers to their GPUs; None: all have all, as the job got them by Slurm's options.
 
-    Where those words gave fewer than the containers ask for, all who ask have all. Of a container
-    of `ranks` each task asks: what the others leave is theirs, beginning with the first.
+    Where those options gave fewer than the containers ask for, all who ask have all. For a
+    container of `ranks` each task asks: what the others leave is theirs, beginning with the first.
     """
     asking = [one for one in containers if one.gpus]
     if not asking:
@@ -209,7 +212,7 @@ def dealt(
 
 
 def make_driver(folder: str) -> str:
-    """Gather the driver's libraries and programs of this node in a new folder; where it is.
+    """Gather the driver's libraries and programs of this node in a new folder; return its path.
 
     Each is bound to a name of its own, in a folder that a container sees at FOLDER.
     """
@@ -225,7 +228,7 @@ def make_driver(folder: str) -> str:
 
 
 def driver_libraries(listing: str, machine: str = "") -> dict[str, str]:
-    """Name -> path of the driver's libraries, from what `ldconfig -p` prints."""
+    """Map names to paths of the driver's libraries, from what `ldconfig -p` prints."""
     label = _LABELS.get(machine or os.uname().machine, "")
     found: dict[str, str] = {}
     for line in listing.splitlines():
@@ -266,17 +269,17 @@ def _maker(dev: str) -> str:
 
 
 def is_whole(name: str) -> bool:
-    """Whether a file of /dev is an NVIDIA GPU: nvidia0, not nvidiactl."""
+    """Return whether a file of /dev is an NVIDIA GPU: nvidia0, not nvidiactl."""
     return name.startswith("nvidia") and name[len("nvidia") :].isdigit()
 
 
 def is_drm(name: str) -> bool:
-    """Whether a file of /dev/dri is a GPU, as a render node or as a card."""
+    """Return whether a file of /dev/dri is a GPU, as a render node or as a card."""
     return name.startswith(("renderD", "card"))
 
 
 def expanded(text: str) -> list[int]:
-    """The numbers of `0,2-3`; none where it is no such list."""
+    """Return the numbers of `0,2-3`; none where it is no such list."""
     found: list[int] = []
     for item in _items(text):
         first, _, last = item.partition("-")
@@ -291,7 +294,7 @@ def _items(text: str) -> list[str]:
 
 
 def _may_use(path: str) -> bool:
-    """Whether file modes and Slurm's device cgroup let us open it; it is not opened for that."""
+    """Return whether file modes and Slurm's device cgroup let us open it, without opening it."""
     return os.access(path, os.R_OK | os.W_OK)
 
 

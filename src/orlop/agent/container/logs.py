@@ -1,9 +1,9 @@
-"""Container logs: bytes from a pipe become lines of the CRI's format in files of a bounded size.
+"""Writes container logs: bytes from a pipe become lines of the CRI's format, in bounded files.
 
-The supervisor feeds what it reads; the files are what the kubelet serves and what the uplink
-streams. Lines longer than 16 KiB are written in parts, as containerd does. The log of a run is
+The supervisor feeds what it reads; the kubelet serves the files, and the connection to the kubelet
+streams them. Lines longer than 16 KiB are written in parts, as containerd does. The log of a run is
 `0.log`, and goes on in `0.log.<offset>` once that is full: a byte has the same offset for ever,
-under a name that never means another file, and the oldest files go. It never waits.
+under a name that never means another file, and the oldest files go. Nothing here waits.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ TAIL_LINES, TAIL_BYTES = 80, 2048  # as pkg/kubelet: what FallbackToLogsOnError 
 
 @value
 class Room:
-    """How much is kept of a run's log: files of that many bytes, and so many of them."""
+    """The space for a run's log: the size of a file in bytes, and the number of files."""
 
     size: int = 10 << 20  # as containerLogMaxSize and containerLogMaxFiles of the kubelet
     files: int = 5
 
 
 class Gone(OSError):
-    """What was asked for has made room for what came later."""
+    """Raised when what was asked for has made room for what came later."""
 
 
 def file_of(path: str, start: int) -> str:
-    """The file of a log that begins at that offset of it."""
+    """Return the file of a log that begins at that offset of it."""
     return f"{path}.{start}" if start else path
 
 
 def starts_of(path: str) -> list[int]:
-    """The offsets at which the files of a log begin that are still there."""
+    """Return the offsets at which those files of a log begin that are still there."""
     folder, name = os.path.split(path)
     try:
         names = os.listdir(folder)
@@ -89,8 +89,10 @@ class LogFile:
         return os.open(file_of(self.path, start), flags, 0o600)
 
     def feed(self, stream: str, data: bytes) -> None:
-        """Append what a container wrote to `stream`: stdout, stderr, or `stdout-` and a word for
-        another source of the same, whose lines are not cut by those of the first.
+        """Append what a container wrote to `stream`.
+
+        `stream` is stdout, stderr, or `stdout-` and a word for another source of the same, whose
+        lines are not cut by those of the first.
         """
         lines = (self._rest.get(stream, b"") + data).split(b"\n")
         rest = lines.pop()
@@ -115,18 +117,18 @@ class LogFile:
             self._write(out)
 
     def marked(self, stream: str, line: bytes) -> tuple[bytes, bytes]:
-        """What is added to the tag of a line, and the line itself."""
+        """Return what is added to the tag of a line, and the line itself."""
         return b"", line
 
     def show_anew(self) -> None:
-        """Somebody watches who has not seen what came before."""
+        """Begin anew what attached clients see: one has come who has not seen what was before."""
 
     def shown(self, stream: str, data: bytes) -> bytes:
-        """What those who are attached see of it."""
+        """Return what attached clients see of it."""
         return data
 
     def end(self, stream: str) -> None:
-        """The stream is closed: what it left without a newline is a line."""
+        """Close the stream: what it left without a newline is a line."""
         if self._rest.get(stream) or stream in self._begun:
             self.feed(stream, b"\n")
 
@@ -143,7 +145,7 @@ class LogFile:
         return b"%s.%09dZ " % (self._second[1], nano)
 
     def _write(self, lines: list[bytes]) -> None:
-        """Whole lines, of which none is in two files."""
+        """Write whole lines; no line is split between two files."""
         if self._size + sum(map(len, lines)) + len(lines) <= (self._room.size or sys.maxsize):
             self._append(lines)
             return
@@ -159,7 +161,7 @@ class LogFile:
         self._append(lines[first:])
 
     def _turn_over(self) -> bool:
-        """Go on in another file, and let the oldest go; False where none can be had."""
+        """Go on in another file, and remove the oldest; return False where that cannot be."""
         start = self._starts[-1] + self._size
         try:
             fd = self._open(start)
@@ -199,13 +201,13 @@ class LogReader:
         return os.open(file_of(self._path, start), flags)
 
     def size(self) -> int:
-        """How long the log is by now, with all that it ever was."""
+        """Return how long the log is by now, with what has been removed of it."""
         return self._start + os.fstat(self._fd).st_size
 
     def read(self) -> bytes | None:
-        """The next bytes; empty when there are none yet, None when there will be none.
+        """Return the next bytes; empty when there are none yet, None when there will be none.
 
-        Raises Gone for one who is too slow.
+        Raise Gone for a reader that is too slow.
         """
         more_may_come = self._is_open is not None and self._is_open()  # asked before reading
         data = os.pread(self._fd, READ_SIZE, self._offset - self._start)
@@ -215,7 +217,7 @@ class LogReader:
         return data if data or more_may_come else None
 
     def _goes_on(self) -> bool:
-        """In another file, which is this reader's from now on."""
+        """Return whether the log goes on in another file, which this reader reads from now on."""
         if self._offset == self._start:  # this very file
             return False
         try:
@@ -228,7 +230,7 @@ class LogReader:
         return True
 
     def _look(self) -> None:
-        """Now and then, whether the log went on elsewhere and that is gone again."""
+        """Check now and then whether the log went on elsewhere and that file is gone again."""
         now = time.monotonic()
         if now >= self._next_look:
             self._next_look = now + 1.0
@@ -240,7 +242,7 @@ class LogReader:
 
 
 def tail(path: str) -> str:
-    """The last lines of a log, without their CRI heads."""
+    """Return the last lines of a log, without their CRI heads."""
     data = b""
     for start in reversed(starts_of(path)):
         if len(data) < READ_SIZE:

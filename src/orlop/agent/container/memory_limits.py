@@ -1,7 +1,7 @@
 """Keeps containers within their memory on nodes where no cgroup of ours does.
 
-A thread of its own, started by `main` only where a memory limit was asked for and the job's cgroup
-is not the user's to divide, as that of Slurm on cgroup version 2. It looks a few times a second and
+A thread of its own, started by `main` where a memory limit was asked for and the job's cgroup is
+not the user's to divide, as that of Slurm on cgroup version 2. It looks a few times a second and
 has a container that is over its limit killed, which is then OOMKilled; between two looks a
 container may have more, and the job's own limit holds in any case. Page cache and files in memory
 are not counted, which a cgroup would.
@@ -27,7 +27,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Watch:
-    """`call` has something done in the supervisor's thread, whose runs these are."""
+    """Looks, and has runs killed by `call` in the supervisor's thread, whose runs these are."""
 
     def __init__(
         self, plan: Plan, stats: Stats, call: Callable[[Callable[[], None]], None]
@@ -46,7 +46,7 @@ class Watch:
         return False
 
     def excess(self) -> list[tuple[Run, set[int]]]:
-        """The runs that are to be killed, with their processes."""
+        """Return the runs that are to be killed, with their processes."""
         found = [(run, pids, self._used(run, pids)) for run, pids in self._members()]
         over = [
             (run, pids)
@@ -60,7 +60,7 @@ class Watch:
         return over
 
     def _members(self) -> list[tuple[Run, set[int]]]:
-        """Whose memory matters: of those with limits, or of all where the pod has one."""
+        """Return the runs whose memory matters: those with limits, or all if the pod is full."""
         found = [(run, pids, _resident(pids)) for run, pids in self._stats.members()]
         is_full = 0 < self._pod_limit < sum(resident for _, _, resident in found)
         return [
@@ -68,7 +68,7 @@ class Watch:
         ]
 
     def _is_near(self, run: Run, resident: int) -> bool:
-        """Whether a closer look is worth its price."""
+        """Return whether a run seems over its limit, so that a closer look is worth its price."""
         return run.name in self._limits and resident > self._limits[run.name]
 
     def _used(self, run: Run, pids: set[int]) -> int:
@@ -76,12 +76,12 @@ class Watch:
 
 
 def _resident(pids: dict[int, Process]) -> int:
-    """Bytes, at most: a page of several processes is counted with each."""
+    """Return the resident bytes, at most: a page of several processes is counted with each."""
     return sum(process.resident for process in pids.values()) * PAGE
 
 
 def limits_of(plan: Plan) -> dict[str, int]:
-    """Container -> bytes; what runs once for every task of the job is Slurm's to limit."""
+    """Map containers to bytes; what runs once for every task of the job is Slurm's to limit."""
     ranks = plan.ranks["container"] if plan.ranks is not None else ""
     return {
         one.name: one.memory_limit
@@ -91,7 +91,7 @@ def limits_of(plan: Plan) -> dict[str, int]:
 
 
 def proportional(proc: str, pid: int) -> int:
-    """Bytes of a process that are in no file, a page of several processes divided among them."""
+    """Return bytes of a process in no file, a page of several processes divided among them."""
     sizes = {}
     try:
         with open(f"{proc}/{pid}/smaps_rollup") as file:
@@ -107,7 +107,7 @@ def proportional(proc: str, pid: int) -> int:
 
 
 def _unshared(proc: str, pid: int) -> int:
-    """The same of a process that may not be looked into, or by a kernel before 4.14.
+    """Return the same for a process that may not be looked into, or on a kernel before 4.14.
 
     At most: what it has in common with its parent since a fork is counted with both.
     """
@@ -120,7 +120,7 @@ def _unshared(proc: str, pid: int) -> int:
 
 
 def end(run: Run, pids: set[int]) -> None:
-    """As the kernel ends a cgroup; those who have meanwhile ended by themselves are left alone."""
+    """Kill as the kernel ends a cgroup; processes that have meanwhile ended are left alone."""
     if run.has_ended:
         return
     run.was_over_memory = True

@@ -1,4 +1,4 @@
-"""Places to mount on: made inside a root that is not ours, without leaving it.
+"""Makes mount points inside a root that is not ours, without leaving it.
 
 Used by runtimes that mount on what exists already. Links in the root are followed as a process
 inside it would see them, so that a link in an image never leads to the node, nor does one that a
@@ -32,7 +32,7 @@ def make_points(root: str, binds: list[Bind], cwd: str) -> None:
 
 
 def make_point(root: str, path: str, is_folder: bool) -> str:
-    """Make a folder or an empty file at `path` in `root`, unless it is there; where it is."""
+    """Make a folder or empty file at `path` in `root` unless it is there; return where it is."""
     fd = open_inside(root, path, "folder" if is_folder else "file")
     try:
         if is_folder and not stat.S_ISDIR(os.fstat(fd).st_mode):
@@ -43,11 +43,11 @@ def make_point(root: str, path: str, is_folder: bool) -> str:
 
 
 class Placer:
-    """Mounts binds in a root, each finished elsewhere and then moved to its place at once.
+    """Mounts binds in a root: finishes each elsewhere, then moves it to its place at once.
 
     A path that was looked up is looked up again by mount(2), and a container that shares a volume
-    of it may exchange a folder for a link between the two: then the mount would be somewhere on
-    the node, and cover what the next ones are taken from.
+    of it may exchange a folder for a link between the two: then the mount would be somewhere on the
+    node, and cover what the next ones are taken from.
     """
 
     def __init__(self, root: str, folder: str) -> None:
@@ -68,13 +68,13 @@ class Placer:
         self.move(stage, bind.path)
 
     def mount_proc(self, flags: int) -> None:
-        """Of the process namespace that we are in."""
+        """Mount the /proc of the process namespace that we are in."""
         stage = self._stages[True]
         syscalls.mount("proc", stage, "proc", flags)
         self.move(stage, "/proc")
 
     def hide(self, path: str) -> None:
-        """What a container is not to see, if it is there."""
+        """Cover a path that a container is not to see, if it is there."""
         fd = self._looked_up(path)
         if fd < 0:
             return
@@ -83,7 +83,7 @@ class Placer:
         self.place(Bind(self._nothing if is_folder else os.devnull, path, True))
 
     def write_protect(self, path: str) -> None:
-        """What it is not to change, if it is there."""
+        """Make a path read-only that a container is not to change, if it is there."""
         fd = self._looked_up(path)
         if fd < 0:
             return
@@ -110,7 +110,7 @@ class Placer:
 
 
 def inside(root: str, path: str) -> str:
-    """The real place of `path` for a process whose root is `root`."""
+    """Return the real path that `path` is for a process whose root is `root`."""
     todo = [part for part in path.split("/") if part][::-1]
     done: list[str] = []
     links = 0

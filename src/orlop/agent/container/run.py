@@ -1,8 +1,8 @@
-"""One run of one container, from its launch to the last byte of its output.
+"""Keeps one run of one container, from its launch to the last byte of its output.
 
 The supervisor makes one for each start and tells it what poll() and waitpid() say; the run keeps
-the log and knows whether the container was refused, runs, or is over. It decides nothing about
-what comes next.
+the log and knows whether the container was refused, runs, or is over. What comes next is decided by
+`pod_lifecycle`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Run:
         self._drain_until = 0.0
         self.pid = 0  # the container's first process; 0 until it runs
         self.refusal: str | None = None  # why it does not run
-        self.is_told = False  # Life knows that it runs
+        self.is_told = False  # the pod lifecycle knows that it runs
         self.is_told_to_end = False
         self.was_over_memory = False  # and killed for that, where no cgroup does it
         self.stdin = -1
@@ -60,7 +60,7 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        """Ended, and all it said is in its log."""
+        """Whether it has ended, and all it said is in its log."""
         return self._exit is not None and not self._streams
 
     @property
@@ -97,7 +97,7 @@ class Run:
                 os.close(fd)
 
     def _make_outputs(self, stdin: int) -> tuple[tuple[int, int, int], dict[int, str]]:
-        """The streams of the launcher, and our ends of its outputs."""
+        """Make the streams of the launcher; return them and our ends of its outputs."""
         out_read, out_write = os.pipe()
         err_read, err_write = os.pipe()
         return (stdin, out_write, err_write), {out_read: "stdout", err_read: "stderr"}
@@ -114,7 +114,7 @@ class Run:
         self._console.listen(1)
 
     def _take_console(self) -> None:
-        """The terminal that the launcher has left for us before it ended."""
+        """Accept the terminal that the launcher has left for us before it ended."""
         if self._console is None:
             return
         import socket
@@ -130,7 +130,7 @@ class Run:
             self._add_stream(fd, "stdout")
 
     def _make_stdin(self) -> int:
-        """The container's end of its standard input, which is empty unless it asks for one."""
+        """Make the container's end of its standard input, which is empty unless it asks for one."""
         if not self.box.container.stdin:
             return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         read_end, self.stdin = os.pipe()
@@ -150,7 +150,7 @@ class Run:
         os.close(fd)
 
     def signal(self, number: int) -> None:
-        """To its first process, or to whoever started it and stays for that."""
+        """Send a signal to its first process, or to the launcher that stays in its place."""
         ends = (signal.SIGTERM, signal.SIGKILL, self.box.container.stop_signal)
         self.is_told_to_end = self.is_told_to_end or number in ends
         pid = self.launcher if self.launch.leads else self.pid or self.launcher
@@ -162,7 +162,7 @@ class Run:
 
     @property
     def failure(self) -> Failure | None:
-        """Which of its ranks failed worst, where it has any."""
+        """The worst failure among its ranks, where it has any."""
         return getattr(self.log, "worst", None)
 
     # What poll() says
@@ -213,7 +213,7 @@ class Run:
         os.close(tap[1])
 
     def _look_for_start(self) -> None:
-        """A container may be quicker than the news that it runs."""
+        """Look whether it runs: a container may be quicker than the news that it does."""
         if self.pid:
             return
         if not self.launch.status:
@@ -224,7 +224,7 @@ class Run:
             self._read_status()
 
     def _read_status(self) -> None:
-        """The stub's pipe: a byte when it begins, then an error, or its end as it becomes."""
+        """Read the stub's pipe: a byte when it begins, then an error, or EOF as it becomes."""
         while data := _read(self._status_fd):
             self._report += data
         if data is None or not self._report:
@@ -273,7 +273,7 @@ class Run:
         self._refuse()
 
     def on_exit(self, status: int, now: float) -> None:
-        """The first process is gone, and the container with it; its last words may be to come."""
+        """Note that the first process, and so the container, has ended; more output may come."""
         self._exit = status
         self._drain_until = now + DRAIN_TIME
 
@@ -292,7 +292,7 @@ class Run:
     # The end
 
     def exit(self) -> tuple[int, int, bool]:
-        """Exit code, signal, and whether it was killed for its memory."""
+        """Return exit code, signal, and whether it was killed for its memory."""
         assert self._exit is not None, "asked for the exit of a running container"
         code, number = exit_of(self._exit)
         if self.failure is not None and self.failure.code:
@@ -302,7 +302,7 @@ class Run:
         return code, number, code != 0 and is_oom
 
     def message(self, code: int) -> str:
-        """Its termination message, by its policy."""
+        """Return its termination message, by its policy."""
         with open(os.path.join(self.box.folder, "termination-log"), "rb") as file:
             text = file.read(4096).decode(errors="replace")
         if not text and code and self.failure is not None:
@@ -325,7 +325,7 @@ class Run:
 
 
 def _read(fd: int) -> bytes | None:
-    """What is there: empty at the end, None when there is nothing yet."""
+    """Return what is there: empty at the end, None when there is nothing yet."""
     try:
         return os.read(fd, READ_SIZE)
     except BlockingIOError:
@@ -335,7 +335,7 @@ def _read(fd: int) -> bytes | None:
 
 
 def _number_in(path: str) -> int:
-    """0 while it is not written: a container may print before its runtime has come to that."""
+    """Return the number in a file; 0 until it is written, as a container may print before that."""
     try:
         with open(path) as file:
             return int(file.read() or 0)

@@ -1,8 +1,8 @@
-"""What each container uses: CPU time since it started, and memory now.
+"""Measures what each container uses: CPU time since it started, and memory now.
 
-Asked by the uplink when the kubelet wants to know, and at no other time: a pod that nobody looks
-at costs nothing here. A container's own cgroup is read where it has one, else the processes below
-its first one are added up from /proc. It changes nothing.
+Asked by the kubelet connection when the kubelet wants to know, and by `memory_limits`; at other
+times it costs nothing. A container's own cgroup is read where it has one, else the processes below
+its first one are added up from /proc.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @value
 class Process:
-    """One line of /proc."""
+    """The stat of one process in /proc."""
 
     parent: int
     ticks: int  # its own, and those of children it has waited for
@@ -49,7 +49,7 @@ class Stats:
         self._counted: dict[tuple[str, int], tuple[int, int]] = {}  # run -> last seen, sum so far
 
     def measure(self) -> dict[str, Any]:
-        """The kubelet's answer: all containers that run, and the agent itself."""
+        """Return the kubelet's answer: all containers that run, and the agent itself."""
         table = _table(self.proc)
         found = self._of_runs(table)
         containers = [self._container(run, list(mine.values())) for run, mine in found]
@@ -60,7 +60,7 @@ class Stats:
         return {"time": self._now(), "containers": containers, "agent": agent}
 
     def members(self) -> list[tuple[Run, dict[int, Process]]]:
-        """Each container that runs, and its processes by their numbers."""
+        """Return each container that runs, and its processes by their numbers."""
         return self._of_runs(_table(self.proc))
 
     def _of_runs(self, table: dict[int, Process]) -> list[tuple[Run, dict[int, Process]]]:
@@ -79,14 +79,14 @@ class Stats:
         return {"name": run.name, "restart": run.box.restart, **_told(cpu, memory)}
 
     def _count(self, key: tuple[str, int], ticks: int) -> int:
-        """A sum that never falls: a process that nobody waited for takes its time with it."""
+        """Return a sum that never falls, though processes nobody waited for take theirs along."""
         last, total = self._counted.get(key, (0, 0))
         total += max(0, ticks - last)
         self._counted[key] = ticks, total
         return total
 
     def _members(self, run: Run, table: dict[int, Process], firsts: list[int]) -> set[int]:
-        """The first process and all below it; orphans and commands by the root they live in."""
+        """Return the first process and all below; orphans and commands by the root they live in."""
         found = _below(run.pid, table)
         if run.launch.leads:
             return found | _beside(run, table)
@@ -99,7 +99,7 @@ class Stats:
         return found
 
     def _place(self, pid: int) -> str:
-        """The mount namespace of a process; empty where that cannot be seen."""
+        """Return the mount namespace of a process; empty where that cannot be seen."""
         try:
             return os.readlink(f"{self.proc}/{pid}/ns/mnt")
         except OSError:
@@ -120,7 +120,7 @@ def _ticks(processes: Iterable[Process]) -> int:
 
 
 def _memory(processes: Iterable[Process]) -> Memory:
-    """As ps adds it up: pages that processes share are counted once for each."""
+    """Add up memory as ps does: pages that processes share are counted once for each."""
     processes = list(processes)
     resident = sum(process.resident for process in processes) * PAGE
     shared = sum(process.shared for process in processes) * PAGE
@@ -128,7 +128,7 @@ def _memory(processes: Iterable[Process]) -> Memory:
 
 
 def _table(proc: str) -> dict[int, Process]:
-    """All processes that can be seen."""
+    """Return all processes that can be seen."""
     found = {}
     for name in os.listdir(proc):
         if not name.isdigit():
@@ -146,7 +146,7 @@ def _table(proc: str) -> dict[int, Process]:
 
 
 def _below(first: int, table: dict[int, Process]) -> set[int]:
-    """A process and all that descend from it."""
+    """Return a process and all that descend from it."""
     children: dict[int, list[int]] = {}
     for pid, process in table.items():
         children.setdefault(process.parent, []).append(pid)
@@ -161,7 +161,7 @@ def _below(first: int, table: dict[int, Process]) -> set[int]:
 
 
 def _beside(run: Run, table: dict[int, Process]) -> set[int]:
-    """All ranks of this node, and what they have begun: whoever Slurm's daemon of the step has."""
+    """Return all ranks of this node and what they began: all that Slurm's step daemon has."""
     first = table.get(run.pid)
     if first is not None and run.box.container.tty:  # one that waits is between
         first = table.get(first.parent)
@@ -172,7 +172,7 @@ def _beside(run: Run, table: dict[int, Process]) -> set[int]:
 
 
 def cgroup_cpu(folders: list[str]) -> int | None:
-    """Nanoseconds, the dead included; None where no cgroup of the container counts them."""
+    """Return nanoseconds, the dead included; None where no cgroup of the container counts them."""
     for folder in folders:
         usage = _number(os.path.join(folder, "cpuacct.usage"))  # version 1, mounted beside cpu
         if usage is not None:
@@ -184,7 +184,7 @@ def cgroup_cpu(folders: list[str]) -> int | None:
 
 
 def cgroup_memory(folders: list[str]) -> Memory | None:
-    """None where no cgroup of the container counts it."""
+    """Return memory from the cgroup; None where no cgroup of the container counts it."""
     for folder in folders:
         for name, rss, inactive in (
             ("memory.current", "anon", "inactive_file"),

@@ -1,4 +1,4 @@
-"""The last step of a process that has entered a container: it becomes the command.
+"""Takes the last step of a process that has entered a container: it becomes the command.
 
 Used by whoever enters (nsenter.py, agent/ranks/starter.py), in the container, where nothing can be
 imported any more; it imports next to nothing itself.
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Failure(Exception):
-    """Why there is no such process, as OCI runtimes put it."""
+    """Raised with the reason why there is no such process, as OCI runtimes put it."""
 
 
 def go_to(folder: str) -> None:
@@ -25,7 +25,7 @@ def go_to(folder: str) -> None:
 
 
 def execute(argv: list[str], env: Mapping[str, str]) -> None:
-    """As execvpe, without its imports; the error that says most is the one that is told."""
+    """Become the command, as execvpe without its imports; tell the error that says most."""
     name = argv[0]
     folders = [""] if "/" in name else env.get("PATH", os.defpath).split(":")
     why = "executable file not found in $PATH" if "/" not in name else "no such file or directory"

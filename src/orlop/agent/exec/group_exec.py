@@ -1,10 +1,11 @@
-"""Commands that this pod's containers start in other pods of their group, as others do by rsh.
+"""Runs commands that this pod's containers start in other pods of their group, as others do by rsh.
 
 A container needs no more than a shell: in a folder that is mounted into it are named pipes, in
 numbered places. It takes a place by writing there what it wants, rings, and its input, output and
-the exit code pass through the pipes. Used by the sessions, in the uplink's thread; who may be
-reached is the kubelet's to say. The folder is the container's to change at any moment, and we have
-rights that it has not: what lies there instead of a pipe or a file is neither read nor written.
+the exit code pass through the pipes. Used by the sessions, in the thread of the kubelet connection;
+who may be reached is the kubelet's to say. The folder is the container's to change at any moment,
+and we have rights that it has not: what lies there instead of a pipe or a file is neither read nor
+written.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ RUNS_ON = b"orlop: the line to the control plane broke; the command runs on, uns
 
 
 class Group:
-    """The folder: `make` before the first container runs, the rest in the uplink's thread."""
+    """The folder: `make` before the first container runs, the rest in the connection's thread."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._last = FIRST_NUMBER - 2
-        self._waiting: list[int] = []  # rung, and not asked for yet on this line
+        self._waiting: list[int] = []  # rung, and not asked for yet on this connection
         self._heard = b""
         for name in (GROUP_RING, GROUP_HOLD):
             make_pipe(name, self._folder)
@@ -63,7 +64,7 @@ class Group:
                 self._waiting.append(place)
 
     def begin(self, link: Link) -> list[Errand]:
-        """Ask for what was rung for."""
+        """Ask for the commands that were rung for."""
         begun = []
         while self._waiting:
             place = self._waiting.pop(0)
@@ -80,7 +81,7 @@ class Group:
         self._waiting.append(place)
 
     def free(self, place: int) -> None:
-        """New pipes for whoever takes the place next: those who have the old ones keep them."""
+        """Make new pipes for whoever takes the place next: others keep the old ones they have."""
         for name in (*(f"{place}.{pipe}" for pipe in PIPES), f"{place}.ask"):
             try:
                 os.unlink(name, dir_fd=self._folder)
@@ -119,12 +120,12 @@ class Errand:
         pass
 
     def register(self, poll: select.poll) -> None:
-        """Be woken when nobody reads the output any more."""
+        """Ask to be woken when nobody reads the output any more."""
         if self._main is not None and self._main.sink >= 0 and not self._main.has_waiting:
             poll.register(self._main.sink, 0)
 
     def on_answer(self, message: dict[str, Any]) -> None:
-        """The kubelet has started the command, has seen its end, or says why it does not run."""
+        """Take an answer: the command has started, or has ended, or does not run for a reason."""
         if message["type"] == "opened":
             self._open()
         elif message["type"] == "closed":
@@ -138,7 +139,7 @@ class Errand:
                 stream.end()
 
     def _open(self) -> None:
-        """Our ends of the pipes; who rang holds the others, unless it is gone."""
+        """Open our ends of the pipes; who rang holds the others, unless it is gone."""
         opened: list[int] = []
         try:
             ways = {"out": os.O_WRONLY, "err": os.O_WRONLY, "say": os.O_WRONLY, "in": os.O_RDONLY}
@@ -159,7 +160,7 @@ class Errand:
         return self._group.pipe(f"{self._place}.{name}", way)
 
     def _complain(self, words: bytes) -> None:
-        """On the standard error of who rang, or where it listens before that is open."""
+        """Write to the standard error of who rang, or where it listens before that is open."""
         if self._errors is not None and self._errors.sink >= 0:
             try:
                 os.write(self._errors.sink, words)
@@ -193,7 +194,7 @@ class Errand:
         return False
 
     def _give_up(self) -> None:
-        """Who rang has gone: the other side may end its command."""
+        """Tell the other side that who rang has gone: it may end its command."""
         self._link.tell({"type": "close", "stream": self.number})
         self._finish(255)
 
@@ -202,7 +203,7 @@ class Errand:
             self._input, self._main.source = self._main.source, -1
 
     def _finish(self, code: int) -> None:
-        """The input is closed last: a cat that splices holds it until the script ends that."""
+        """End with the code; close the input last: a cat that splices holds it until then."""
         self._is_over = True
         self._leave_input()
         for stream in self.streams():
@@ -215,7 +216,10 @@ class Errand:
         self._group.free(self._place)
 
     def close(self, is_lost: bool = False) -> None:
-        """The line has gone: what runs runs on, which is no failure; the rest is asked anew."""
+        """Give up as the connection has gone: what runs runs on, which is no failure.
+
+        What does not run yet is asked for anew.
+        """
         if self._is_over:
             return
         if self._main is None and self._code is None:
@@ -228,7 +232,7 @@ class Errand:
 
 
 def devices(address: str, sys: str = "/sys/class") -> str:
-    """The node's devices that lead out of it, as UCX names them: all but the loopback.
+    """Return the node's devices that lead out of it, as UCX names them: all but the loopback.
 
     Pods of one node have one network namespace in common, by which UCX takes their loopbacks for
     one, and these are not.

@@ -33,7 +33,7 @@ FAILED = b"!"
 
 @value
 class Command:
-    """What is to run in a container, and where that is."""
+    """A command to run in a container, and where that is."""
 
     argv: list[str]
     box: Box
@@ -42,7 +42,7 @@ class Command:
 
 
 def launch(command: Command, report: socket.socket) -> Callable[[], None]:
-    """The body of the helper; `report` hears a number, with the terminal, or `!` and words."""
+    """Return the helper's body; `report` hears a number, with the terminal, or `!` and words."""
 
     def body() -> None:
         try:
@@ -63,7 +63,7 @@ def launch(command: Command, report: socket.socket) -> Callable[[], None]:
 
 
 def enter(command: Command) -> int:
-    """Enter all but the user namespace; a descriptor of that if it is another, else -1."""
+    """Enter all but the user namespace; return a descriptor of that if it is another, else -1."""
     folder = f"/proc/{command.pid}"
     try:
         root = os.open(f"{folder}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -84,7 +84,7 @@ def enter(command: Command) -> int:
 
 
 def _other(folder: str, name: str) -> int:
-    """An open namespace of the container's, or -1 where it is our own or there is no such kind."""
+    """Open a namespace of the container's; return -1 where it is our own or does not exist."""
     path, own = f"{folder}/ns/{name}", f"/proc/self/ns/{name}"
     try:
         if os.path.samefile(path, own):
@@ -97,7 +97,7 @@ def _other(folder: str, name: str) -> int:
 
 
 def _open_terminal(spare: tuple[int, int]) -> tuple[int, int]:
-    """Both ends of a terminal of the container's own /dev/pts, or of the node's if it has none."""
+    """Open both ends of a terminal of the container's /dev/pts, or the node's if it has none."""
     flags = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
     try:
         ours = os.open("/dev/ptmx", flags)
@@ -110,7 +110,7 @@ def _open_terminal(spare: tuple[int, int]) -> tuple[int, int]:
 def fork_into(
     become: Callable[[], object], ends: tuple[int, int] | None = None, name: str = ""
 ) -> int:
-    """The number of the new process once it is the command; raises with what kept it from that.
+    """Return the number of the new process once it is the command; raise what kept it from that.
 
     `ends` are those of a pipe of which a successful exec closes the second, `name` the command's.
     """
@@ -162,7 +162,7 @@ def _become(command: Command, user: int, terminal: int, interlude: Interlude) ->
 
 
 def _take_user(box: Box, namespace: int, terminal: int) -> None:
-    """The container's ids: those of its user namespace, or of the sandbox's range."""
+    """Take the container's ids: those of its user namespace, or of the sandbox's range."""
     if namespace >= 0:
         syscalls.setns(namespace)
     for number in capabilities.others(box.container.capabilities):

@@ -1,7 +1,7 @@
-"""A connection to a port of the pod: wherever that really is, or at its node's loopback.
+"""Forwards a connection to a port of the pod: wherever that really is, or at its node's loopback.
 
-One session of `sessions`, in the uplink's thread. It tries what `reach` answers, of which probes
-ask the same, and passes bytes both ways until both have ended; it never waits.
+One session of `sessions`, in the thread of the kubelet connection. It tries what `reach` answers,
+of which probes ask the same, and passes bytes both ways until both have ended, without waiting.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def use(network: NetdSupervisor) -> None:
 
 
 def reach(port: int) -> list[tuple[int, tuple[str, int]]]:
-    """Where a port of the pod may listen, as families and addresses, in the order to try.
+    """Return where a port of the pod may listen, as families and addresses, in the order to try.
 
     None where nobody of the pod does: who is found there would be another user of the node.
     """
@@ -43,12 +43,12 @@ def reach(port: int) -> list[tuple[int, tuple[str, int]]]:
 
 
 def own_host() -> str:
-    """The pod's own address, as others name it."""
+    """Return the pod's own address, as others name it."""
     return _networks[0].address if _networks else "127.0.0.1"
 
 
 def come_from_pod(connection: socket.socket) -> None:
-    """Let the pod know its agent, before it connects to what `reach` answered."""
+    """Let the pod know its agent, before this connects to what `reach` answered."""
     if _networks and connection.family == socket.AF_INET:
         connection.bind((_networks[0].loopback, 0))
 
@@ -115,7 +115,7 @@ class Forward:
         return False
 
     def _check(self) -> None:
-        """Whether the connection is made by now."""
+        """Check whether the connection is made by now."""
         assert self._socket is not None, "checked without a socket"
         poll = select.poll()
         poll.register(self._socket.fileno(), select.POLLOUT)

@@ -1,8 +1,8 @@
-"""Commands that run in containers beside their own: started, reaped and hung up here.
+"""Runs commands in containers beside their own: started, reaped and hung up here.
 
-Owned by the supervisor and used in its thread alone, because only that thread may fork and reap;
-the sessions of the uplink ask through `Supervisor.call` and hear through `Exec.tell`. It moves no
-byte of a command's input or output.
+Owned by the supervisor and used in its thread, because that is the one that may fork and reap; the
+sessions of the kubelet connection ask through `Supervisor.call` and hear through `Exec.tell`. A
+command's input and output are moved by `streams`.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Execs:
     def _beside_rank(
         self, what: Command, run: Run, report: socket.socket
     ) -> Callable[[], object] | None:
-        """How a command gets to the rank that it names."""
+        """Return how a command gets to the rank that it names; None if it names none."""
         from ..ranks.entering import launch, rank_of
 
         rank, ranks = rank_of(what.argv), self._ranks
@@ -106,7 +106,7 @@ class Execs:
         return launch(what, rank, ranks, run.launch.meeting, report)
 
     def _asking(self, body: Callable[[], object], run: Run) -> Callable[[], object]:
-        """A command beside the first rank reaches what that does."""
+        """Let a command beside the first rank reach what that rank does."""
         if not (self._ranks or {}).get("network"):
             return body
         from ..ranks.starter import asking
@@ -120,7 +120,7 @@ class Execs:
     # What happens
 
     def on_exit(self, pid: int, status: int) -> bool:
-        """Whether the process that has ended was one of ours."""
+        """Return whether the process that has ended was one of ours, and act on its end."""
         if pid in self._helpers:
             command, report = self._helpers.pop(pid)
             with report:
@@ -167,13 +167,13 @@ class Execs:
     # The client has gone
 
     def hang_up(self, command: Exec) -> None:
-        """Nobody listens any more: HUP to all of its session, KILL to what does not heed it."""
+        """Send HUP to its session, as nobody listens any more; KILL to what does not heed it."""
         command.is_hung_up = True
         if command.pid in self._running:
             self._hang_up(command)
 
     def kill(self, command: Exec) -> None:
-        """Its time is over; what it has begun goes with it."""
+        """Kill it and what it has begun: its time is over."""
         command.is_hung_up = True
         if command.pid in self._running:
             _signal(command.pid, signal.SIGKILL)
@@ -200,14 +200,14 @@ class Execs:
                 _signal(command.pid, signal.SIGKILL)
 
     def abandon(self) -> None:
-        """The pod is over, and what still runs ends with it."""
+        """End what still runs, as the pod is over."""
         running, self._running = self._running, {}
         for command in running.values():
             self._end(command, 128 + signal.SIGKILL)
 
 
 def _signal(leader: int, number: int) -> None:
-    """To every process of the session, and to those it has sent to groups of their own."""
+    """Signal every process of the session, and those it has sent to groups of their own."""
     for pid in session_of(leader):
         try:
             os.kill(pid, number)

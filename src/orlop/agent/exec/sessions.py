@@ -1,8 +1,9 @@
-"""What the kubelet opens over the agent's line: commands, attachments, forwarded ports.
+"""Serves what the kubelet opens over the agent's connection: commands, attachments, ports.
 
-Used by the uplink's thread. Each session has a number, which is its stream of input and output;
-the next number is its standard error. Processes are the supervisor's: they are asked for there and
-spoken of here. With the line go all sessions, and with them their commands.
+Used by the thread of the kubelet connection. Each session has a number, which is its stream of
+input and output; the next number is its standard error. Processes are the supervisor's: they are
+asked for there and spoken of here. With the connection go all sessions, and with them their
+commands.
 """
 
 from __future__ import annotations
@@ -38,17 +39,20 @@ if TYPE_CHECKING:
             ...
 
         def turn(self) -> bool:
-            """Do what is due; False when the session is over and all is said."""
+            """Do what is due; return False when the session is over and all is said."""
             ...
 
         def deadline(self) -> float | None: ...
 
         def resize(self, width: int, height: int) -> None:
-            """Of a terminal; nothing where there is none."""
+            """Resize its terminal; do nothing where there is none."""
             ...
 
         def close(self, is_lost: bool = False) -> None:
-            """The other side has gone; `is_lost`: the line has, or it wants the rest to go on."""
+            """End, as the other side has gone.
+
+            `is_lost`: the connection has gone, or the other side wants the rest to go on.
+            """
             ...
 else:
     from _collections import deque  # without the rest of `collections`, which is slow to import
@@ -154,7 +158,7 @@ class Sessions:
         self._streams = {s.number: s for x in self._sessions.values() for s in x.streams()}
 
     def close(self) -> None:
-        """The line has broken."""
+        """Close all sessions: the connection has broken."""
         for number in list(self._sessions):
             self._drop(number, is_lost=True)
 
@@ -189,7 +193,7 @@ class Sessions:
         self._supervisor.call(do)
 
     def end_input(self, name: str) -> None:
-        """The container's own standard input ends: it wanted to be attached to once."""
+        """End the container's own standard input: it wanted to be attached to once."""
 
         def do() -> None:
             run = self._supervisor.run_of(name)
@@ -200,7 +204,7 @@ class Sessions:
 
 
 class _Streaming:
-    """What commands and attachments share: two streams, and an end when these are over."""
+    """The common part of commands and attachments: two streams, and an end when these are over."""
 
     def __init__(self, sessions: Sessions, link: Link, number: int) -> None:
         self._sessions, self._link, self.number = sessions, link, number
@@ -221,7 +225,7 @@ class _Streaming:
     def _begin(
         self, main: tuple[int, int], errors: int, close_input: Callable[[int], None] = os.close
     ) -> None:
-        """Both ways of the main stream, and the source of the other."""
+        """Begin both ways of the main stream, and the source of the other."""
         self._main = Stream(self._link, self.number, *main, close_input)
         self._errors = Stream(self._link, self.number + 1, errors) if errors >= 0 else None
         self._link.tell({"type": "opened", "stream": self.number})
@@ -235,14 +239,14 @@ class _Streaming:
 
 
 class Command(_Streaming):
-    """A command in a container, from the kubelet's wish to its exit code."""
+    """A command in a container, from the kubelet's request to its exit code."""
 
     def __init__(
         self, sessions: Sessions, link: Link, number: int, message: dict[str, Any]
     ) -> None:
         super().__init__(sessions, link, number)
         self._has_input = bool(message.get("stdin"))
-        self._outlives = bool(message.get("keep"))  # the line over which it was asked for
+        self._outlives = bool(message.get("keep"))  # the connection over which it was asked for
         self._pipes: tuple[int, int, int] = (-1, -1, -1)  # our ends
         self._size = (0, 0)
         self._code: int | None = None
@@ -264,7 +268,7 @@ class Command(_Streaming):
         return in_read, out_write, err_write
 
     def _on_news(self, command: Exec) -> None:
-        """The supervisor has started it, could not, or has seen its end."""
+        """Act on news from the supervisor: it has started, could not be started, or has ended."""
         terminal, command.terminal = command.terminal, -1
         if self._is_closed:
             _closed(terminal)

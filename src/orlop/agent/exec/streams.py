@@ -1,8 +1,8 @@
-"""Bytes between descriptors of this node and the kubelet, each way no faster than its reader.
+"""Moves bytes between descriptors of this node and the kubelet, no faster than either's reader.
 
-Used by the sessions, in the uplink's thread. A stream is sent only as far as the kubelet has given
-it credit, and gives credit for what its descriptor has taken; so neither side holds more than a
-window of it. Nothing here blocks.
+Used by the sessions, in the thread of the kubelet connection. A stream is sent only as far as the
+kubelet has given it credit, and gives credit for what its descriptor has taken; so neither side
+holds more than a window of it. Nothing here blocks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WINDOW = wellknown.STREAM_WINDOW
 
 
 class Stream:
-    """One number, both ways; a descriptor of -1 is a way that is closed."""
+    """One stream number, both ways; a descriptor of -1 is a way that is closed."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Stream:
         return bool(self._waiting)
 
     def register(self, poll: select.poll, has_room: bool) -> list[int]:
-        """Ask poll() for what can be done now; the descriptors asked for."""
+        """Ask poll() for what can be done now; return the descriptors asked for."""
         asked = []
         if self.source >= 0 and has_room and self._credit > 0:
             poll.register(self.source, select.POLLIN)
@@ -74,7 +74,7 @@ class Stream:
     # To the kubelet
 
     def pump(self) -> bool:
-        """Send a piece of what the source has; False when there is nothing now."""
+        """Send a piece of what the source has; return False when there is nothing now."""
         if self.source < 0 or self._credit <= 0:
             return True
         try:
@@ -108,7 +108,7 @@ class Stream:
         self._drain()
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """Note that nothing more will come."""
         self._has_ended = True
         self._drain()
 

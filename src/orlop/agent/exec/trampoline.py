@@ -1,7 +1,7 @@
-"""The program between us and a container's command: what the command finds as /proc/self/exe.
+"""The small program between us and a container's command: what that finds as /proc/self/exe.
 
-Used by whoever becomes a command in a container (native.py, nsenter.py). A command may be a link
-to /proc/self/exe, or a script with that as its interpreter, and is then whatever the process was
+Used by whoever becomes a command in a container (native.py, nsenter.py). A command may be a link to
+/proc/self/exe, or a script with that as its interpreter, and is then whatever the process was
 before: our Python, on the node, which may well be its user's own file, to be changed by whoever
 runs as that user in the container. So we become a small program first, made in memory and sealed,
 which becomes the command. Nothing is imported or opened after `Interlude` is made.
@@ -26,7 +26,7 @@ KEPT, FILTER, EXEC = 0x7F4F524C01, 0x7F4F524C02, 0x7F4F524C03
 
 
 class Interlude:
-    """Made while files are still ours; `become` where they are the container's."""
+    """Made while files are still ours; `become` is called where they are the container's."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Interlude:
         report: int,
         filter: bytes = b"",
     ) -> None:
-        """`report` hears why there is no such command, and is closed by the one that there is."""
+        """Make it; `report` hears why there is no such command, and closes as that begins."""
         self.argv, self._report = argv, report
         self._fd = -1
         machine = os.uname().machine
@@ -44,11 +44,11 @@ class Interlude:
 
     @property
     def is_there(self) -> bool:
-        """Not on other machines, nor where the node lets nothing run that is in memory alone."""
+        """False on other machines, and where the node runs nothing that is in memory alone."""
         return self._fd >= 0
 
     def become(self) -> None:
-        """Returns only with an OSError."""
+        """Become the program; return only with an OSError."""
         if self._report >= 0:
             os.set_inheritable(self._report, True)
         os.execve(self._fd, self.argv, {})
@@ -69,14 +69,14 @@ def _program(
 
 
 def candidates(name: str, path: str) -> list[str]:
-    """The paths at which execvp would look for a command."""
+    """Return the paths at which execvp would look for a command."""
     if "/" in name:
         return [name]
     return [os.path.join(folder or ".", name) for folder in path.split(":")]
 
 
 def _in_memory(elf: bytes) -> int:
-    """A sealed file of no folder; -1 where there is none that may be run."""
+    """Make a sealed file without a folder; return -1 where there is none that may be run."""
     flags = MFD_CLOEXEC | MFD_ALLOW_SEALING
     for each in (flags | MFD_EXEC, flags):  # Linux 6.3 asks for it to be said, others know no such
         try:
@@ -94,7 +94,7 @@ def _in_memory(elf: bytes) -> int:
 
 
 def explained(report: bytes, name: str, is_small: bool = False) -> str:
-    """The report in words, as OCI runtimes put them; other words as they are."""
+    """Put the report in words, as OCI runtimes do; other words stay as they are."""
     if len(report) != RECORD.size or RECORD.unpack(report)[0] not in (KEPT, FILTER, EXEC):
         return report.decode(errors="replace")
     step, error = RECORD.unpack(report)

@@ -1,6 +1,6 @@
 """Looks at what costs something to look at: the longer a look takes, the rarer it is taken.
 
-Used by `memory` and `usage`, each in a thread of its own. It knows nothing of what is looked at.
+Used by `memory_limits` and `disk_limits`, each in a thread of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REST = 20.0  # times what a look took pass before the next
 
 
 def now_and_then(look: Callable[[], bool], interval: float) -> None:
-    """At most every `interval` seconds, until `look` says that it has seen enough."""
+    """Look at most every `interval` seconds, until `look` says that it has seen enough."""
 
     def run() -> None:
         took, is_enough = 0.0, False

@@ -1,7 +1,7 @@
-"""The addresses of this node, as those who would reach its pods should use them.
+"""Finds the addresses of this node, as those who would reach its pods should use them.
 
-Asked once by `main` for the journal's opening record. No packet is sent: the kernel is asked
-which of the node's addresses it would use.
+Asked by `main` for the journal's opening record. No packet is sent: the kernel is asked which of
+the node's addresses it would use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ELSEWHERE = "192.0.2.1"  # a documentation address: the way there is the defaul
 
 
 def own_addresses(endpoint_file: str) -> list[str]:
-    """The address on the way to the kubelet first, then that of the default route."""
+    """Return the address on the way to the kubelet first, then that of the default route."""
     found = []
     for target in [*_targets(endpoint_file), _ELSEWHERE]:
         address = _towards(target)
@@ -28,7 +28,7 @@ def own_addresses(endpoint_file: str) -> list[str]:
 
 
 def endpoints_in(path: str) -> list[str]:
-    """Where the kubelet listens now, `host:port` each; empty if the file does not say."""
+    """Return where the kubelet listens now, `host:port` each; empty if the file does not say."""
     try:
         with open(path, "rb") as file:
             found = loads(file.read())["endpoints"]

@@ -1,8 +1,7 @@
 """Parts of the standard library without the weight of their imports: JSON, values, threads.
 
 Used by every module that a pod needs which nobody looks into: `json`, `signal`, `dataclasses` and
-`threading` together take longer to import than all the agent does of its own. Nothing else belongs
-here.
+`threading` together take longer to import than all the agent does of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["Flag", "dumps", "loads", "signal", "start_thread", "value"]
 
 
 def _lean_value(cls: type) -> type:
-    """A dataclass, as far as we use them: __init__, __repr__ and __eq__ from annotations."""
+    """Make a dataclass, as far as we use them: __init__, __repr__ and __eq__ from annotations."""
     names = tuple(getattr(cls, "__annotations__", ()))  # none in Python 3.9 if it has no field
     defaults = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
 
@@ -48,7 +47,7 @@ if not TYPE_CHECKING:
 
 
 class _Scanning:
-    """What the C scanner asks its decoder for."""
+    """The attributes that the C scanner asks its decoder for."""
 
     strict = False
     object_hook = None
@@ -66,7 +65,7 @@ def _not_json(found: object) -> object:
 
 
 def _codec() -> tuple[Callable[[str], Any], Callable[[Any], str]]:
-    """The accelerators under `json`, or `json` itself where an interpreter lacks them."""
+    """Return the accelerators under `json`, or `json` itself where an interpreter lacks them."""
     try:
         from _json import encode_basestring_ascii, make_encoder, make_scanner
 
@@ -99,12 +98,12 @@ _decode, _encode = _codec()
 
 
 def loads(text: str | bytes) -> Any:
-    """The value of a JSON text; raises ValueError."""
+    """Return the value of a JSON text; raise ValueError."""
     return _decode(text if isinstance(text, str) else text.decode())
 
 
 def dumps(found: Any) -> str:
-    """One line of JSON without spaces."""
+    """Return one line of JSON without spaces."""
     return _encode(found)
 
 
@@ -114,7 +113,7 @@ def start_thread(body: Callable[[], object]) -> None:
 
 
 class Flag:
-    """Set once, by any thread; an Event of `threading`, as far as we use it."""
+    """A flag set once, by any thread; an Event of `threading`, as far as we use it."""
 
     def __init__(self) -> None:
         self._lock = _thread.allocate_lock()
@@ -130,7 +129,7 @@ class Flag:
             self._lock.release()
 
     def wait(self, timeout: float) -> bool:
-        """Whether it is set, by then."""
+        """Return whether it is set, after at most that time."""
         if self._lock.acquire(timeout=timeout):
             self._lock.release()
         return self._is_set

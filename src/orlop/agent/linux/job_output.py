@@ -1,4 +1,4 @@
-"""What the agent's processes say into the job's output, which grows in its owner's home.
+"""Writes what the agent's processes say into the job's output, which grows in its owner's home.
 
 Used for what a container or the network may cause as often as they like: a few lines are told at
 once, then a line a minute with the number of those that were not. It never waits.
@@ -14,7 +14,7 @@ MOST = 500  # characters of a line
 
 
 class Sayings:
-    """Of one process; a fork counts for itself."""
+    """The messages of one process; a fork counts for itself."""
 
     def __init__(self, name: str, fd: int = 2) -> None:
         self._name, self._fd = name, fd

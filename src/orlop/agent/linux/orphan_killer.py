@@ -1,8 +1,8 @@
 """Ends the processes of a pod that shares its node's process numbers, should its agent be killed.
 
-Forked by `main` for such pods alone: in all others the kernel does it, when the first process of
-their namespace dies. It waits for the agent's end, whatever that is, and kills whoever still lives
-in the pod's user namespace. It never touches a process of another pod, or of the user's own.
+Forked by `main` for such pods: in all others the kernel does it, when the first process of their
+namespace dies. It waits for the agent's end, whatever that is, and kills whoever still lives in the
+pod's user namespace. Processes of other pods, and of the user's own, are in other namespaces.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROUNDS = 100  # each kills what the last one's victims have started meanwhile
 
 
 def watch() -> None:
-    """Fork the guard; it watches over this process and those that it forks from now on."""
+    """Fork a process that watches over this one and those that it forks from now on."""
     agent = os.getpid()
     read_end, write_end = os.pipe()  # this end stays open as long as the agent lives
     pid = os.fork()
@@ -55,7 +55,7 @@ def end_all(agent: int, proc: str = "/proc") -> None:
 
 
 def is_within(path: str, own: int) -> bool:
-    """Whether a user namespace is ours, by its number, or a descendant of it."""
+    """Return whether a user namespace is ours, by its number, or a descendant of it."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

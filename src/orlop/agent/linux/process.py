@@ -1,8 +1,8 @@
-"""Starting a child process: its standard streams, its cgroups, then its program.
+"""Starts a child process: its standard streams, its cgroups, then its program.
 
-Called by the supervisor for every launcher. The child is a fork of the agent that does as little
-as possible before it becomes another program, because another thread may hold any lock; whoever
-calls owns the child and reaps it.
+Called by the supervisor for every launcher. The child is a fork of the agent that does as little as
+possible before it becomes another program, because another thread may hold any lock; whoever calls
+owns the child and reaps it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RESERVE = 256  # of the processes that a user may have, for what is no container
 
 
 def most_processes(asked: int) -> int:
-    """How many processes and threads a pod's containers may have; 0: as many as there can be.
+    """Return how many processes and threads a pod's containers may have; 0: no limit of ours.
 
     Linux counts them by user, and from 5.14 on by user namespace, too. One pod must not take all
     that its user may have on the node: our own, of this pod and of others, are among them.
@@ -54,7 +54,7 @@ def spawn(
     cgroups: Sequence[str] = (),
     processes: int = 0,
 ) -> int:
-    """Fork a child that runs `body` with the given stdin, stdout and stderr; returns its pid.
+    """Fork a child that runs `body` with the given stdin, stdout and stderr; return its pid.
 
     `cgroups` are cgroup.procs files the child enters first, `processes` how many there may be with
     it. A body that returns or raises ends the child with 127 and the error on its stderr.
@@ -82,13 +82,13 @@ def spawn(
 
 
 def program(argv: list[str], env: Mapping[str, str]) -> Callable[[], object]:
-    """The body of a child that becomes another program, looked for in the agent's own PATH."""
+    """Return the body of a child that becomes another program, found in the agent's own PATH."""
 
     return lambda: become(argv, env, os.environ.get("PATH", os.defpath))
 
 
 def become(argv: list[str], env: Mapping[str, str], path: str) -> None:
-    """os.execvpe, without the modules it imports; looks in `path`, raises OSError."""
+    """Become a program as os.execvpe, without its imports; look in `path`, raise OSError."""
     if "/" in argv[0]:
         os.execve(argv[0], argv, env)
     failure: OSError = FileNotFoundError(2, os.strerror(2), argv[0])
@@ -126,14 +126,14 @@ def _redirect(streams: tuple[int, int, int]) -> None:
 
 
 def exit_of(status: int) -> tuple[int, int]:
-    """Exit code as Kubernetes counts it (128 + signal), and the signal or 0."""
+    """Return the exit code as Kubernetes counts it (128 + signal), and the signal or 0."""
     if os.WIFSIGNALED(status):
         return 128 + os.WTERMSIG(status), os.WTERMSIG(status)
     return os.WEXITSTATUS(status), 0
 
 
 def reaped() -> Iterator[tuple[int, int]]:
-    """Every child that has ended, and its status; never waits."""
+    """Yield every child that has ended, and its status; never waits."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -145,7 +145,7 @@ def reaped() -> Iterator[tuple[int, int]]:
 
 
 def run_quickly(argv: list[str]) -> tuple[int, str]:
-    """Run a command to its end: its exit code, and what it printed and complained."""
+    """Run a command to its end; return its exit code, and what it printed and complained."""
     read_end, write_end = os.pipe()
     null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     pid = spawn(program(argv, os.environ), (null, write_end, write_end))
@@ -157,22 +157,22 @@ def run_quickly(argv: list[str]) -> tuple[int, str]:
 
 
 def parents() -> dict[int, int]:
-    """Of every process, as far as /proc shows them."""
+    """Map every process to its parent, as far as /proc shows them."""
     return _numbers(1)
 
 
 def children(pid: int) -> list[int]:
-    """The processes whose parent is `pid`."""
+    """Return the processes whose parent is `pid`."""
     return [child for child, parent in parents().items() if parent == pid]
 
 
 def session_of(leader: int) -> list[int]:
-    """The processes of the session that `leader` began, whether it still lives or not."""
+    """Return the processes of the session that `leader` began, whether it still lives or not."""
     return [pid for pid, session in _numbers(3).items() if session == leader]
 
 
 def _numbers(field: int) -> dict[int, int]:
-    """A field of the stat of every process: state, parent, group, session."""
+    """Return a field of the stat of every process: state, parent, group, session."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -187,5 +187,5 @@ def _numbers(field: int) -> dict[int, int]:
 
 
 def first_child(pid: int) -> int:
-    """The oldest child of a process; 0 if it has none."""
+    """Return the oldest child of a process; 0 if it has none."""
     return min(children(pid), default=0)

@@ -1,7 +1,6 @@
-"""The system calls that Python 3.9 has no function for, through ctypes.
+"""Calls the system calls that Python 3.9 has no function for, through ctypes.
 
-Called by whatever makes namespaces and mounts. Each call raises OSError with the path it was
-about; nothing here decides anything.
+Used by whatever makes namespaces and mounts. Each call raises OSError with the path it was about.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def sethostname(name: str) -> None:
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """mount(2); the error names the target."""
+    """Call mount(2); the error names the target."""
     _check(
         _libc.mount(
             os.fsencode(source),
@@ -142,7 +141,7 @@ def make_all_read_only(path: str) -> None:
 
 
 def _locked_flags(path: str) -> int:
-    """The flags a mount has already: in a user namespace they must be named in a remount."""
+    """Return the flags a mount has already: in a user namespace a remount must name them."""
     have = os.statvfs(path).f_flag
     pairs = (
         (os.ST_NOSUID, MS_NOSUID),
@@ -156,7 +155,7 @@ def _locked_flags(path: str) -> int:
 
 
 def open_beneath(folder: int, path: str) -> int:
-    """An O_PATH descriptor of what is in a folder; EXDEV where a link leads out of it.
+    """Open what is in a folder with O_PATH and return the descriptor; EXDEV if a link leads out.
 
     NotImplementedError before Linux 5.6.
     """
@@ -171,7 +170,7 @@ def open_beneath(folder: int, path: str) -> int:
 
 @value
 class Rights:
-    """What a thread may do to files; groups in order, capabilities as a mask."""
+    """The rights of a thread over files; groups in order, capabilities as a mask."""
 
     uid: int
     gid: int
@@ -200,7 +199,7 @@ def _thread_call(name: str, *args: object) -> None:
 
 
 def descriptor_of(process: int, number: int) -> int:
-    """A copy of what another process has open, by a descriptor of that process (Linux 5.6)."""
+    """Copy what another process has open, by a descriptor of that process (Linux 5.6)."""
     return _check(int(_libc.syscall(_SYS_PIDFD_GETFD, process, number, 0)))
 
 
@@ -229,5 +228,5 @@ def confine(code: bytes) -> None:
 
 
 def drop_from_bounding_set(capability: int) -> bool:
-    """False when the kernel knows no such capability."""
+    """Drop a capability; return False when the kernel knows no such one."""
     return int(_libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)) == 0

@@ -1,8 +1,8 @@
-"""Files and folders that a container, or another user, may change while we use them.
+"""Handles files and folders that a container, or another user, may change while we use them.
 
-Used by whatever of the agent reads, opens or removes what is not its own alone, with rights that a
+Used by whatever of the agent reads, opens or removes what others may change, with rights that a
 container does not have. No link is followed, no pipe or device is waited for, and what was looked
-at is what is used. It gives no rights to anybody.
+at is what is used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def read_text(path: str, most: int, folder: int | None = None) -> str:
-    """A small regular file, by its last name; OSError for what is none, or larger."""
+    """Read a small regular file, by its last name; raise OSError for what is none, or larger."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     fd = os.open(path, flags, dir_fd=folder)
     try:
@@ -33,11 +33,11 @@ def read_text(path: str, most: int, folder: int | None = None) -> str:
 
 
 def open_inside(root: str, path: str, make: str = "") -> int:
-    """An O_PATH descriptor of a path as a process whose root is `root` would find it.
+    """Open a path with O_PATH as a process whose root is `root` would find it.
 
     Links are followed inside the root, step by step by descriptors: who exchanges one meanwhile
-    leads nobody out of it. `make` is `folder` or `file`: what is missing at the end is made as
-    one, and what is missing on the way as folders.
+    leads nobody out of it. `make` is `folder` or `file`: what is missing at the end is made as one,
+    and what is missing on the way as folders.
     """
     way = [os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)]
     todo = _parts(path)
@@ -98,7 +98,7 @@ def _step(name: str, folder: int, make: str) -> int:
 
 
 def read_inside(root: str, path: str, most: int) -> str:
-    """A small regular file in a root that is not ours; empty where there is none."""
+    """Read a small regular file in a root that is not ours; empty where there is none."""
     try:
         fd = open_inside(root, path)
         try:
@@ -113,7 +113,7 @@ def read_inside(root: str, path: str, most: int) -> str:
 
 
 def open_pipe(name: str, way: int, folder: int) -> int:
-    """A named pipe in a folder; OSError for what somebody has put in its place."""
+    """Open a named pipe in a folder; raise OSError for what somebody has put in its place."""
     fd = os.open(name, way | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     if not stat.S_ISFIFO(os.fstat(fd).st_mode):
         os.close(fd)
@@ -122,7 +122,7 @@ def open_pipe(name: str, way: int, folder: int) -> int:
 
 
 def make_pipe(name: str, folder: int) -> None:
-    """A named pipe that every user may read and write, whatever our own umask."""
+    """Make a named pipe that every user may read and write, whatever our own umask."""
     os.mkfifo(name, 0o600, dir_fd=folder)
     fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
@@ -157,7 +157,7 @@ def remove_tree(path: str) -> None:
 
 
 def _empty(folder: int, top: int, depth: int) -> bool:
-    """Remove all that can be in a folder; whether there is more to do at the top."""
+    """Remove all that can be in a folder; return whether there is more to do at the top."""
     with os.scandir(folder) as entries:
         found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     has_moved = False
@@ -186,7 +186,7 @@ def _remove(name: str, folder: int, top: int, depth: int) -> bool:
 
 
 def _opened(name: str, parent: int) -> int:
-    """A folder that we may list and write, whatever its mode was: an overlay leaves one of none."""
+    """Open a folder that we may list and write, whatever its mode: overlays leave one of none."""
     try:
         fd = os.open(name, os.O_RDONLY | _FOLDER, dir_fd=parent)
     except PermissionError:
@@ -203,8 +203,8 @@ def _opened(name: str, parent: int) -> int:
 def _allow(name: str, parent: int) -> None:
     """Let us list a folder of ours.
 
-    By /proc, since the kernel takes no descriptor of what may not be read; the keeper of a pod has
-    none of its own there, but is root in its namespace and needs no permission.
+    By /proc, since the kernel takes no descriptor of what may not be read; the agent's outer
+    process has none of its own there, but is root in its namespace and needs no permission.
     """
     path = os.open(name, os.O_PATH | _FOLDER, dir_fd=parent)
     try:

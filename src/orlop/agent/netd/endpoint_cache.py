@@ -1,8 +1,8 @@
-"""Where everything is: pods' real addresses, services' endpoints, names and policies, from memory.
+"""Remembers where everything is: pods' real addresses, services' endpoints, names and policies.
 
-Kept by the pod's network process, asked by whatever answers a socket call or a DNS question, from
-any thread. What is not known is asked of the kubelet once and then kept up to date by it; while the
-kubelet is away, what is known goes on being true. It opens no socket.
+Kept by netd, asked by whatever answers a socket call or a DNS question, from any thread. What is
+not known is asked of the kubelet once and then kept up to date by it; while the kubelet is away,
+what is known stays valid.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ REMEMBERED = 4096  # answers kept; the least used go first
 
 
 class Unknown(Exception):
-    """Not answered in time: nobody can say yet."""
+    """No answer in time: it cannot be said yet."""
 
 
 class Refused(Exception):
-    """Known, and there is nobody."""
+    """The answer is known, and it is that nobody is there."""
 
 
 @lean_value
@@ -42,7 +42,7 @@ class _Service:
 
 
 class EndpointCache:
-    """`send` passes a message to the kubelet; `node` is the pod's Kubernetes node."""
+    """The cache; `send` passes a message to the kubelet; `node` is the pod's Kubernetes node."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class EndpointCache:
     # What is asked of the kubelet
 
     def backend(self, protocol: str, ip: str, port: int, source: str = "") -> list[tuple[str, int]]:
-        """Endpoints of a service in the order to try; none: refuse. Raises Unknown."""
+        """Return endpoints of a service in the order to try; none: refuse. Raise Unknown."""
         service = self._answer(f"svc/{ip}")
         found = service.ports.get((protocol, port)) if service is not None else None
         if not found:
@@ -95,7 +95,7 @@ class EndpointCache:
         return _picked(found)
 
     def endpoints(self, protocol: str, ip: str, port: int) -> list[tuple[str, int]]:
-        """All that a connection may go to, any as well as another; none where that is not so.
+        """Return all endpoints that a connection may go to, any as well as another; else none.
 
         The same list until the service changes.
         """
@@ -105,9 +105,9 @@ class EndpointCache:
         return service.ports.get((protocol, port)) or []
 
     def location(self, protocol: str, ip: str, port: int) -> tuple[str, int, int]:
-        """A pod's port: its node's address, the real port, where to announce oneself.
+        """Return a pod's port: its node's address, the real port, where to announce oneself.
 
-        Raises Refused where the pod has no such listener, and Unknown.
+        Raise Refused where the pod has no such listener, and Unknown.
         """
         key = f"pod/{ip}"
         pod = self._answer(key)
@@ -121,7 +121,7 @@ class EndpointCache:
         return str(pod["address"]), int(real), int(pod.get("notice") or 0)
 
     def peek_place(self, protocol: str, ip: str, port: int) -> tuple[str, int, int] | None:
-        """As `location`, of what is known; None where it is not."""
+        """Return what `location` would, from what is known; None where it is not."""
         pod = self._known.get(f"pod/{ip}") or {}
         real = pod.get(protocol, {}).get(str(port))
         if real is None:
@@ -129,23 +129,23 @@ class EndpointCache:
         return str(pod["address"]), int(real), int(pod.get("notice") or 0)
 
     def name(self, name: str) -> dict[str, Any] | None:
-        """What DNS says of a name of the cluster; None: there is none. Raises Unknown."""
+        """Return what DNS says of a cluster's name, None where there is none; raise Unknown."""
         is_away = not self._is_connected and time.monotonic() - self._since > self._patience
         # A resolver tries many names: none of them should wait long for a kubelet that is away.
         found: dict[str, Any] | None = self._answer(f"name/{name}", 0.0 if is_away else None)
         return found
 
     def peek(self, key: str) -> tuple[bool, Any]:
-        """Whether something is known of a key, and what; never asks."""
+        """Return whether something is known of a key, and what; without asking."""
         found = self._known.get(key, self)
         return found is not self, found
 
     def is_still(self, key: str, told: Any) -> bool:
-        """Whether what we were told of a key is still that very answer."""
+        """Return whether what we were told of a key is still that very answer."""
         return self._known.get(key, self) is told
 
     def allows(self, direction: str, protocol: str, peer_ip: str, port: int) -> bool:
-        """Whether NetworkPolicy lets us connect to the peer's port, or the peer to ours.
+        """Return whether NetworkPolicy lets us connect to the peer's port, or the peer to ours.
 
         A peer that is not known is not let through, once there is a policy at all.
         """
@@ -163,19 +163,19 @@ class EndpointCache:
         return policy.allows(direction, protocol, peer_ip, port, peer)
 
     def restricts(self, direction: str) -> bool:
-        """Whether any NetworkPolicy selects this pod in a direction."""
+        """Return whether any NetworkPolicy selects this pod in a direction."""
         policy = self._policy()
         return policy is not None and policy.restricts(direction)
 
     def may_restrict(self, direction: str) -> bool:
-        """As `restricts`, without waiting for an answer: then it may."""
+        """Answer as `restricts` does, without waiting; if no answer is here yet, say yes."""
         if "policy" not in self._known:
             return True
         policy: Policy | None = self._known["policy"]
         return policy is not None and policy.restricts(direction)
 
     def _policy(self) -> Policy | None:
-        """The kubelet's word, waited for once; where it is away, that of the plan."""
+        """Return the kubelet's word, waited for once; where it is away, that of the plan."""
         try:
             found: Policy | None = self._answer("policy")
         except Unknown:
@@ -193,9 +193,10 @@ class EndpointCache:
         self.on_policy(free[0] and not self.is_in_doubt, free[1])
 
     def opened(self) -> None:
-        """A port of the node is newly ours: who comes to it may mean the pod that had it before.
+        """Note that a port of the node is newly ours: it may have been another pod's before.
 
-        Others are told of that pod's end, but not while the control plane is away.
+        Who comes to it may mean that pod. Others are told of its end, but not while the control
+        plane is away.
         """
         with self._changed:
             if not self._is_connected:
@@ -205,7 +206,7 @@ class EndpointCache:
     def _with_affinity(
         self, key: tuple[str, str, int], found: list[tuple[str, int]], seconds: float
     ) -> list[tuple[str, int]]:
-        """The endpoint of last time first, while it is one and not too long ago."""
+        """Put the endpoint of last time first, while it is one and not too long ago."""
         now = time.monotonic()
         with self._changed:
             last, until = self._sticky.get(key, (None, 0.0))
@@ -219,7 +220,7 @@ class EndpointCache:
     # What is known
 
     def _answer(self, key: str, patience: float | None = None) -> Any:
-        """What we were told of a key; asked for on a miss, and waited for."""
+        """Return what we were told of a key; ask on a miss, and wait for the answer."""
         self._used[key] = now = time.monotonic()
         try:
             return self._known[key]
@@ -236,7 +237,7 @@ class EndpointCache:
             return self._known[key]
 
     def _fresh(self, key: str) -> Any:
-        """The answer as the kubelet has it now; as last known where it is away."""
+        """Return the answer as the kubelet has it now; as last known where it is away."""
         self.before_waiting()
         with self._changed:
             if not self._is_connected:
@@ -269,7 +270,7 @@ class EndpointCache:
     # What we are told
 
     def on_message(self, message: dict[str, Any]) -> None:
-        """A "net-..." message of the kubelet, or about the line to it."""
+        """Take a "net-..." message of the kubelet, or one about the connection to it."""
         kind = message.get("type")
         if kind == "net-tell":
             self._on_tell(message["key"], message.get("value"))
@@ -310,7 +311,7 @@ class EndpointCache:
         return _Service(ports, float(told.get("affinity") or 0))
 
     def _say_all(self) -> None:
-        """The kubelet may be a new one: say where we are, and ask again for all we use."""
+        """Say where we are, and ask again for all we use: the kubelet may be a new one."""
         if self._address:
             self._send(self._state())
         keys = list(dict.fromkeys(["policy", *self._used]))
@@ -319,14 +320,14 @@ class EndpointCache:
     # What we tell
 
     def located(self, address: str, notice: int) -> None:
-        """Where this pod's sockets are, and the port where others announce themselves."""
+        """Tell where this pod's sockets are, and the port where others announce themselves."""
         with self._changed:
             self._address, self._notice = address, notice
             if self._is_connected:
                 self._send(self._state())
 
     def published(self, protocol: str, port: int, real: int, address: str) -> None:
-        """A socket of the pod listens at `port`, really at `real` of the node's `address`."""
+        """Tell that the pod listens at `port`, really at `real` of the node's `address`."""
         with self._changed:
             self._listens[protocol, port] = real
             self._address = address
@@ -335,7 +336,7 @@ class EndpointCache:
                 self._send({**said, "real": real, "address": address, "notice": self._notice})
 
     def withdrawn(self, protocol: str, port: int) -> None:
-        """It does not any more."""
+        """Tell that a socket of the pod does not listen at `port` any more."""
         with self._changed:
             self._listens.pop((protocol, port), None)
             if self._is_connected:
@@ -349,7 +350,7 @@ class EndpointCache:
 
 
 def _picked(found: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Some of them from anywhere in the list: the cost does not grow with it."""
+    """Pick some from anywhere in the list: the cost does not grow with it."""
     count = len(found)
     if count == 1:
         return found[:]

@@ -1,8 +1,9 @@
-"""Ports of the node that containers ask for by hostPort: taken when the pod starts, for its life.
+"""Takes ports of the node that containers ask for by hostPort, for as long as the pod lives.
 
-Used by the keeper, before anything of the pod runs. A TCP port is held by a socket that is bound
-and never listens, beside which netd lets a program of the pod listen (`holders`); among pods a name
-that only one can have decides. What cannot be had is told, and the pod runs without it.
+Used by the netd supervisor, before anything of the pod runs. A TCP port is held by a socket that is
+bound and never listens, beside which netd lets a program of the pod listen (`port_holders`). Which
+of two pods has a port is decided by the name of an abstract unix socket, which only one can bind.
+What cannot be had is told, and the pod runs without it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ANYWHERE = ("", "0.0.0.0", "::")
 
 
 class HostPorts:
-    """`wanted` as the plan has it; `node` is the address that others know the node by."""
+    """The ports: `wanted` as the plan has it; `node` is the address as others know it."""
 
     def __init__(self, wanted: list[dict[str, Any]], node: str) -> None:
         self.had: list[dict[str, Any]] = []
@@ -37,7 +38,7 @@ class HostPorts:
                 self.had.append(one)
 
     def _take(self, one: dict[str, Any], node: str) -> str:
-        """Hold one port; what is in the way, or nothing."""
+        """Hold one port; return what is in the way, or nothing."""
         protocol, number, ip = one["protocol"], one["hostPort"], one["hostIP"]
         words = f"hostPort {number} ({protocol.upper()})"
         for other in self.had:
@@ -69,14 +70,14 @@ class HostPorts:
         return ""
 
     def words(self) -> str:
-        """What leads where."""
+        """Say which port of the node leads where."""
         ports = (f"{one['hostPort']} to {one['port']} ({one['protocol'].upper()})"
                  for one in self.had)  # fmt: skip
         return "ports of the node lead to ports of the pod: " + ", ".join(ports)
 
 
 def _bound(protocol: str, number: int) -> socket.socket:
-    """A socket that has a port at all addresses, and shares it with nobody."""
+    """Make a socket that has a port at all addresses, and shares it with nobody."""
     holder = socket.socket(socket.AF_INET, KINDS[protocol] | socket.SOCK_CLOEXEC)
     try:
         try:

@@ -1,8 +1,8 @@
-"""What lists the interfaces of the node shows the pod's: lo, and one with the pod's address.
+"""Makes what lists the interfaces of the node show the pod's: lo, and one with the pod's address.
 
-Answers the requests of ioctl for that, and rewrites what the kernel says of addresses over
-netlink. The interface is the node's own, under its own name, so that all else that is asked about
-it holds. What a program reads in /proc or /sys is the node's.
+Answers the requests of ioctl for that, and rewrites what the kernel says of addresses over netlink.
+The interface is the node's own, under its own name, so that all else that is asked about it holds.
+What a program reads in /proc or /sys is the node's.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Interfaces:
 
     @property
     def name(self) -> bytes:
-        """Of the interface that has the node's address."""
+        """The name of the interface that has the node's address."""
         if self._name is None:
             self._name = interface_of(self._world.node)
         return self._name
@@ -70,7 +70,7 @@ class Interfaces:
         return 0
 
     def rewritten(self, data: bytes) -> bytes:
-        """A dump of netlink with the pod's address in place of the node's."""
+        """Rewrite a dump of netlink, with the pod's address in place of the node's."""
         found, at = [], 0
         while at + _HEADER.size <= len(data):
             length, kind, _, _, _ = _HEADER.unpack_from(data, at)
@@ -83,7 +83,7 @@ class Interfaces:
         return b"".join(found)
 
     def _address(self, message: bytes) -> bytes:
-        """One address; empty for one that is not the pod's business."""
+        """Rewrite one address; empty for one that is not the pod's business."""
         family, _, _, scope = message[16:20]
         if scope == HOST_SCOPE:
             return message

@@ -1,8 +1,8 @@
-"""Whether this kernel, as this user, can give pods a network of their own.
+"""Finds out whether this kernel, as this user, can give pods a network of their own.
 
 Asked by the agent before it filters anything, and by `orlop doctor`. Each question is put to the
-kernel itself where it can be, because distributions carry features back; what is missing is said
-in words for the site's people. It changes nothing.
+kernel itself where it can be, because distributions carry features back; what is missing is said in
+words for the site's people.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OLDEST = (5, 14)
 
 
 def problem(is_isolated: bool, scope_file: str = PTRACE_SCOPE) -> str:
-    """What is missing, or nothing; `is_isolated`: containers are in a user namespace of ours."""
+    """Return what is missing, or nothing; `is_isolated`: containers are in our user namespace."""
     try:
         numbers = calls()
     except OSError as error:
@@ -45,7 +45,7 @@ def problem(is_isolated: bool, scope_file: str = PTRACE_SCOPE) -> str:
 
 
 def _tracing(is_isolated: bool, scope_file: str) -> str:
-    """Whether a process may look into those beside it, as netd must."""
+    """Say why a process may not look into those beside it, as netd must; or nothing."""
     scope = _number_in(scope_file)
     if scope == 3 or (scope > 0 and not is_isolated):
         remedy = "ask the site for kernel.yama.ptrace_scope=0, or for user namespaces"
@@ -54,7 +54,7 @@ def _tracing(is_isolated: bool, scope_file: str) -> str:
 
 
 def _telling() -> str:
-    """Whether the kernel says whose a socket is: without that nobody could prove who he is."""
+    """Say why the kernel does not tell whose a socket is, which proofs need; or nothing."""
     from .identity.sock_diag import TCP, Owners
     from .netd_supervisor import open_diagnostics
     from .sockets.sockaddr import AF_INET, Address

@@ -1,8 +1,8 @@
-"""The compiled part of netd, where there is one: quick/*.c, loaded as a library.
+"""Loads the compiled part of netd, where there is one: native/*.c, as a library.
 
 Loaded by the agent before it has threads, and used by netd: calls arrive there first, those it can
 answer it answers, and what it learns of places it learns from here. Tables that both sides need are
-kept there alone, behind the same methods as their Python ones. Without it all is done in Python.
+kept there, behind the same methods as their Python ones. Without it all is done in Python.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _LONG: dict[str, tuple[Any, list[Any]]] = {
 
 
 def load(path: str) -> Optional[Quick]:
-    """None where there is none, or none for this machine."""
+    """Load the library; None where there is none, or none for this machine."""
     if not path or not os.path.isfile(path):
         return None
     try:
@@ -110,7 +110,7 @@ class Quick:
         names: mmap.mmap,
         rooms: list[Room],
     ) -> bool:
-        """Whether it can be used for this pod.
+        """Start serving; return whether the compiled part can be used for this pod.
 
         `notices`: where they arrive, and where those are passed on that are for Python.
         """
@@ -147,13 +147,13 @@ class Quick:
         self._call("learn_own")(generation, _packed(to), _packed(real) + ends)
 
     def learn_service(self, generation: int, to: Address, ends: list[tuple[bytes, int]]) -> bool:
-        """Whether it is known now."""
+        """Tell the compiled part of a service; return whether it is known now."""
         packed = b"".join(struct.pack("<4sI", ip, port) for ip, port in ends)
         ip = int.from_bytes(to.ip, "little")
         return bool(self._call("learn_service")(generation, ip, to.port, len(ends), packed))
 
     def drop(self, ip: bytes) -> None:
-        """What was known of a pod or a service is so no more."""
+        """Forget what was known of a pod or a service: it holds no longer."""
         self._call("drop")(int.from_bytes(ip, "little"))
 
     def bound(self, protocol: str, real: Address, given: Optional[Address]) -> None:

@@ -1,9 +1,9 @@
-"""netd: the process that answers the socket calls of one pod's containers.
+"""Answers the socket calls of one pod's containers, in a process of its own: netd.
 
-Forked by the agent, which keeps every listener and every port it has made, so that one that dies
-is followed by another that goes on. A thread for each listener receives and answers; what must
-wait is left with `pending`, in the first thread. It never speaks to the control plane: messages
-go by the agent.
+Forked by the agent, which keeps every listener and every port that netd has made, so that one that
+dies is followed by another that goes on. A thread for each listener receives and answers; what must
+wait is left with `pending_calls`, in the first thread. Messages to and from the kubelet go by the
+agent.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 else:
     pass  # without the enums of `socket`, which are slow to import
 
-MAX_ASIDE = 64  # threads that wait for the directory while others take their post
+MAX_ASIDE = 64  # threads that wait for the endpoint cache while others take their post
 IDLE = 60.0
 DNS = 53
 
@@ -148,19 +148,22 @@ class Netd:
         self._directory.on_told = lambda key: _drop(quick, key)
 
     def _let_go_of(self, port: int) -> None:
-        """The pod wants a real port again that a copy of ours may be all that is left of."""
+        """Close copies of ours at a real port that the pod wants again.
+
+        They may be all that is left there.
+        """
         self._sweep()
         self._leases.give_up(port)
 
     def _sweep(self) -> None:
-        """Let go of copies of sockets whose programs may be done with them."""
+        """Close copies of sockets whose programs may be done with them."""
         self._pending.sweep()
         self._datagrams.twins.give_up()
         if self._quick is not None:
             self._quick.sweep()
 
     def _serve_names(self) -> Address:
-        """Where the name server of the cluster is for this pod: here, once it is asked for."""
+        """Return where the cluster's name server is for this pod; start it when first asked."""
         with self._naming_lock:
             if self._names is None:
                 from .dns.server import DnsServer
@@ -171,7 +174,7 @@ class Netd:
         return self._names
 
     def _asks_names(self, protocol: str, client: tuple[str, int], own: tuple[str, int]) -> bool:
-        """Whether it is a socket that this pod has sent here, and no other program of the node."""
+        """Return whether this pod has sent the socket here, and not another program of the node."""
         peer, here = (Address(AF_INET, sockaddr.number(end[0]), end[1]) for end in (client, own))
         owners = self._owners
         if not (owners.can_tell_udp if protocol == "udp" else owners.can_tell):
@@ -208,7 +211,7 @@ class Netd:
     # Threads
 
     def run(self, listeners: dict[bytes, int], first: Sequence[tuple[int, bytes]] = ()) -> None:
-        """Until the agent is gone; `first` are calls that were taken, and where they came in."""
+        """Serve until the agent is gone; `first`: calls already taken, and where they came in."""
         _, most = getrlimit(RLIMIT_NOFILE)  # calls that wait have a descriptor here, too
         setrlimit(RLIMIT_NOFILE, (most, most))
         threading.Thread(target=self._hear, name="line", daemon=True).start()
@@ -268,7 +271,7 @@ class Netd:
             self._connecting.not_heard(call, result)
 
     def _take_back(self, quick: Quick) -> None:
-        """Calls that turned out to be for us after a while; each may take another."""
+        """Handle calls that turned out to be for Python after a while; each may take another."""
         buffer = create_string_buffer(CALL_SIZE)
         target = Target()
         while True:
@@ -277,7 +280,7 @@ class Netd:
                 self._answer(listener.call(buffer.raw), target)
 
     def _step_aside(self) -> None:
-        """The call at hand will take a while: another thread takes those that come after it."""
+        """Let another thread take the calls to come: the one at hand will take a while."""
         listener = getattr(self._posts, "listener", None)
         if listener is not None and self._aside < MAX_ASIDE:
             self._aside += 1
@@ -287,7 +290,7 @@ class Netd:
     # The agent
 
     def _on_porch(self) -> None:
-        """A new listener, unless we have it from the netd before us."""
+        """Take a new listener, unless we have it from the netd before us."""
         serial, fds = receive(self._porch)
         for fd in fds:
             if serial in self._serials:
@@ -297,7 +300,7 @@ class Netd:
                 self._start(Listener(fd, self._quick))
 
     def _tell(self, message: dict[str, Any], fds: list[int]) -> None:
-        """The agent keeps it for whoever comes after us."""
+        """Tell the agent, which keeps it for whoever comes after us."""
         send(self._control, dumps(message).encode(), fds)
         if message["published"]:
             self._directory.opened()
@@ -338,7 +341,7 @@ class Netd:
 def _parts(
     world: PodAddressing, heirloom: NetdState, leases: Leases
 ) -> tuple[Optional[Quick], Notices, Owners, Arrivals]:
-    """What is kept by the compiled part, where that can be used, and else here."""
+    """Make the parts that the compiled library keeps where it can be used, and Python else."""
     quick, diagnostics, uids = heirloom.quick, heirloom.diagnostics, heirloom.uids
     known = udp_peers.Heard(heirloom.names, connection_table.SIZE)
     if quick is not None and not world.is_node:
@@ -358,7 +361,7 @@ def _drop(quick: Quick, key: str) -> None:
 
 
 def complain(words: str) -> None:
-    """Into the job's output, and not as often as a program may like."""
+    """Write into the job's output, and not as often as a program may like."""
     _sayings.say(words)
 
 

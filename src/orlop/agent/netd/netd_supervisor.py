@@ -1,8 +1,8 @@
-"""The agent's side of the pod network: filters processes, keeps what netd needs, and netd alive.
+"""Keeps netd alive: filters processes, holds what netd needs, and forks it again when it dies.
 
 Used by the supervisor, in its thread. Every process that becomes a container's, or enters one,
 installs the filter and sends its listener here; this keeps it, and every port that netd has made,
-and hands them to netd. A netd that dies is forked again with all of it. It answers no call itself.
+and hands them to netd. A netd that dies is forked again with all of it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PACKETS = socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC
 POLLIN = 1
 MAX_MESSAGE = 4096
 START_TIME = 20.0  # for a new netd to say that it is ready, on the slowest of nodes
-ROOMS = 8  # of `handover`, which the agent itself does not load
+ROOMS = 8  # of `tcp/accept_handoff.py`, which the agent itself does not load
 PAUSE = 0.2  # before the next netd, if the last one ended at once
 FAILED = b"!"
 NOTICES_BUFFER = 1 << 20
@@ -69,7 +69,7 @@ class NetdState:
 
 
 class NetdSupervisor:
-    """`sandbox` is None where those who are filtered do that themselves (`take`)."""
+    """The agent's side of netd; `sandbox` is None where processes filter themselves (`take`)."""
 
     def __init__(self, plan: Plan, sandbox: Optional[Sandbox], diagnostics: int) -> None:
         assert plan.network is not None, "a pod that wants nothing of the cluster needs no keeper"
@@ -112,7 +112,7 @@ class NetdSupervisor:
         self._carry: Optional[Callable[[Relay], None]] = None
 
     def _take_ports(self) -> Optional[HostPorts]:
-        """Those of the node that the pod asks for; None where it asks for none."""
+        """Take the ports of the node that the pod asks for; None where it asks for none."""
         wanted = self._network.get("hostPorts")
         if not wanted:
             return None
@@ -125,7 +125,7 @@ class NetdSupervisor:
     # In the processes of containers
 
     def around(self, body: Callable[[], object]) -> Callable[[], object]:
-        """The body of a child, behind the filter."""
+        """Return the body of a child, behind the filter."""
 
         def filtered() -> object:
             self._admit()
@@ -145,7 +145,7 @@ class NetdSupervisor:
         self.take(listener)
 
     def take(self, listener: int) -> None:
-        """Answer what comes by a listener; from any process that has us."""
+        """Have netd answer a listener's calls; works in any process that inherited this object."""
         serial = os.urandom(8)
         # To us first: what a netd has heard of when it dies, we have to leave to the next.
         send(self._way_in, serial, [listener])
@@ -159,11 +159,11 @@ class NetdSupervisor:
         os.close(fd)
 
     def _ending(self, serial: bytes) -> Callable[[], None]:
-        """What is done when a listener's last process is gone."""
+        """Return what is done when a listener's last process is gone."""
         return lambda: self._forget(self._listeners.pop(serial))
 
     def _on_door(self) -> bool:
-        """Keep a listener; whether there was any."""
+        """Keep a listener; return whether there was any."""
         serial, fds = receive(self._door)
         if not fds and serial.startswith(FAILED):  # a number may begin with any byte
             self.on_problem(serial[len(FAILED) :].decode(errors="replace").strip())
@@ -173,7 +173,7 @@ class NetdSupervisor:
         return bool(serial)
 
     def _on_control(self) -> None:
-        """Ports that netd has made."""
+        """Take in the ports that netd has made."""
         while self._control is not None:
             words, fds = receive(self._control)
             if not words:
@@ -194,7 +194,7 @@ class NetdSupervisor:
             self._bindings[key] = (message, holder)
 
     def reach(self, port: int) -> list[Place]:
-        """Where a port of the pod really is, for the agent itself."""
+        """Return where a port of the pod really is, for the agent itself."""
         own = _text(self._network["podIP"])
         messages = [message for message, _ in list(self._bindings.values())]
         known = [m for m in messages if (m["protocol"], m["port"]) == ("tcp", port)]
@@ -206,12 +206,12 @@ class NetdSupervisor:
 
     @property
     def address(self) -> str:
-        """The pod's own, as all of the cluster knows it."""
+        """The pod's own address, as all of the cluster knows it."""
         return str(self._network["podIP"])
 
     @property
     def loopback(self) -> str:
-        """The pod's private one; who comes from there is of the pod."""
+        """The pod's private loopback address; who comes from there is of the pod."""
         return "127." + str(self._network["podIP"]).partition(".")[2]
 
     # The life of netd
@@ -254,7 +254,7 @@ class NetdSupervisor:
             self._carry(self._relay)
 
     def carried_by(self, carry: Callable[[Relay], None]) -> None:
-        """The line home is there: it takes over what netd has to say, now and later."""
+        """Let the connection to the kubelet, now that it exists, carry netd's messages."""
         self._carry = carry
         if self._relay is not None:
             carry(self._relay)
@@ -296,11 +296,11 @@ class NetdSupervisor:
     def _first_call(
         self, control: socket.socket
     ) -> tuple[dict[bytes, int], list[tuple[int, bytes]]]:
-        """Wait for a call that is of the network; the listeners there are then, and that call.
+        """Wait for a call of the network; return the listeners there are then, and that call.
 
         Many pods make none, and shall not pay for a netd. The process is there already because
-        later, beside threads, it could not be forked as safely; one that follows another waits
-        for nothing, for the same reason.
+        later, beside threads, it could not be forked as safely; one that follows another waits for
+        nothing, for the same reason.
         """
         from .seccomp.bystander import Bystander
 
@@ -326,7 +326,7 @@ class NetdSupervisor:
                     os.close(fd)
 
     def _let_go(self, *needed: int) -> None:
-        """Of all that the agent holds: a container's standard input would never end otherwise.
+        """Close all that the agent holds: a container's standard input would never end otherwise.
 
         Numbers stay taken, since objects of the agent's that still live here will close them.
         """
@@ -338,7 +338,7 @@ class NetdSupervisor:
                 os.dup2(null, fd, inheritable=False)
 
     def on_exit(self, pid: int, status: int = 0) -> bool:
-        """Whether the process that has ended was netd; there is another then."""
+        """Fork another netd if the process that has ended was netd; return whether it was."""
         if pid != self.pid:
             return False
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) in CRASHES:
@@ -360,7 +360,7 @@ class NetdSupervisor:
         return self._ready_by
 
     def tick(self, now: float) -> None:
-        """A netd that has not come up, because it was forked at a bad moment, is ended."""
+        """End a netd that has not come up, because it was forked at a bad moment."""
         if self._ready_by is not None and now >= self._ready_by:
             self._ready_by = None
             self.stop()
@@ -371,7 +371,7 @@ class NetdSupervisor:
 
 
 def _load(path: str) -> Optional[Quick]:
-    """The compiled part of netd, if there is one here."""
+    """Load the compiled part of netd, if there is one here."""
     if not path:
         return None
     from .native import load
@@ -380,7 +380,7 @@ def _load(path: str) -> Optional[Quick]:
 
 
 def open_diagnostics() -> int:
-    """To be asked later whose a socket is; opened where user numbers are the node's."""
+    """Open a socket to ask later whose a socket is, where user numbers are the node's."""
     try:
         kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
         found = socket.socket(socket.AF_NETLINK, kind, NETLINK_SOCK_DIAG)
@@ -401,7 +401,7 @@ def open_notices() -> socket.socket:
 
 
 def uids() -> list[tuple[int, int]]:
-    """The user numbers of the node that this pod's processes may have: first and count."""
+    """Return the node's user numbers that this pod's processes may have: first and count."""
     with open("/proc/self/uid_map") as file:
         lines = [[int(word) for word in line.split()] for line in file]
     if lines == [[0, 0, 0xFFFFFFFF]]:  # no namespace of our own
@@ -410,13 +410,13 @@ def uids() -> list[tuple[int, int]]:
 
 
 def send(sock: socket.socket, words: bytes, fds: list[int]) -> None:
-    """A message with descriptors."""
+    """Send a message with descriptors."""
     rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(fds)}i", *fds))
     sock.sendmsg([words], [rights] if fds else [])
 
 
 def receive(sock: socket.socket) -> tuple[bytes, list[int]]:
-    """A message and its descriptors; empty when there is none."""
+    """Receive a message and its descriptors; empty when there is none."""
     try:
         words, ancillary, _, _ = sock.recvmsg(MAX_MESSAGE, socket.CMSG_SPACE(8 * 4))
     except OSError:

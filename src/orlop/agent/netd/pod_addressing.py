@@ -1,4 +1,4 @@
-"""What netd knows of the pod it serves: its addresses, and which others are whose.
+"""Knows the addresses of the pod that netd serves, and which others are whose.
 
 Made once from the plan, and read by everything that answers a call. The pod's private loopback is
 127.x.y.z for the pod 10.x.y.z: every user may bind it, and who connects from there is told by it
@@ -20,7 +20,7 @@ class PodAddressing:
     has_address = True  # whether the cluster knows it by an address of its own
 
     def __init__(self, network: dict[str, Any], node: str) -> None:
-        """`network` as the plan has it; `node` is the node's address."""
+        """Take `network` as the plan has it; `node` is the node's address."""
         self.pod = sockaddr.number(network["podIP"])
         self.node = sockaddr.number(node)
         self.loopback = loopback_of(self.pod)
@@ -43,34 +43,36 @@ class PodAddressing:
             self._open[(one["protocol"], one["hostPort"])] = ip
 
     def is_open(self, protocol: str, own: Address) -> bool:
-        """Whether anybody may come to a real address of ours: a hostPort, where it is asked for."""
+        """Return whether anybody may come to our real address: a hostPort, where it is
+        asked for.
+        """
         if self.allows_outside:
             return True
         ip = self._open.get((protocol, own.port))
         return ip is not None and ip in (ANY4, own.ip)
 
     def pod_of(self, loopback: bytes) -> bytes:
-        """The pod whose private loopback it is; empty if it is none's."""
+        """Return the pod whose private loopback it is; empty if it is none's."""
         found = self.pod[:1] + loopback[1:]
         return found if len(loopback) == 4 and loopback[0] == 127 and found in self.pods else b""
 
     def is_virtual(self, ip: bytes) -> bool:
-        """Whether an address means something in the cluster only."""
+        """Return whether an address has a meaning in the cluster and none outside."""
         return ip in self.pods or ip in self.services
 
     def is_own(self, address: Address) -> bool:
-        """Whether it means the pod itself: its loopback, its address, or any."""
+        """Return whether it means the pod itself: its loopback, its address, or any."""
         return address.is_loopback or address.is_any or address.ip == self.pod
 
     def shown(self, address: Address) -> Address:
-        """A real address of our own as the pod's programs should see it."""
+        """Return a real address of our own as the pod's programs should see it."""
         if address.ip in (self.node, self.loopback):
             return Address(address.family, self.pod, address.port)
         return address
 
 
 class NodeWorld(PodAddressing):
-    """Of a pod on its node's network that knows names and services of the cluster.
+    """The addressing of a pod on its node's network that knows the cluster's names and services.
 
     What it binds, and all it is known by, is the node's; nothing means the pod alone. Ranks of a
     pod with an address of its own are known to the cluster by that.

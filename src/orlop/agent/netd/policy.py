@@ -1,8 +1,7 @@
-"""The NetworkPolicies that select this pod, as rules to hold a connection against.
+"""Holds connections against the NetworkPolicies that select this pod.
 
-Told by the kubelet as data and asked by the directory for each connection. A pod that no policy
-of a direction selects is open in it; one that is selected takes what some rule lets through, and
-nothing else. It knows no sockets.
+The kubelet tells them as data; the endpoint cache asks for each connection. A pod that no policy of
+a direction selects is open in it; one that is selected takes only what some rule lets through.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ ANY_PORT = (1, 65535)
 
 
 class Policy:
-    """`told`: {"ingress": None | [rule, ...], "egress": ...}; None means not restricted."""
+    """The rules; `told`: {"ingress": None | [rule, ...], "egress": ...}; None: not restricted."""
 
     def __init__(self, told: dict[str, Any]) -> None:
         self._rules = {
@@ -31,7 +30,7 @@ class Policy:
     def allows(
         self, direction: str, protocol: str, ip: str, port: int, peer: dict[str, Any] | None
     ) -> bool:
-        """`peer` is what is known of the pod at `ip`; None: no pod of the cluster."""
+        """Return whether a rule lets it through; `peer` describes the pod at `ip`, None: no pod."""
         rules = self._rules[direction]
         # Names of ports are those of whoever is connected to.
         names = (peer or {}).get("ports") or {} if direction == "egress" else {}
@@ -91,7 +90,7 @@ class _Peer:
 
 
 def matches(selector: list[list[Any]], labels: dict[str, str]) -> bool:
-    """A label selector as [key, operator, values] each; all must hold."""
+    """Return whether labels fit a selector of [key, operator, values] entries; all must hold."""
     for key, operator, values in selector:
         found = labels.get(key)
         if operator == "In" and found not in values:

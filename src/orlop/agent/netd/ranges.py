@@ -1,7 +1,7 @@
-"""Ranges of addresses, quick to ask and light to import.
+"""Ranges of addresses, fast to ask and light to import.
 
-Used by the directory and by policies for every connection. `ipaddress` would take longer to import
-than the network process takes to start.
+Used by the endpoint cache and by policies for every connection. `ipaddress` would take longer to
+import than the network process takes to start.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ else:
 
 
 def packed(ip: str) -> bytes:
-    """The 4 or 16 bytes of an address; none for anything else."""
+    """Return the 4 or 16 bytes of an address; none for anything else."""
     try:
         if ":" in ip:
             return socket.inet_pton(socket.AF_INET6, ip)
@@ -24,7 +24,7 @@ def packed(ip: str) -> bytes:
 
 
 class Range:
-    """`address/length`; an address of another family is in none."""
+    """A range `address/length`; an address of another family is in none."""
 
     __slots__ = ("_base", "_mask", "_size", "text")
 

@@ -1,8 +1,8 @@
-"""Messages between the agent and its network process: frames of JSON over a socket pair.
+"""Carries messages between the agent and netd: frames of JSON over a socket pair.
 
-The agent's end is polled by the uplink's thread, which carries "net-..." messages to and from the
-kubelet unchanged; the other end is read by the network process. A new pair is made for each network
-process, so that one killed in the middle of a message leaves nothing behind.
+The agent's end is polled by the thread of the connection to the kubelet, which carries "net-..."
+messages to and from the kubelet unchanged; netd reads the other end. A new pair is made for each
+netd, so that one killed in the middle of a message leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Relay:
         return len(self._out)
 
     def send(self, payload: bytes) -> None:
-        """Pass a message on; raises Broken where nobody reads any more."""
+        """Pass a message on; raise Broken where nobody reads any more."""
         self._out += frame(0, payload)
         if len(self._out) > MAX_BACKLOG:
             raise Broken("the network process does not read")
@@ -63,7 +63,7 @@ class Relay:
             del self._out[:sent]
 
     def receive(self) -> list[bytes]:
-        """All whole messages that are here now; raises Broken at the end of the process."""
+        """Return all whole messages that are here now; raise Broken at the end of the process."""
         while True:
             try:
                 data = self._sock.recv(_CHUNK)
@@ -81,18 +81,18 @@ class Relay:
 
 
 class Memory:
-    """What a network process was told, for the one that takes its place while nobody can tell."""
+    """What a netd was told, for the next one to be told while the kubelet is away."""
 
     def __init__(self) -> None:
         self._told: dict[str, bytes] = {}
 
     def heard(self, message: dict[str, Any], payload: bytes) -> None:
-        """Of the kubelet."""
+        """Remember a message of the kubelet."""
         if message.get("type") == "net-tell":
             self._told[str(message.get("key"))] = payload
 
     def said(self, payload: bytes) -> None:
-        """By the network process: what it forgets is forgotten here."""
+        """Take a message of netd's: what netd forgets is forgotten here, too."""
         if payload.startswith(_FORGET):
             for key in loads(payload)["keys"]:
                 self._told.pop(key, None)
@@ -102,9 +102,9 @@ class Memory:
 
 
 class Carrier:
-    """Between a line home and the network process of the moment.
+    """Carries messages between a connection to the kubelet and the netd of the moment.
 
-    All but `offer` is for the thread of the line.
+    All but `offer` is for the thread of that connection.
     """
 
     def __init__(self) -> None:
@@ -117,11 +117,11 @@ class Carrier:
         return self._relay is not None
 
     def offer(self, relay: Relay) -> None:
-        """A network process that takes the place of any before it; from any thread."""
+        """Offer a netd that takes the place of any before it; from any thread."""
         self._offered = relay
 
     def adopt(self, is_connected: bool) -> None:
-        """Take over a new network process, and let it know what the last one knew."""
+        """Take over a new netd, and let it know what the last one knew."""
         if self._offered is None:
             return
         self._drop(self._relay)
@@ -137,16 +137,16 @@ class Carrier:
             poll.register(self._relay.fileno(), wants)
 
     def tell(self, message: dict[str, Any]) -> None:
-        """Of the line itself."""
+        """Tell netd about the connection itself."""
         self._pass_on(dumps(message).encode())
 
     def hear(self, message: dict[str, Any], payload: bytes) -> None:
-        """What the kubelet says to it."""
+        """Pass on what the kubelet says to netd."""
         self._memory.heard(message, payload)
         self._pass_on(payload)
 
     def take(self) -> list[bytes]:
-        """What it has to say; and it is told what it has not read yet."""
+        """Return what netd has to say; and tell it what it has not read yet."""
         relay = self._relay
         if relay is None:
             return []
@@ -169,14 +169,14 @@ class Carrier:
             self._drop(relay)
 
     def _drop(self, relay: Relay | None) -> None:
-        """Its process is gone; whoever keeps it comes with another."""
+        """Drop a relay whose process is gone; whoever keeps netd comes with another."""
         if relay is not None and self._relay is relay:
             self._relay = None
             relay.close()
 
 
 class Line:
-    """The network process's end: any thread sends, one receives."""
+    """Netd's end: any thread sends, one receives."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -190,7 +190,7 @@ class Line:
             self._sock.sendall(data)
 
     def receive(self) -> list[bytes]:
-        """The next messages, waiting for one; raises Broken when the agent is gone."""
+        """Return the next messages, waiting for one; raise Broken when the agent is gone."""
         while True:
             found = [payload for _, payload in self._frames.take()]
             if found:

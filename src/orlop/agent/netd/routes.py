@@ -1,7 +1,8 @@
-"""Where a destination that a program names really is.
+"""Finds where a destination that a program names really is.
 
-Asked by connecting and datagrams. The pod's own ports are known here, others' by the directory; a
-service is a list of places to try in turn. What is none of the cluster's is left to the kernel.
+Asked by `tcp/connect.py` and `udp/datagrams.py`. The pod's own ports are known here, others' by the
+endpoint cache; a service is a list of places to try in turn. What is none of the cluster's is left
+to the kernel.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ class Routes:
         self.own_services: dict[tuple[str, bytes, int], Callable[[], Address]] = {}
 
     def find(self, protocol: str, to: Address) -> Optional[Iterator[Place]]:
-        """The places to try, in turn; None: an address that is none of the cluster's.
+        """Return the places to try, in turn; None: an address that is none of the cluster's.
 
-        Raises OSError where there is nobody.
+        Raise OSError where there is nobody.
         """
         world = self._world
         if world.is_own(to):
@@ -91,7 +92,7 @@ class Routes:
         return Place(Address(to.family, found.ip, found.port), own_port=to.port)
 
     def _generation(self, protocol: str) -> Optional[int]:
-        """As of when something is found that is worth teaching."""
+        """Return as of when something is found that is worth teaching."""
         return self.quick.generation() if self.quick is not None and protocol == "tcp" else None
 
     def _pod(self, protocol: str, to: Address) -> Place:
@@ -127,7 +128,7 @@ class Routes:
         return self._endpoints(protocol, to.family, found)
 
     def _teach_service(self, quick: Quick, generation: int, to: Address) -> None:
-        """All of a service, once; with those of its endpoints whose place is known already."""
+        """Teach all of a service, once; with its endpoints whose place is known already."""
         ends = self._directory.endpoints("tcp", sockaddr.text(to.ip), to.port)
         if not ends or self._taught.get((to.ip, to.port)) is ends:
             return

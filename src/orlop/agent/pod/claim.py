@@ -1,7 +1,7 @@
-"""The claim on a pod: which job runs it, so that a second job for the same pod ends at once.
+"""Claims a pod for one job, so that a second job for the same pod ends at once.
 
-Taken once by `main`, before anything is started. The file appears whole and only once, on NFS
-too; a job that the engine requeued finds its own claim and renews it.
+Taken once by `main`, before anything is started. The file appears whole and only once, on NFS too;
+a job that the engine requeued finds its own claim and renews it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from ..linux.fast_imports import dumps, loads
 
 
 class Claimed(Exception):
-    """Another job runs this pod."""
+    """Raised when another job runs this pod."""
 
 
 def take(path: str, job: str, restart: int, node: str, step: str = "") -> None:
-    """Claim the pod for `job`; raises Claimed when it belongs to another."""
+    """Claim the pod for `job`; raise Claimed when it belongs to another."""
     draft = f"{path}.{node}.{os.getpid()}"
     with open(draft, "w") as file:
         found = {"job": job, "restart": restart, "node": node}

@@ -1,6 +1,6 @@
 """Watches how much a pod keeps on its node's disk, and ends the pod that exceeds a limit.
 
-A thread of its own, started by `main` only where there is such a limit: of an emptyDir on disk (in
+A thread of its own, started by `main` where there is such a limit: of an emptyDir on disk (in
 memory it is the tmpfs's own), of a container, or of the pod. As the kubelet's eviction manager: it
 measures now and then, so a pod may be over its limit for a moment; the longer a look takes, the
 rarer it is taken.
@@ -25,7 +25,7 @@ INODE = 256  # bytes; ext4's
 
 
 class Watch:
-    """`layers` has a folder for what each run of a container wrote to its root, `logs` its log."""
+    """Measures the pod; `layers` has what runs of containers wrote to their roots, `logs` logs."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Watch:
         return bool(words)
 
     def excess(self) -> str:
-        """The first limit that is exceeded, in upstream's words and order; empty: none is."""
+        """Return the first limit exceeded, in upstream's words and order; empty: none is."""
         for volume in self._limited:
             if bytes_in(self._places.path(volume["name"])) > volume["sizeLimit"]:
                 return _words(volume)
@@ -70,7 +70,7 @@ class Watch:
         return ""
 
     def _of_container(self, name: str) -> int:
-        """What its runs wrote, to its root and to its log."""
+        """Return the bytes its runs wrote, to its root and to its log."""
         total = bytes_in(os.path.join(self._logs, name))
         for run in _listed(self._layers):
             if run.rpartition("-")[0] == name:
@@ -91,7 +91,7 @@ def is_watched(volume: dict[str, Any]) -> bool:
 
 
 def _words(volume: dict[str, Any]) -> str:
-    """As pkg/kubelet/eviction: emptyDirMessageFmt, as the others here."""
+    """Return upstream's words, as all here: emptyDirMessageFmt of pkg/kubelet/eviction."""
     limit = volume.get("limit") or str(volume["sizeLimit"])
     return f'Usage of EmptyDir volume "{volume["name"]}" exceeds the limit "{limit}". '
 
@@ -104,7 +104,7 @@ def _listed(folder: str) -> list[str]:
 
 
 def bytes_in(path: str) -> int:
-    """What a folder takes up on its disk, as du counts it; what we may not see does not count.
+    """Return what a folder takes up on its disk, as du counts it, without what we may not see.
 
     A file without contents takes up something, too: as much as an inode.
     """

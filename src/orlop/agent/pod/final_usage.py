@@ -1,4 +1,4 @@
-"""What a pod has used in all, for the last record of its journal.
+"""Reports what a pod has used in all, for the last record of its journal.
 
 Asked by the supervisor once, when every container has ended and been waited for. The kernel has
 counted all along; nothing is measured while the pod runs. Slurm's own accounts, which know more,
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def used(seconds: float, peak: int, has_ranks: bool = False) -> dict[str, Any]:
-    """For the record: `seconds` since the pod began, and the most memory its job ever had.
+    """Make the record: `seconds` since the pod began, and the most memory its job ever had.
 
     Without a cgroup that counts it the largest process stands for all. Ranks are Slurm's children,
     on many nodes: only its accounts know what they have used, and what is not known is left out.

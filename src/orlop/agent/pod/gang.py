@@ -3,8 +3,8 @@
 Started by the batch script as `python -I agent.pyz gang <folder>` on the job's first host. Members
 are links in the gang's folder; the kubelet may add some while others run, and marks those that are
 not wanted any more. When none runs it takes the next number itself, so that nobody joins a gang
-that is over. It is woken ahead of the time limit and then tells each member in time. What a pod
-does is its agent's affair alone.
+that is over. It is woken ahead of the time limit and then tells each member in time. What happens
+in a pod is decided by its agent.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Step:
         self._orders = -1
 
     def started(self, pid: int, orders: int) -> None:
-        """`orders`: what is written there comes in at its agent's standard input."""
+        """Note that srun runs; what is written to `orders` is its agent's standard input."""
         self.pid, self._orders = pid, orders
 
     def order(self, number: int) -> None:
@@ -114,7 +114,7 @@ class Leader:
         self._alarm: float | None = None  # when it came
 
     def run(self) -> int:
-        """Until no member is left.
+        """Run until no member is left; return the job's exit code.
 
         1. Say which host each bundle of resources is on.
         2. Have all members, or none.
@@ -137,7 +137,7 @@ class Leader:
     # Members
 
     def _is_complete(self) -> bool:
-        """Whether all are there; one that left at the last moment may be replaced for a while."""
+        """Return whether all are there; wait a while for one that replaces who left just now."""
         kept = self._read(os.path.join(self._folder, wellknown.GANG_FILE))
         size, self._lead = kept["size"], float(kept.get("lead") or 0)
         until = time.monotonic() + PATIENCE
@@ -160,7 +160,7 @@ class Leader:
             self._wait()
 
     def _members(self, names: Iterable[str]) -> list[int]:
-        """Their numbers; a number that is no link is the leader's own, of a gang that is over."""
+        """Return their numbers; one that is no link is the leader's, of a gang that is over."""
         numbers = sorted(int(name) for name in names if name.isdigit())
         return [n for n in numbers if os.path.islink(os.path.join(self._folder, str(n)))]
 
@@ -228,7 +228,7 @@ class Leader:
         step.started(child.pid, orders)
 
     def _stop(self, step: Step) -> None:
-        """srun ends its step at once on a TERM."""
+        """Send TERM to srun, which ends its step at once."""
         if step.pid:
             _kill(step.pid, signal.SIGTERM)
         elif step.code is None or step.due:
@@ -237,7 +237,7 @@ class Leader:
     # What happens
 
     def _wait(self) -> None:
-        """For a child, a signal, or the next look."""
+        """Wait for a child, a signal, or the next look."""
         now = time.monotonic()
         due = [step.due - now for step in self._steps.values() if step.due]
         due += [self._warn_at(step) - now for step in self._unwarned()]
@@ -253,14 +253,14 @@ class Leader:
                 self._decide(step)
 
     def _unwarned(self) -> list[Step]:
-        """Who wants to hear of the time limit, which is near, and has not."""
+        """Return the steps that want to hear of the time limit, which is near, and have not."""
         if self._alarm is None or self._is_ending:
             return []
         steps = self._steps.values()
         return [s for s in steps if s.pid and s.given.get("signal") and not s.is_warned]
 
     def _warn_at(self, step: Step) -> float:
-        """As long before the limit as it wants; who came late, or wants more, at once."""
+        """Return when to warn: as long before the limit as it wants; at once if that is past."""
         assert self._alarm is not None, "asked for once it came"
         return self._alarm + max(0.0, self._lead - float(step.given["lead"]))
 
@@ -271,7 +271,7 @@ class Leader:
                 step.order(step.given["signal"])
 
     def _terminate(self) -> None:
-        """The whole job is to end: the engine will say why. Its steps may not have heard."""
+        """End all steps with the job: the engine will say why. Steps may not have heard of it."""
         if not self._is_ending:
             self._is_ending = True
             for step in self._steps.values():
@@ -297,7 +297,7 @@ class Leader:
             step.due = now + SETTLE
 
     def _decide(self, step: Step) -> None:
-        """A failed step: begin again, or say that it is over."""
+        """Begin a failed step again, or say that it is over."""
         step.due = 0.0
         if self._is_ending:
             step.is_over = True
@@ -308,7 +308,7 @@ class Leader:
             self._end(step, self._said(step) or ("TIMEOUT" if step.is_warned else "FAILED"))
 
     def _said(self, step: Step) -> str:
-        """The state that srun's words about a step mean; empty if it ended by itself."""
+        """Return the state that srun's words about a step mean; empty if it ended by itself."""
         try:
             with open(os.path.join(step.folder, wellknown.OUTPUT_FILE), "rb") as file:
                 file.seek(step.output_from)
@@ -323,7 +323,7 @@ class Leader:
         self._write(f"{step.number}{wellknown.END_SUFFIX}", found)
 
     def _close(self) -> bool:
-        """Take the next number; False where a member came first."""
+        """Take the next number; return False where a member came first."""
         if self._is_ending:
             return True
         numbers = [int(name) for name in os.listdir(self._folder) if name.isdigit()]
@@ -335,7 +335,7 @@ class Leader:
         return True
 
     def _code(self) -> int:
-        """One if a member failed, and none that came in its place made it good."""
+        """Return one if a member failed and none that came in its place made it good."""
         if self._is_ending:
             return 1
         good = [step for step in self._steps.values() if not step.code]
@@ -349,7 +349,7 @@ class Leader:
             return loads(file.read())
 
     def _write(self, name: str, found: object) -> None:
-        """Whole or not at all: the kubelet may look at any moment."""
+        """Write a file, whole or not at all: the kubelet may look at any moment."""
         path = os.path.join(self._folder, name)
         draft = os.path.join(self._folder, f".{name}.new")
         with open(draft, "w") as file:
@@ -373,7 +373,7 @@ def _replaces(later: Step, earlier: Step) -> bool:
 
 
 def lead(argv: list[str]) -> int:
-    """`agent.pyz gang <folder>`."""
+    """Run `agent.pyz gang <folder>`."""
     if len(argv) != 3:
         print("usage: python -I agent.pyz gang <gang folder>", file=sys.stderr)
         return USAGE
@@ -383,7 +383,7 @@ def lead(argv: list[str]) -> int:
 
 
 def srun(given: Mapping[str, Any], host: str) -> list[str]:
-    """How a member's step is started: its own share of the allocation, and nobody else's."""
+    """Return the srun that starts a member's step, with its own share of the allocation."""
     memory, cpus = given["memory_mib"], given["cpus"]
     argv = ["srun", "--ntasks=1", "--nodes=1", "--exact", f"--cpus-per-task={cpus or 1}"]
     argv += [] if cpus else ["--overlap"]  # beside another, on a CPU of that one's
@@ -394,7 +394,7 @@ def srun(given: Mapping[str, Any], host: str) -> list[str]:
 
 
 def hosts_of_bundles(environ: Mapping[str, str]) -> list[str]:
-    """The host of each of the job's tasks, which are bundles of resources."""
+    """Return the host of each of the job's tasks, which are bundles of resources."""
     names = _run("scontrol", "show", "hostnames", environ.get("SLURM_JOB_NODELIST", "")).split()
     found: list[str] = []
     for name, count in zip(names, counts(environ.get("SLURM_TASKS_PER_NODE", ""))):  # noqa: B905
@@ -403,7 +403,7 @@ def hosts_of_bundles(environ: Mapping[str, str]) -> list[str]:
 
 
 def counts(text: str) -> list[int]:
-    """`2(x3),1` is 2, 2, 2, 1."""
+    """Expand Slurm's counts: `2(x3),1` is 2, 2, 2, 1."""
     found: list[int] = []
     for part in filter(None, text.split(",")):
         count, _, times = part.partition("(x")

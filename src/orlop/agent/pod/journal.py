@@ -1,7 +1,8 @@
-"""The pod's journal: what the agent saw, one JSON object a line, durable before it is told.
+"""Keeps the pod's journal: what the agent saw, one JSON object a line, durable before it is told.
 
-Written by the supervisor, read by the uplink thread and, as a file, by the kubelet. A requeued
-job continues the numbers of the one before. It never forgets a record and never changes one.
+Written by the supervisor, read by the thread of the kubelet connection and, as a file, by the
+kubelet. A requeued job continues the numbers of the one before. Records are appended, and neither
+changed nor removed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Journal:
         self._pending: list[bytes] = []
 
     def _read(self) -> list[Record]:
-        """All whole lines; a torn last one, of an agent killed while it wrote, is cut off."""
+        """Return all whole lines; cut off a torn last one, of an agent killed while it wrote."""
         size = os.fstat(self._fd).st_size
         text = b""
         while len(text) < size:
@@ -52,7 +53,7 @@ class Journal:
         return record
 
     def flush(self) -> bool:
-        """Make all that was appended durable; True when there was anything, and it is."""
+        """Make all that was appended durable; return True when there was anything, and it is."""
         if not self._pending:
             return False
         data = b"".join(self._pending)
@@ -74,7 +75,7 @@ class Journal:
         return bool(self._pending)
 
     def since(self, seq: int) -> list[Record]:
-        """Durable records after number `seq`."""
+        """Return durable records after number `seq`."""
         return self.records[seq : self.durable]
 
     def close(self) -> None:

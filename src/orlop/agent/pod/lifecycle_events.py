@@ -1,7 +1,7 @@
-"""What Life is told, and what it answers: events and actions, as values.
+"""Lifecycle events and actions, as values: what the pod lifecycle is told, and what it answers.
 
-Made by the supervisor and by Life, which is the only one to interpret events, as the supervisor is
-of actions. They carry data and do nothing.
+Made by the supervisor and by `pod_lifecycle`: events are interpreted there, actions are carried out
+by the supervisor.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Begin:
 
 @value
 class Add:
-    """A container that nobody knew of when the pod began: an ephemeral one."""
+    """A container that was not known when the pod began: an ephemeral one."""
 
     spec: Spec
 
@@ -33,7 +33,7 @@ class Started:
 
 @value
 class NotStarted:
-    """The runtime refused; its own words."""
+    """The runtime refused; the words are its own."""
 
     container: str
     message: str
@@ -75,7 +75,7 @@ class Warn:
 
 @value
 class Terminate:
-    """End the pod; `why` is deleted, signal, deadline or evicted, which has words of its own.
+    """Ends the pod; `why` is deleted, signal, deadline or evicted, which has words of its own.
 
     May come again with less grace.
     """
@@ -98,7 +98,7 @@ class Start:
 
 @value
 class Watch:
-    """Begin to probe a container; with its run its probes end."""
+    """Begin to probe a container; the probes end with its run."""
 
     container: str
     restart: int
@@ -120,7 +120,7 @@ class Signal:
 
 @value
 class Record:
-    """To be written to the journal."""
+    """A record to be written to the journal."""
 
     fields: dict[str, Any]
 

@@ -1,7 +1,7 @@
-"""What the kubelet brings to a pod that runs already: new files in volumes, new variables.
+"""Applies what the kubelet brings to a pod that runs already: new files in volumes, new variables.
 
-Fed by the uplink with messages, in pieces; the last piece has all of it done at once, in the
-supervisor's thread. Files change under running containers; variables are for their next run.
+Fed by the kubelet connection with messages, in pieces; the last piece has all of it done at once,
+in the supervisor's thread. Files change under running containers; variables are for their next run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KINDS = ("volume-files", "environment", "plan-revision")
 
 
 class Updates:
-    """`call` has something done in the supervisor's thread."""
+    """Collects updates; `call` has something done in the supervisor's thread."""
 
     def __init__(
         self, plan: Plan, volumes: Volumes, call: Callable[[Callable[[], None]], None]
@@ -31,7 +31,7 @@ class Updates:
         self._runs: list[dict[str, Any]] = []
 
     def forget(self) -> None:
-        """The line broke: what came by half comes again, whole."""
+        """Drop what came by half as the connection broke: it comes again, whole."""
         self._files, self._runs = {}, []
 
     def on_message(self, message: dict[str, Any]) -> None:
@@ -65,7 +65,7 @@ class Updates:
                 container.env = [(name, self._here(value)) for name, value in run["env"]]
 
     def _here(self, text: str) -> str:
-        """With this node's addresses, and the job's end, where marks stand for them."""
+        """Return the text with this node's addresses, and the job's end, for their marks."""
         if END_TIME_MARK in text:
             from .walltime import end_time
 

@@ -1,4 +1,4 @@
-"""NFS exports that the node has mounted already: where a volume of one is to be found.
+"""Finds NFS exports that the node has mounted already, for volumes of NFS.
 
 Asked by `volumes`. An ordinary user cannot mount an export, but what the site mounts on its nodes
 can be bound into a pod: the same server, and a path at or below the one that was mounted.
@@ -12,7 +12,7 @@ MOUNTINFO = "/proc/self/mountinfo"
 
 
 def mounted(server: str, path: str, mountinfo: str) -> str:
-    """The folder of this node that is `server:path`; empty where it is not mounted."""
+    """Return the folder of this node that is `server:path`; empty where it is not mounted."""
     best, found = -1, ""
     wanted = os.path.normpath(path)
     for line in mountinfo.splitlines():
@@ -37,7 +37,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Without the octal escapes that the kernel writes for spaces and their like."""
+    """Return a path without the octal escapes that the kernel writes for spaces and the like."""
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         text = text.replace(code, character)
     return text
@@ -47,7 +47,7 @@ _KIB = {"Ki": 1, "Mi": 1 << 10, "Gi": 1 << 20, "K": 1, "M": 1 << 10, "G": 1 << 2
 
 
 def huge_pages(size: str, mountinfo: str) -> list[str]:
-    """Where pages of a size are mounted, e.g. `2Mi`; of any where none is given."""
+    """Return where pages of a size are mounted, e.g. `2Mi`; of any size where none is given."""
     found = []
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
@@ -58,7 +58,7 @@ def huge_pages(size: str, mountinfo: str) -> list[str]:
 
 
 def _page_sizes(options: str) -> list[int]:
-    """Of a mount; the kernel writes them in its own units: 1Gi is 1024M."""
+    """Return the page sizes of a mount; the kernel writes them in its own units: 1Gi is 1024M."""
     words = [option.partition("=") for option in options.split(",")]
     return [_kib(size) for name, _, size in words if name == "pagesize"]
 

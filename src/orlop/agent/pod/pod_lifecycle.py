@@ -1,4 +1,4 @@
-"""The life of a pod on its node, without any I/O: events in, actions out.
+"""Decides the lifecycle of a pod on its node, without any I/O: events in, actions out.
 
 The supervisor tells it what happened (`observe`) and does what it answers; `next_deadline` says
 when it wants to be woken. Init containers in order, sidecars among them, then the containers;
@@ -56,7 +56,7 @@ class PodSpec:
 
 
 class Life:
-    """The state machine; feed it Begin first."""
+    """The state machine of a pod's lifecycle; feed it Begin first."""
 
     def __init__(self, pod: PodSpec, specs: list[Spec]) -> None:
         self.pod = pod
@@ -118,7 +118,7 @@ class Life:
             member.state = ENDED
 
     def observe(self, event: Event, now: float) -> list[Action]:
-        """What to do, in order, now that `event` happened."""
+        """Return what to do, in order, now that `event` happened."""
         if self.is_finished:
             return []
         handler = _HANDLERS[type(event)]
@@ -129,7 +129,7 @@ class Life:
         return actions
 
     def next_deadline(self) -> float | None:
-        """When to observe a Tick, at the latest."""
+        """Return when to observe a Tick, at the latest."""
         if self.is_finished:
             return None
         times = [m.kill_at for m in self.members.values() if m.is_alive and m.kill_at is not None]
@@ -163,7 +163,7 @@ class Life:
             self._run(member, now)
 
     def _run(self, member: Member, now: float) -> None:
-        """It runs, and its hook is done: now it may be probed, or asked to stop."""
+        """Go on after the start and its hook: the container may be probed now, or asked to stop."""
         probes = member.spec.probes
         member.state = RUNNING
         if STARTUP not in probes:
@@ -222,7 +222,10 @@ class Life:
             self._record_health(member)
 
     def _fail(self, member: Member, probe: str, now: float) -> None:
-        """As computePodActions and computeInitContainerActions of pkg/kubelet/kuberuntime."""
+        """Act on a failed probe, as pkg/kubelet/kuberuntime does.
+
+        See computePodActions and computeInitContainerActions there.
+        """
         if member.is_stopping:
             return
         member.is_unhealthy = True
@@ -266,7 +269,7 @@ class Life:
         self._kill_overdue(now)
 
     def _warn(self, event: lifecycle_events.Warn, now: float) -> None:
-        """Every container that runs is told; what it does about it is its own affair."""
+        """Tell every container that runs; what it does about the warning is its own affair."""
         if self.is_ending:
             return
         told = {"condition": wellknown.TIME_LIMIT, "status": "True", "reason": "Near"}
@@ -307,7 +310,7 @@ class Life:
     # Parts
 
     def _back_off(self, member: Member, now: float) -> None:
-        """As kubelet's doBackOff: the first restart is at once, the following wait longer."""
+        """Wait as kubelet's doBackOff: the first restart is at once, the following wait longer."""
         if not member.delay or now - member.delayed_at > BACK_OFF_RESET:
             member.delay, wait = BACK_OFF_START, 0.0
         else:
@@ -326,7 +329,7 @@ class Life:
             self._event("Warning", "BackOff", text, member)
 
     def _stop(self, member: Member, grace: float, now: float, words: str = "") -> None:
-        """Hook, stop signal, KILL: each in its turn, and all within the grace."""
+        """Run the hook, send the stop signal, then KILL, each in turn and all within the grace."""
         if member.is_stopping:
             member.shorten(now, grace)
             return
@@ -349,7 +352,7 @@ class Life:
         self._actions.append(Signal(member.spec.name, member.spec.stop_signal))
 
     def _must_wait(self, member: Member) -> bool:
-        """Sidecars end after the containers, the last of them first.
+        """Return whether it must outlive others: sidecars end after the containers, the last first.
 
         As pkg/kubelet/kuberuntime/kuberuntime_termination_order.go.
         """
@@ -397,7 +400,7 @@ class Life:
         return due + [member for member in self.mains if member.state == WAITING]
 
     def _is_done(self) -> bool:
-        """Whether no container has anything left to do; sidecars and ephemeral ones may."""
+        """Return whether no container has anything left to do; sidecars and ephemeral ones may."""
         failed = (m for m in self.inits if m.state == ENDED and m.code != 0)
         return any(failed) or all(member.state == ENDED for member in self.mains)
 
@@ -446,6 +449,6 @@ _HANDLERS: dict[type, Any] = {
 
 
 def _duration(seconds: float) -> str:
-    """As Go prints a duration: 10s, 1m20s, 5m0s."""
+    """Format seconds as Go prints a duration: 10s, 1m20s, 5m0s."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"

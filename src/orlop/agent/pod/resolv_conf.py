@@ -1,7 +1,7 @@
-"""The files of a pod's /etc that tell it of names: resolv.conf and hosts.
+"""Composes the files of a pod's /etc that tell it of names: resolv.conf and hosts.
 
-Composed by the workshop before the first container starts, from the plan and the node's own files.
-Text in, text out.
+Asked by `container_setup` before the first container starts, with the plan and the node's own
+files. Text in, text out.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ MAX_NAMESERVERS, MAX_SEARCHES = 3, 32  # as upstream's validation has them
 
 
 def nameservers(text: str) -> list[str]:
-    """Those of a resolv.conf."""
+    """Return the nameservers of a resolv.conf."""
     lines = (line.split() for line in text.splitlines())
     return [words[1] for words in lines if len(words) > 1 and words[0] == "nameserver"]
 
 
 def resolv_conf(resolver: dict[str, Any] | None, of_node: str, nameserver: str = "") -> str:
-    """The pod's resolv.conf, from its plan and the node's own. As pkg/kubelet/network/dns.
+    """Return the pod's resolv.conf, from its plan and the node's own. As pkg/kubelet/network/dns.
 
     `nameserver` is where the pod's own DNS is: in the place of a server on the node's loopback,
     which a pod with a loopback of its own cannot reach.
@@ -50,7 +50,7 @@ def resolv_conf(resolver: dict[str, Any] | None, of_node: str, nameserver: str =
 
 
 def _reachable(text: str, nameserver: str) -> str:
-    """The node's file with our own server in the place of one on its loopback."""
+    """Return the node's file with our own server in the place of one on its loopback."""
     if not nameserver:
         return text
     lines = []
@@ -63,7 +63,7 @@ def _reachable(text: str, nameserver: str) -> str:
 
 
 def _searches(text: str) -> list[str]:
-    """The last `search` or `domain` counts, as resolv.conf(5) has it."""
+    """Return the search domains: the last `search` or `domain` counts, as resolv.conf(5) has it."""
     found: list[str] = []
     for line in text.splitlines():
         words = line.split()
@@ -94,7 +94,7 @@ fe00::2\tip6-allrouters
 
 
 def own_hosts(address: str, hostname: str, fqdn: str, aliases: list[dict[str, Any]]) -> str:
-    """What a hosts file says of the pod itself, and what the pod wants it to say of others."""
+    """Return what a hosts file says of the pod itself, and of others as the pod wants it."""
     short = hostname.partition(".")[0] if fqdn and hostname == fqdn else hostname
     lines = [f"{address}\t{fqdn}\t{short}" if fqdn else f"{address}\t{hostname}"]
     if aliases:

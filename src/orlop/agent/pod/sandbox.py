@@ -1,8 +1,8 @@
-"""The pod's sandbox: user, mount, ipc and uts namespaces, and one of process numbers.
+"""Makes the pod's sandbox: user, mount, ipc and uts namespaces, and one of process numbers.
 
-Entered once by `main`, before any thread exists. Inside, the agent is root over what its user
-owns, and may mount; where the kernel does not let an ordinary user make namespaces, the agent
-goes on without and `problem` says so. It never touches the node's own mounts.
+Entered once by `main`, before any thread exists. Inside, the agent is root over what its user owns,
+and may mount; where the kernel does not let an ordinary user make namespaces, the agent goes on
+without and `problem` says so. The node's own mounts stay as they are.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _denied(error: OSError) -> str:
 
 
 def _proc_is_whole() -> bool:
-    """Whether the kernel will let us mount a /proc: it does not where parts of it are hidden."""
+    """Return whether the kernel lets us mount a /proc: not where parts of it are hidden."""
     with open("/proc/self/mountinfo", "rb") as file:
         points = [line.split(b" ", 5)[4].decode() for line in file]
     below = [point for point in points if point.startswith("/proc/")]
@@ -86,7 +86,7 @@ def _proc_is_whole() -> bool:
 
 
 def _range_of(path: str, names: list[str]) -> tuple[int, int] | None:
-    """The first range of subordinate ids that a file gives the user, by name or number."""
+    """Return the first range of subordinate ids that a file gives the user, by name or number."""
     try:
         with open(path) as file:
             lines = [line.strip().split(":") for line in file]
@@ -144,13 +144,13 @@ class _IdMaps:
         return pid
 
     def abandon(self) -> None:
-        """There is no namespace to map; the helpers see the pipe closed and end."""
+        """Let the helpers end, as there is no namespace to map: they see the pipe closed."""
         os.close(self._write_end)
         for _, pid in self._helpers:
             os.waitpid(pid, 0)
 
     def write(self) -> bool:
-        """Map ids; True when a whole range is mapped."""
+        """Map ids; return True when a whole range is mapped."""
         if self._helpers:
             os.write(self._write_end, b"gg")
         os.close(self._write_end)

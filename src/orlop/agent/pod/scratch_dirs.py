@@ -1,8 +1,8 @@
-"""The pod's folders on its node: made at the start, gone at the end.
+"""Makes the pod's scratch directories on its node at the start, and removes them at the end.
 
 Used by `main`. A folder in node-local scratch for what may be large, a tmpfs in it that nobody
-outside the sandbox sees for all else. What a killed agent had to leave is removed by the next
-agent of the same user on the node.
+outside the sandbox sees for all else. What a killed agent had to leave is removed by the next agent
+of the same user on the node.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ATTEMPTS = 5
 
 
 class NoRoom(Exception):
-    """The node's disk cannot hold what the pod asks room for; as the kubelet's admission."""
+    """Raised where the disk cannot hold what the pod requests; as the kubelet's admission."""
 
 
 @value
@@ -35,7 +35,7 @@ class Places:
 
 
 def make_places(plan: Plan, sandbox: Sandbox) -> Places:
-    """Folders for this pod alone; locked as long as the agent lives."""
+    """Make scratch directories for this pod alone; locked as long as the agent lives."""
     base = plan.scratch or os.environ.get("TMPDIR") or "/tmp"
     _check(base)
     scratch = _own_folder(base, f"orlop-{sandbox.uid}-{plan.pod.uid}")
@@ -58,7 +58,7 @@ def _check(base: str) -> None:
 
 
 def _own_folder(base: str, name: str) -> str:
-    """A new folder that nobody else may enter; by another name where somebody was quicker."""
+    """Make a folder that nobody else may enter; by another name where that one was taken."""
     for attempt in range(ATTEMPTS):
         word = f"{name}-{os.urandom(4).hex()}"
         path, unlocked = os.path.join(base, word), os.path.join(base, "." + word)
@@ -89,7 +89,7 @@ def check_room(plan: Plan, disk: str) -> None:
 
 
 def remove_places(places: Places, sandbox: Sandbox) -> None:
-    """Leave nothing on the node."""
+    """Remove all of them, so that nothing is left on the node."""
     if sandbox.is_isolated:
         syscalls.umount(places.memory)
     remove_tree(places.scratch)

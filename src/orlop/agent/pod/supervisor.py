@@ -1,8 +1,8 @@
-"""Carries out the life of a pod: starts, signals and reaps containers, keeps the journal.
+"""Carries out the pod lifecycle: starts, signals and reaps containers, keeps the journal.
 
-`main` runs it as the first process of the pod; Life decides, and this does, in one thread that
-sleeps in poll() until a pipe, a child, the uplink or a deadline wakes it. Records are durable
-before anyone is told. It never waits for the control plane.
+`main` runs it as the first process of the pod; `pod_lifecycle` decides, and this does, in one
+thread that sleeps in poll() until a pipe, a child, the kubelet connection or a deadline wakes it.
+Records are durable before anyone is told. It does not wait for the control plane.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Supervisor:
         self._checks: Checks | None = None
         self._prober: Prober | None = None
         self._network: NetdSupervisor | None = workshop.network
-        self.execs: Execs | None = None  # until the line home is there, nobody can ask for one
+        self.execs: Execs | None = None  # nobody can ask before the kubelet connection is there
         self.on_records: Callable[[], None] = lambda: None
         self.on_log: Callable[[], None] = lambda: None
 
@@ -94,15 +94,15 @@ class Supervisor:
             pass  # it will wake anyway
 
     def run_of(self, name: str) -> Run | None:
-        """The present run of a container, if it has one."""
+        """Return the present run of a container, if it has one."""
         return self._runs.get(name)
 
     def all_runs(self) -> list[Run]:
-        """Of all containers (asked by the uplink)."""
+        """Return the present runs of all containers (asked by the kubelet connection)."""
         return list(self._runs.values())
 
     def is_log_open(self, name: str, restart: int) -> bool:
-        """Whether more lines may come (asked by the uplink)."""
+        """Return whether more lines may come (asked by the kubelet connection)."""
         run = self._runs.get(name)
         return run is not None and run.box.restart == restart
 
@@ -112,10 +112,10 @@ class Supervisor:
         return self._plan.kubelet
 
     def add(self, container: Container) -> None:
-        """An ephemeral container; one that is known already is left as it is."""
+        """Add an ephemeral container; one that is known already is left as it is."""
         if container.name not in self._containers:
             self._containers[container.name] = container
-            self._plan.containers.append(container)  # the uplink serves its log
+            self._plan.containers.append(container)  # the kubelet connection serves its log
             self._observe(lifecycle_events.Add(container.spec()))
 
     def watch(self, fd: int, read: Callable[[], object], events: int = select.POLLIN) -> None:
@@ -128,7 +128,7 @@ class Supervisor:
             self._poll.unregister(fd)
 
     def watch_signals(self, kill_wait: float) -> None:
-        """`kill_wait`: seconds from the engine's TERM to its KILL; 0 where it is not known."""
+        """Take the engine's signals; `kill_wait` is seconds from TERM to KILL, 0 if not known."""
         grace = self._plan.pod.grace
         self._grace = min(grace, max(kill_wait - 2, 1)) if kill_wait else grace
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
@@ -141,7 +141,7 @@ class Supervisor:
             )
 
     def watch_orders(self, fd: int) -> None:
-        """What the leader of a gang tells its members: signals, a byte each."""
+        """Read what the leader of a gang tells its members: signals, a byte each."""
         self.watch(fd, lambda: self._take_orders(fd))
 
     def _take_orders(self, fd: int) -> None:
@@ -177,7 +177,7 @@ class Supervisor:
                 self._act(action)
 
     def run(self) -> int:
-        """Until the pod is over; the agent's exit code."""
+        """Run until the pod is over; return the agent's exit code."""
         self._flush()
         while self._exit_code is None:
             for fd, _ in self._poll.poll(self._timeout()):
@@ -191,7 +191,7 @@ class Supervisor:
         return self._exit_code
 
     def _turn(self) -> None:
-        """All that is due, then one write of the journal for all of it."""
+        """Do all that is due, then write the journal once for all of it."""
         self._reap()
         for run in list(self._runs.values()):
             if run.drain_until is not None and self.now() >= run.drain_until:
@@ -211,7 +211,7 @@ class Supervisor:
         self._flush()
 
     def _do_calls(self) -> None:
-        """What others asked for: a wish that makes no sense must not end the pod."""
+        """Do what others asked for: a request that makes no sense must not end the pod."""
         while self._calls:
             what = self._calls.pop(0)
             try:
@@ -228,7 +228,7 @@ class Supervisor:
             self._network.stop()
 
     def _timeout(self) -> int | None:
-        """Milliseconds until something is due."""
+        """Return the milliseconds until something is due."""
         times = [run.drain_until for run in self._runs.values()]
         timed = (self.execs, self._checks, self._prober, self._network)
         times += [each.next_deadline() for each in timed if each is not None]
@@ -255,7 +255,7 @@ class Supervisor:
         if self._journal.flush():
             self.on_records()
 
-    # What Life wants
+    # What the pod lifecycle wants
 
     def _observe(self, event: lifecycle_events.Event) -> None:
         for action in self._life.observe(event, self.now()):
@@ -283,7 +283,7 @@ class Supervisor:
         return used(self.now() - self._begun, self._workshop.peak_memory(), has_ranks)
 
     def _start(self, name: str, restart: int) -> None:
-        """Launch a container; a failure comes back to Life as an event, as all else does."""
+        """Launch a container; a failure goes to the pod lifecycle as an event, as all else does."""
         logs = os.path.join(self._folder, wellknown.LOGS_DIR, name)
         try:
             forget_runs(logs, restart)
@@ -364,7 +364,7 @@ class Supervisor:
         self._strangers = {**self._strangers, pid: status} if is_awaited else {}
 
     def _settle(self, run: Run) -> None:
-        """Tell Life what has become of a run since it was last told."""
+        """Tell the pod lifecycle what has become of a run since it was last told."""
         if run.pid and not run.is_told:
             run.is_told = True
             self._observe(lifecycle_events.Started(run.name))
@@ -382,15 +382,15 @@ class Supervisor:
 
     def _end(self, run: Run) -> None:
         self._drop_checks(run.name)
-        run.close()  # its log too, before the uplink learns that no more comes
+        run.close()  # its log too, before the kubelet connection learns that no more comes
         del self._runs[run.name]
         self._workshop.discard(run.box)
 
     def _kill_strays(self, ended: Run) -> None:
-        """What a container left behind, where no process namespace dies with it.
+        """Kill what a container left behind, where no process namespace dies with it.
 
-        Those of its own session are known; other orphans become ours, but whose they were cannot
-        be told: they go when the last container does.
+        Those of its own session are known; other orphans become ours, but whose they were cannot be
+        told: they go when the last container does.
         """
         if ended.box.has_own_pids:
             return

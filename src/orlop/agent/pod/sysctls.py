@@ -1,4 +1,4 @@
-"""The kernel parameters that a pod may set: those of its own ipc namespace.
+"""Sets the kernel parameters that a pod may set: those of its own ipc namespace.
 
 Asked by `main` before the containers start, in the pod's sandbox; the kubelet asks which ones there
 are. Parameters of the network are not among them: the data path is the node's own.
@@ -17,13 +17,13 @@ NAMES = ("kernel.sem",)
 
 
 def can_be_set(name: str) -> bool:
-    """Whether a parameter, in either notation, is one of an ipc namespace."""
+    """Return whether a parameter, in either notation, is one of an ipc namespace."""
     plain = name.replace("/", ".")
     return plain in NAMES or plain.startswith(PREFIXES)
 
 
 def set_all(wanted: Sequence[dict[str, str]], has_own_ipc: bool, root: str = "/proc/sys") -> None:
-    """Set the parameters; raises OSError in upstream's words."""
+    """Set the parameters; raise OSError in upstream's words."""
     for one in wanted:
         name = one["name"]
         if not has_own_ipc:

@@ -1,4 +1,4 @@
-"""The pod's volumes on its node: folders, files of the plan, paths, images; and their mounts.
+"""Makes the pod's volumes on its node: folders, files of the plan, paths, images; and their mounts.
 
 `Volumes` is made once by `main`; every volume exists before the first container starts, and each
 container asks for its binds. Sub-paths never leave their volume, whatever links a container may
@@ -50,7 +50,7 @@ _KINDS = {
 
 
 def absolute(path: str) -> str:
-    """A path in a container, without what would make two spellings of one place."""
+    """Return a path in a container, without what would make two spellings of one place."""
     return "/" + os.path.normpath(path).lstrip("/")  # normpath keeps two leading slashes
 
 
@@ -76,7 +76,7 @@ class Volumes:
         return self._paths[name]
 
     def update(self, name: str, files: list[dict[str, Any]]) -> None:
-        """New contents for a volume of files, all at one moment."""
+        """Give a volume of files new contents, all at one moment."""
         if name in self._files and not has_files(self._paths[name], files):
             write_files(self._paths[name], files)
 
@@ -106,7 +106,7 @@ class Volumes:
         return volume["path"]  # type: ignore[no-any-return]
 
     def _folder(self, volume: dict[str, Any]) -> str:
-        """A folder of ours in a root of ours: neither it nor what holds it may be a link."""
+        """Return a folder of ours in a root of ours: neither it nor what holds it may be a link."""
         path = volume["path"]
         for place in (os.path.dirname(path), path):
             if not stat.S_ISDIR(os.lstat(place).st_mode):
@@ -124,7 +124,7 @@ class Volumes:
         return path
 
     def _huge_pages(self, volume: dict[str, Any]) -> str:
-        """A folder of our own where the node has huge pages mounted for its users."""
+        """Make a folder of our own where the node has huge pages mounted for its users."""
         size = volume["medium"].partition("-")[2]
         with open(MOUNTINFO, errors="surrogateescape") as file:
             places = huge_pages(size, file.read())
@@ -141,7 +141,7 @@ class Volumes:
         return path
 
     def remove_elsewhere(self) -> None:
-        """What is not in the pod's own folders, and would stay."""
+        """Remove what is not in the pod's own folders, and would stay."""
         for path in self._elsewhere:
             remove_tree(path)
 
@@ -161,7 +161,7 @@ class Volumes:
         return path
 
     def binds(self, container: Container, staging: str) -> list[Bind]:
-        """Where the container's mounts come from; sub-paths are pinned below `staging`."""
+        """Return where the container's mounts come from; sub-paths are pinned below `staging`."""
         found = []
         for number, mount in enumerate(container.mounts):
             if mount.volume not in self._paths:
@@ -176,7 +176,7 @@ class Volumes:
         return found
 
     def _all_read_only(self, mount: Mount, source: str, staging: str) -> str:
-        """The same with every mount below it read-only; as it is where that need not be."""
+        """Return the same with every mount below it read-only; as it is where that need not be."""
         try:
             if not self._can_mount:
                 raise OSError(errno.EPERM, "mounts cannot be changed here")
@@ -191,7 +191,7 @@ class Volumes:
             raise VolumeError(_failed(mount.volume, words)) from error
 
     def _pinned(self, mount: Mount, root: str, staging: str) -> str:
-        """A sub-path of a volume; bound to a place of ours, so that no later link moves it."""
+        """Bind a sub-path of a volume to a path of ours, so that no later link moves it."""
         try:
             if mount.volume in self._files:  # ours: its links lead to the current version
                 return _resolved(root, mount.sub_path)
@@ -210,7 +210,7 @@ class Volumes:
 
 
 def _node() -> str:
-    """This node's name; in the sandbox the host's is the pod's own."""
+    """Return this node's name; in the sandbox the host's is the pod's own."""
     return os.environ.get("SLURMD_NODENAME") or "this node"
 
 
@@ -219,7 +219,7 @@ def _failed(name: str, why: str) -> str:
 
 
 def _host_path(_: Volumes, volume: dict[str, Any]) -> str:
-    """A path of the node, of the type asked for; as pkg/volume/hostpath."""
+    """Return a path of the node, of the type asked for; as pkg/volume/hostpath."""
     name, path, kind = volume["name"], volume["path"], volume.get("type") or ""
     if kind == "DirectoryOrCreate":
         os.makedirs(path, mode=0o755, exist_ok=True)
@@ -248,7 +248,7 @@ def _resolved(root: str, sub_path: str) -> str:
 
 
 def open_below(root: str, sub_path: str, may_make: bool = True) -> int:
-    """An O_PATH descriptor of a sub-path, its missing folders made.
+    """Open a sub-path with O_PATH and return the descriptor; make its missing folders.
 
     Links are followed as long as they stay in the volume: the kernel itself sees to that, at the
     moment of opening (Linux 5.6). Without its help no link is followed at all.
@@ -313,7 +313,7 @@ def _open_without_links(root: str, sub_path: str) -> int:
 
 
 def _make_point(path: str, is_folder: bool) -> None:
-    """Something to mount on."""
+    """Make a folder or a file to mount on."""
     if is_folder:
         os.makedirs(path, exist_ok=True)
         return
@@ -347,7 +347,7 @@ def write_files(folder: str, files: list[dict[str, Any]]) -> None:
 
 
 def has_files(folder: str, files: list[dict[str, Any]]) -> bool:
-    """Whether a folder holds these very files already: who watches it is not woken for nothing."""
+    """Return whether a folder holds these very files: its watchers are not woken for nothing."""
     data = os.path.join(folder, "..data")
     names = [
         os.path.relpath(os.path.join(base, name), data)
@@ -371,7 +371,7 @@ def _is_same(path: str, file: dict[str, Any]) -> bool:
 
 
 def _has_owner(seen: os.stat_result, file: dict[str, Any]) -> bool:
-    """Whether a file is whose it should be, as far as it can be given to them."""
+    """Return whether a file is whose it should be, as far as it can be given to them."""
     for kind, number in (("uid", seen.st_uid), ("gid", seen.st_gid)):
         wanted = file.get(kind)
         if wanted not in (None, number) and _is_mapped(kind, wanted):
@@ -446,7 +446,7 @@ def give_to_group(path: str, group: int, policy: str) -> None:
 
 
 def _give_one(name: str, place: int | None, group: int) -> None:
-    """By a descriptor: other pods may use the same volume, and lay a link where a file was."""
+    """Give one file away, by a descriptor: other pods of the volume may lay a link there."""
     fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
     try:
         mode, path = os.fstat(fd).st_mode, f"/proc/self/fd/{fd}"

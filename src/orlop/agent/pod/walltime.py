@@ -1,7 +1,7 @@
-"""When this job's time limit ends it, for containers that have that in their environment.
+"""Finds when the job's time limit ends it, for containers that have that in their environment.
 
-Asked by `plan` where a variable names it, and never otherwise: before Slurm 23.02 a job has to ask
-squeue. A job without a limit, or without Slurm, has none.
+Asked by `plan` where a variable names it: before Slurm 23.02 a job has to ask squeue. A job without
+a limit, or without Slurm, has none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ TIMEOUT = 10.0  # seconds; slurmctld may be busy, and the pod waits
 
 
 def end_time() -> str:
-    """As RFC 3339; empty where there is none, or nobody can be asked."""
+    """Return the end as RFC 3339; empty where there is none, or nobody can be asked."""
     text = os.environ.get("SLURM_JOB_END_TIME") or _from_squeue(os.environ.get("SLURM_JOB_ID", ""))
     if not text.isdigit() or text == "0":
         return ""

@@ -1,6 +1,6 @@
-"""A client of grpc.health.v1.Health, of the one call that a probe makes, over plain HTTP/2.
+"""Asks grpc.health.v1.Health, by the one call that a probe makes, over plain HTTP/2.
 
-Used by `reaching`. It sends one request and reads frames until the answer's message has come; what
+Used by `network`. It sends one request and reads frames until the answer's message has come; what
 the headers of the answer say it does not decode, since a server that answers without a message is
 not healthy, whatever its reason. As RFC 9113 and RFC 7541, as far as that needs.
 """
@@ -22,11 +22,11 @@ METHOD = "/grpc.health.v1.Health/Check"
 
 
 class NotHealth(Exception):
-    """What answers is not a health service."""
+    """Raised where what answers is not a health service."""
 
 
 def check(connection: socket.socket, service: str, authority: str) -> str:
-    """The status of a service, by its name; raises NotHealth, or OSError from the socket."""
+    """Return the status of a service, by its name; raise NotHealth, or OSError from the socket."""
     message = _request(service)
     connection.sendall(
         PREFACE
@@ -83,7 +83,7 @@ def _read(connection: socket.socket, length: int) -> bytes:
 
 
 def _headers(authority: str) -> bytes:
-    """Literal fields that are never indexed: the shortest HPACK there is."""
+    """Encode literal fields that are never indexed: the shortest HPACK there is."""
     fields = (
         (":method", "POST"),
         (":scheme", "http"),
@@ -104,7 +104,7 @@ def _text(text: str) -> bytes:
 
 
 def _request(service: str) -> bytes:
-    """A HealthCheckRequest in its gRPC envelope."""
+    """Encode a HealthCheckRequest in its gRPC envelope."""
     raw = service.encode()
     body = b"\x0a" + _varint(len(raw)) + raw if raw else b""
     return b"\0" + struct.pack(">I", len(body)) + body
@@ -119,7 +119,7 @@ def _varint(number: int) -> bytes:
 
 
 def _status(answer: bytes) -> str | None:
-    """The status in a whole HealthCheckResponse; None until all of it is here."""
+    """Return the status in a whole HealthCheckResponse; None until all of it is here."""
     if len(answer) < 5 or len(answer) < 5 + int.from_bytes(answer[1:5], "big"):
         return None
     body = answer[5:]

@@ -1,7 +1,7 @@
-"""One look at a container, or one word to it: what probes and hooks do, with an end in time.
+"""Carries out what probes and hooks do to a container: one look or one command, with a time-out.
 
-Owned by the supervisor and used in its thread alone. Commands run in the container as those of
-`kubectl exec` do; what goes over the network runs in a thread of its own, which answers through
+Owned by the supervisor and used in its thread. Commands run in the container as those of `kubectl
+exec` do; what goes over the network runs in a thread of its own, which answers through
 `Supervisor.call`. Whoever asks hears exactly once, unless the container ended before.
 """
 
@@ -28,7 +28,7 @@ SUCCESS, WARNING, FAILURE, ERROR = "success", "warning", "failure", "error"
 
 @value
 class Outcome:
-    """`error`: it could not be tried at all, which says nothing of the container."""
+    """The result of a check; `error`: it could not be tried, which says nothing of containers."""
 
     result: str
     words: str = ""
@@ -36,7 +36,7 @@ class Outcome:
 
 
 class Check:
-    """One under way."""
+    """One check that is under way."""
 
     def __init__(self, checks: Checks, container: str, deadline: float | None, done: Done) -> None:
         self._checks, self.container, self.deadline = checks, container, deadline
@@ -53,12 +53,12 @@ class Check:
             done(outcome)
 
     def drop(self) -> None:
-        """Nobody wants to know any more."""
+        """End it, as nobody wants to know any more."""
         self._done = None
         self.finish(Outcome(ERROR))
 
     def expire(self) -> None:
-        """Its time is over."""
+        """End it, as its time is over."""
         self.finish(Outcome(FAILURE, "timed out"))
 
     def release(self) -> None:
@@ -66,7 +66,7 @@ class Check:
 
 
 class Pause(Check):
-    """The hook that only waits: for it, the end of its time is a success."""
+    """The hook that sleeps: for it, the end of its time is a success."""
 
     def expire(self) -> None:
         self.finish(Outcome(SUCCESS))
@@ -92,7 +92,7 @@ class CommandCheck(Check):
         self._supervisor.execs.start(self._exec)
 
     def _read(self) -> bool:
-        """All there is now; False at the end of it."""
+        """Read all there is now; return False at the end of it."""
         while True:
             try:
                 data = os.read(self._read_end, 65536)
@@ -137,7 +137,7 @@ class NetworkCheck(Check):
         self._call = checks.supervisor.call
 
     def start(self) -> None:
-        import threading  # here already: the line home is a thread
+        import threading  # here already: the kubelet connection is a thread
 
         threading.Thread(target=self._try, name=f"check {self.container}", daemon=True).start()
 
@@ -153,7 +153,7 @@ class NetworkCheck(Check):
 
 
 class Checks:
-    """All that are under way."""
+    """All checks that are under way."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self.supervisor = supervisor
@@ -162,7 +162,7 @@ class Checks:
     def begin(
         self, container: str, action: dict[str, Any], timeout: float | None, done: Done
     ) -> None:
-        """Do what a probe or hook says; `timeout` of None leaves a command all time it wants."""
+        """Do what a probe or hook says; `timeout` None gives a command all the time it wants."""
         check: Check
         if "exec" in action:
             argv = [str(word) for word in action["exec"].get("command") or []]
@@ -177,7 +177,7 @@ class Checks:
         check.start()
 
     def _where(self, container: str, action: dict[str, Any]) -> dict[str, Any]:
-        """The ports of ranks are their node's, and not the pod's."""
+        """Return the action, for ranks with a host: their ports are their node's, not the pod's."""
         run = self.supervisor.run_of(container)
         if run is None or not run.launch.leads:
             return action
@@ -192,7 +192,7 @@ class Checks:
             self._running.remove(check)
 
     def drop(self, container: str) -> None:
-        """The container's run is over."""
+        """Drop the checks of a container whose run is over."""
         for check in [check for check in self._running if check.container == container]:
             check.drop()
 

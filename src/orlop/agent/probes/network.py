@@ -1,8 +1,8 @@
 """Probes and hooks over the network: HTTP, TCP and gRPC, to a port of the pod or to another host.
 
-Run by `checks` in threads of their own, with blocking sockets that have a time-out each; modules
-that are slow to import come when the first of their kind is needed. The words of failures are
-those of Go's net package, which users of Kubernetes know.
+Run by `handlers` in threads of their own, with blocking sockets that have a time-out each; modules
+that are slow to import come when the first of their kind is needed. The words of failures are those
+of Go's net package, which users of Kubernetes know.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ TOO_LATE = socket.timeout  # in Python 3.9 it is no TimeoutError
 
 
 class _Failed(Exception):
-    """The other side said no, or nothing."""
+    """Raised when the other side said no, or nothing."""
 
 
 class Reach:
-    """One attempt."""
+    """One attempt of a probe or hook."""
 
     def __init__(self, action: dict[str, Any], timeout: float) -> None:
         self._kind = next(kind for kind in ("httpGet", "tcpSocket", "grpc") if kind in action)
@@ -43,7 +43,7 @@ class Reach:
         self.is_hook = bool(action.get("hook"))  # any answer is one
 
     def attempt(self) -> tuple[str, str]:
-        """The result, and words for people; never raises."""
+        """Try; return the result, and words for people. Never raises."""
         port = self._action.get("port")
         if not isinstance(port, int) or not 0 < port < 65536:
             return ERROR, f"invalid port number: {port}"
@@ -64,7 +64,7 @@ class Reach:
         return SUCCESS, ""
 
     def late(self) -> str:
-        """What is said when the whole took too long."""
+        """Return what is said when the whole took too long."""
         if self._kind == "grpc":
             return f"timeout: health rpc did not complete within {self._timeout:g}s"
         if self._kind == "httpGet":
@@ -87,7 +87,7 @@ class Reach:
         return max(self._deadline - time.monotonic(), 0.001)
 
     def _connect(self, host: str, port: int) -> socket.socket:
-        """To the pod's own port, wherever that listens, or to the host that is named."""
+        """Connect to the pod's own port, wherever that listens, or to the host that is named."""
         where = f"{host or own_host()}:{port}"
         error: OSError | None = None
         places = reach(port) if not host else _lookup(host, port)
@@ -149,7 +149,7 @@ class Reach:
         return FAILURE, f"HTTP probe failed with statuscode: {status}"
 
     def _get(self, scheme: str, host: str, port: int, target: str) -> tuple[int, str, str]:
-        """Status, where it points to, and the beginning of the body."""
+        """Return status, where it redirects to, and the beginning of the body."""
         import http.client
 
         connection = self._connect(host, port)
@@ -174,7 +174,7 @@ class Reach:
             connection.close()
 
     def _encrypted(self, connection: socket.socket, speaks: str = "") -> socket.socket:
-        """TLS without asking who it is: the pod is reached by its own port."""
+        """Begin TLS without asking who it is: the pod is reached by its own port."""
         import ssl
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -228,7 +228,7 @@ def _path(path: str) -> str:
 
 
 def _headers(action: dict[str, Any], host: str) -> list[tuple[str, str]]:
-    """Those asked for, and those that a probe sends of its own unless asked for others."""
+    """Return those asked for, and those that a probe sends of its own unless asked for others."""
     given = [(h["name"], h.get("value") or "") for h in action.get("httpHeaders") or []]
     names = {name.lower() for name, _ in given}
     own = (("Host", host), ("User-Agent", USER_AGENT), ("Accept", "*/*"), ("Connection", "close"))

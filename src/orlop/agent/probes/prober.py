@@ -1,8 +1,8 @@
-"""Probes: when each is due, what follows from its results, and the words that are told of them.
+"""Schedules probes: when each is due, what follows from its results, and what is told of them.
 
-The supervisor begins with a container when Life says so, and ticks; thresholds are counted here,
-and only what they make of the results is told to Life. Nothing of this is imported in a pod that
-has no probes. As pkg/kubelet/prober/worker.go.
+The supervisor begins with a container when the pod lifecycle says so, and ticks; thresholds are
+counted here, and what they make of the results is told to the pod lifecycle. Nothing of this is
+imported in a pod that has no probes. As pkg/kubelet/prober/worker.go.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ProbeSpec:
 
 
 def probe_spec(kind: str, raw: Mapping[str, Any]) -> ProbeSpec:
-    """A probe of the plan, which has the shape that the pod's has."""
+    """Return a probe of the plan, which has the form that the pod's has."""
     return ProbeSpec(
         kind,
         dict(raw),
@@ -65,7 +65,7 @@ class Probe:
         self.next_at = now + self.spec.period
 
     def end(self, now: float, is_good: bool | None) -> bool:
-        """Take a result, or that there was none; whether it has changed the verdict."""
+        """Take a result, or that there was none; return whether it has changed the verdict."""
         self.is_under_way = False
         self.next_at = max(self.next_at, now)
         if is_good is None:
@@ -87,7 +87,7 @@ class _Watched:
         self.probes = {probe.spec.kind: probe for probe in probes}
 
     def due(self, is_ending: bool) -> list[Probe]:
-        """Those that may run now, if it is time: until it has started, nothing else is asked."""
+        """Return those that may run now: before it has started, the startup probe alone."""
         startup = self.probes.get(STARTUP)
         if startup is not None and startup.verdict is not True:
             return [] if startup.verdict is False or is_ending else [startup]
@@ -99,7 +99,7 @@ class _Watched:
 
 
 class Allowance:
-    """How many events may be told: many at once, then few."""
+    """Limits how many events may be told: many at once, then few."""
 
     def __init__(self, now: float) -> None:
         self._left, self._filled_at = float(BURST), now
@@ -163,7 +163,7 @@ class Prober:
         self._supervisor.post(verdict)
 
     def _tell(self, container: str, kind: str, outcome: Outcome, now: float) -> None:
-        """As pkg/kubelet/prober/prober.go: an event for every look that was not well."""
+        """Tell an event for every look that was not well, as pkg/kubelet/prober/prober.go does."""
         word = kind.capitalize()
         if outcome.result == FAILURE:
             event = ("Unhealthy", f"{word} probe failed: {outcome.words}")

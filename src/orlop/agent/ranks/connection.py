@@ -1,7 +1,8 @@
-"""The line home of the ranks of one node, over which they ask where things are.
+"""Keeps the kubelet connection of the ranks of one node, over which they ask where things are.
 
-A thread of their attendant. It dials when something of the cluster is first asked for, and not for
-programs that speak with each other alone; it carries questions and answers, and nothing of the pod.
+A thread of their rank netd (rank_netd.py). It dials when something of the cluster is first asked
+for, and not for programs that speak with each other alone; it carries questions and answers, and
+nothing of the pod.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SILENCE = 70.0  # the kubelet pings every 20 s
 
 
 class Line:
-    """`node` is whose ranks they are."""
+    """The connection; `node` is the one whose ranks ask."""
 
     def __init__(self, plan: Plan, folder: str, node: str) -> None:
         self._plan, self._folder, self._node = plan, folder, node
@@ -57,7 +58,7 @@ class Line:
             pause = min(2 * pause, RETRY_MAX)
 
     def _listen(self, seconds: float | None) -> None:
-        """To what netd says while there is no line.
+        """Listen to what netd says while there is no connection.
 
         It is told that there is one, since it would ask for nothing else; and again later, when it
         asks for all of it once more.
@@ -111,7 +112,7 @@ class Line:
 
 
 def _is_of_cluster(payload: bytes) -> bool:
-    """Whether a message asks for more than everybody does who starts."""
+    """Return whether a message asks for more than everybody does who starts."""
     message = loads(payload)
     return message["type"] == "net-ask" and any(key != "policy" for key in message["keys"])
 

@@ -1,9 +1,9 @@
-"""The container of a rank set on one node, and the door through which its ranks enter.
+"""Serves the container of a rank set on one node: makes it, and lets its ranks enter.
 
-Held open by the leader on the pod's first node, by a builder on every other. The container is
-made when the first rank knocks, because only then it is known what its PMI wants to see; what
-keeps it there are open namespaces, and for a runtime's sake a process that only waits. It never
-runs the container's own command.
+Run by the leader on the pod's first node, by node_main.py on every other. The container is made
+when the first rank asks, because until then it is not known what its PMI wants to see; what keeps
+it there are open namespaces, and for a runtime's sake a process that only waits. The container's
+own command is run by the ranks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ START_TIME = 60.0  # for a runtime to tell that its container runs
 
 
 class ContainerServer:
-    """What is known of the ranks of this node."""
+    """Serves one container to the ranks of this node, and keeps what is known of them."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ContainerServer:
         self._reach = _reach(ranks)
         self._terminal = terminal  # for the first rank; it is the leader's
         self._own_env = own_env  # what ranks know of Slurm, in place of what their task is told
-        self._lines: dict[int, tuple[_socket.socket, int]] = {}  # descriptor -> line, rank
+        self._lines: dict[int, tuple[_socket.socket, int]] = {}  # descriptor -> connection, rank
         self._descriptors: list[int] = []
         self._mounts = -1  # of these, that of the container's mounts
         self._holder = 0
@@ -64,7 +64,7 @@ class ContainerServer:
         self._listener, self._lock = _listen(meeting)
 
     def watched(self) -> list[int]:
-        """The descriptors that may have something; `on_ready` is for each that has."""
+        """Return the descriptors to poll; `on_ready` is for each that has something."""
         reach = self._reach.fileno() if self._reach is not None else -1
         return [self._listener.fileno(), *self._lines, *([reach] if reach >= 0 else [])]
 
@@ -77,16 +77,16 @@ class ContainerServer:
             self._reach.on_end()
 
     def timeout(self) -> int | None:
-        """Milliseconds until `tick` is due; None where only descriptors are waited for."""
+        """Return milliseconds until `tick` is due; None where descriptors are all that counts."""
         return self._reach.timeout() if self._reach is not None else None
 
     def tick(self) -> None:
-        """What is done after some time, if that has passed."""
+        """Do what is due after some time, if that has passed."""
         if self._reach is not None:
             self._reach.tick()
 
     def lines(self) -> list[int]:
-        """The descriptors of those who are about to become a rank."""
+        """Return the descriptors of those who are about to become a rank."""
         return list(self._lines)
 
     @property
@@ -94,7 +94,7 @@ class ContainerServer:
         return bool(self.expected) and len(self.pids) >= self.expected
 
     def on_knock(self) -> None:
-        """Let the next one in; what keeps the container from being made is told to all."""
+        """Answer the next one; tell all who ask what kept the container from being made."""
         fd, _ = self._listener._accept()  # type: ignore[attr-defined]
         line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
         line.setblocking(True)
@@ -131,7 +131,7 @@ class ContainerServer:
         self._lines[line.fileno()] = line, NO_RANK
 
     def on_line(self, fd: int) -> None:
-        """A line that ends without a word is that of a rank which runs."""
+        """Read a connection; one that ends without a word is that of a rank which runs."""
         line, rank = self._lines[fd]
         words, listeners = _heard(line)
         if words.startswith(LISTENER):
@@ -154,7 +154,7 @@ class ContainerServer:
         return rank in self.pids and all(rank != each for _, each in self._lines.values())
 
     def holds(self, pid: int) -> bool:
-        """Whether a process is in the container: nobody else sees its mounts."""
+        """Return whether a process is in the container: nobody else sees its mounts."""
         if self._mounts < 0:
             return False
         theirs, ours = os.stat(f"/proc/{pid}/ns/mnt"), os.fstat(self._mounts)
@@ -174,7 +174,7 @@ class ContainerServer:
     # The container
 
     def _make(self, hello: Hello) -> None:
-        """By the first rank's words: its step, how many they are, what its PMI shows."""
+        """Make the container by the first rank's words: its step, number of ranks, PMI folders."""
         self._is_made = True
         self.step, self.expected = hello.step, tasks_on(hello.tasks or "1", hello.node)
         box = self._box
@@ -201,7 +201,7 @@ class ContainerServer:
         return self._box.container.user is None or not self._box.sandbox.has_id_range
 
     def _take_name(self) -> None:
-        """The node's: each rank must be found by its own node's name."""
+        """Take the node's name: each rank must be found by its own node's name."""
         syscalls.unshare(syscalls.CLONE_NEWUTS)
         syscalls.sethostname(self._hostname)
 
@@ -210,7 +210,7 @@ class ContainerServer:
         map_ids(user.uid if user else sandbox.uid, user.gid if user else sandbox.gid)
 
     def _by_runtime(self, box: Box) -> tuple[int, int]:
-        """A container of the runtime's, whose only process waits."""
+        """Have the runtime make a container, whose only process waits."""
         machine = os.uname().machine
         if machine not in stub.ARCHITECTURES:
             known = ", ".join(stub.ARCHITECTURES)
@@ -233,7 +233,7 @@ class ContainerServer:
         return root, os.open(f"{folder}/ns/mnt", flags)
 
     def _started(self, box: Box, launch: Launch) -> int:
-        """The number of the process that waits, once the runtime says that it runs."""
+        """Return the number of the process that waits, once the runtime says that it runs."""
         read_end, write_end = os.pipe()
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         status = -1
@@ -282,7 +282,7 @@ class ContainerServer:
         )
 
     def _answer_exec(self, rank: int) -> Answer:
-        """For a command beside a rank, with that rank's own variables."""
+        """Answer a command beside a rank, with that rank's own variables."""
         if rank == NO_RANK:
             return self._answer()
         if not self.runs(rank):
@@ -295,7 +295,7 @@ class ContainerServer:
 
 
 def _reach(ranks: dict[str, Any]) -> Reach | None:
-    """What ranks reach names and services by; None for those that do not ask for them."""
+    """Return what ranks reach names and services by; None for those that do not ask for them."""
     if not ranks.get("network"):
         return None
     from .networking import Reach
@@ -304,7 +304,7 @@ def _reach(ranks: dict[str, Any]) -> Reach | None:
 
 
 def _heard(line: _socket.socket) -> tuple[bytes, list[int]]:
-    """What a starter says, and the listener that may come with it."""
+    """Return what a starter says, and the listener that may come with it."""
     try:
         words, ancillary, _, _ = line.recvmsg(8192, _socket.CMSG_SPACE(4))
     except OSError:
@@ -320,7 +320,10 @@ def _refusal(error: Exception) -> Answer:
 
 
 def _listen(meeting: str) -> tuple[_socket.socket, int]:
-    """The door is there as soon as its folder is; locked, lest another agent sweep it away."""
+    """Listen at the meeting point as soon as its folder is there.
+
+    The folder is locked, lest another agent sweep it away.
+    """
     folder, name = os.path.split(meeting)
     new = os.path.join(folder, f".{name}.{os.getpid()}")
     os.mkdir(new, 0o700)
@@ -334,7 +337,7 @@ def _listen(meeting: str) -> tuple[_socket.socket, int]:
 
 
 def end_holder(box: Box) -> None:
-    """Of whoever made the container, should that have been killed."""
+    """End the process that holds the container, should its maker have been killed."""
     path = os.path.join(box.folder, HOLDER)
     try:
         with open(path) as file:
@@ -365,7 +368,7 @@ def _say(line: _socket.socket, answer: Answer, descriptors: list[int]) -> None:
 
 
 def _opened_of(body: Callable[[], object], names: list[str]) -> list[int]:
-    """Files of /proc/<pid> of a child that has run `body`; open, they outlive it."""
+    """Open files of /proc/<pid> of a child that has run `body`; open, they outlive it."""
     ready_read, ready_write = os.pipe()
     gone_read, gone_write = os.pipe()
     pid = os.fork()
@@ -413,7 +416,7 @@ def _hold(machine: str) -> stub.Program:
 
 
 def _report(status: int, launcher: int) -> bytes:
-    """What the stub in the container says; its pipe ends as it becomes the program."""
+    """Read what the stub in the container says; its pipe ends as it becomes the program."""
     import select
     import time
 
@@ -434,18 +437,18 @@ def _report(status: int, launcher: int) -> bytes:
 
 
 def _has_ended(child: int) -> bool:
-    """By the kernel's own word: /proc calls a program dead whose other thread becomes another."""
+    """Ask the kernel: /proc calls a program dead whose other thread becomes another."""
     return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _outermost(folders: Iterable[str]) -> list[str]:
-    """Those that are there, without those below others."""
+    """Return the folders that are there, without those below others."""
     clean = sorted({os.path.normpath(folder) for folder in folders if os.path.isdir(folder)})
     return [one for one in clean if not any(one.startswith(other + "/") for other in clean)]
 
 
 def tasks_on(text: str, node: int) -> int:
-    """How many tasks a node has, from Slurm's `8(x2),4`; 0 where that does not say."""
+    """Return how many tasks a node has, from Slurm's `8(x2),4`; 0 where that does not say."""
     for part in text.split(","):
         count, _, times = part.partition("(x")
         nodes = int(times.rstrip(")") or 1)

@@ -1,8 +1,8 @@
 """Runs a command beside any rank of a set, on whichever node that is: `kubectl exec POD -- @3 ps`.
 
-`launch` is the body of a forked helper of the agent, as that of entering.py: it asks Slurm where
-the rank is and has srun start the command there, through the same door. A command without `@` is
-none of its business: it runs beside the first rank, as in any container.
+`launch` is the body of a forked helper of the agent, as that of agent/exec/nsenter.py: it asks
+Slurm where the rank is and has srun start the command there, through the same container server. A
+command without `@` is none of its business: it runs beside the first rank, as in any container.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NODE = re.compile(r"Node \d+ \((\S+?)\), \d+ task\(s\): ([\d ]+)")
 
 
 def rank_of(argv: list[str]) -> int | None:
-    """Which rank a command is for; None where it does not say."""
+    """Return which rank a command is for; None where it does not say."""
     found = _RANK.fullmatch(argv[0]) if argv else None
     return int(found.group(1)) if found else None
 
@@ -36,7 +36,7 @@ def rank_of(argv: list[str]) -> int | None:
 def launch(
     command: Command, rank: int, ranks: dict[str, Any], meeting: str, report: socket.socket
 ) -> Callable[[], None]:
-    """The body of the helper; `report` hears a number, with the terminal, or `!` and words."""
+    """Return the helper's body; `report` hears a number, with the terminal, or `!` and words."""
 
     def body() -> None:
         try:
@@ -57,7 +57,7 @@ def launch(
 
 
 def _step_of(pid: int) -> tuple[str, str]:
-    """By the variables of a rank on this node."""
+    """Find the job and the step by the variables of a rank on this node."""
     with open(f"/proc/{pid}/environ", "rb") as file:
         pairs = dict(pair.split(b"=", 1) for pair in file.read().split(b"\0") if b"=" in pair)
     return pairs[b"SLURM_JOB_ID"].decode(), pairs[b"SLURM_STEP_ID"].decode()
@@ -71,7 +71,7 @@ def _layout(job: str, step: str) -> str:
 
 
 def node_of(layout: str, rank: int) -> str:
-    """The node of a rank, in what `sattach --layout` prints."""
+    """Return the node of a rank, in what `sattach --layout` prints."""
     for node, ranks in _NODE.findall(layout):
         if str(rank) in ranks.split():
             return str(node)

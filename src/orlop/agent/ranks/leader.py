@@ -1,8 +1,8 @@
-"""Leads a rank set from the pod's first node: starts srun, holds the door there, passes signals on.
+"""Leads a rank set from the pod's first node: starts srun, serves the container, passes signals on.
 
-A runtime to the workshop, like those that start one container: its launch is a process which stays
-as long as the ranks do and whose exit is theirs. srun runs outside of the pod's network and under
-the node's own name. Which rank failed is read from srun's words (log.py), not here.
+A runtime to `container_setup`, like those that start one container: its launch is a process which
+stays as long as the ranks do and whose exit is theirs. srun runs outside of the pod's network and
+under the node's own name. Which rank failed is read from srun's words by log.py.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Leader:
         self._left_at = 0.0  # when that had ended
 
     def lead(self) -> None:
-        """Until srun ends; exits as it does."""
+        """Run until srun ends; exit as it does."""
         wake_read = self._listen_to_signals()
         command, meeting = self._command(), place_of(self._meeting)
         terminal = 0 if self._box.container.tty else -1
@@ -118,7 +118,7 @@ class Leader:
         os._exit(self._code)
 
     def _listen_to_signals(self) -> int:
-        """Before anything else: a warning that nobody listens to would end this process."""
+        """Listen before anything else: a warning nobody listens to would end this process."""
         wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_write)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -154,7 +154,7 @@ class Leader:
             self._pass_on(signal.SIGKILL)
 
     def _begin(self, door: ContainerServer) -> None:
-        """Tell the agent that the container runs: in the number of its first rank."""
+        """Tell the agent that the container runs, by the number of its first rank."""
         if not self._status or not door.pids or door.error:
             return
         path = os.path.join(self._box.folder, "rank")
@@ -168,7 +168,7 @@ class Leader:
             self._watch_main(door.pids[0])
 
     def _leave_words(self, error: str) -> None:
-        """Of a rank that could not start; what srun could not do it has said itself."""
+        """Say why a rank could not start; what srun could not do it has said itself."""
         if not error and self._code in (0, 128 + signal.SIGKILL):
             error = f"srun ended with code {self._code} before a rank ran"
         self._code = self._code or 1
@@ -202,7 +202,7 @@ class Leader:
             pass  # an old kernel, on which it cannot call srun either
 
     def _on_main_end(self) -> None:
-        """With it all ends that it has started; srun alone would wait for their last word."""
+        """End all that it has started; srun alone would wait for their last word."""
         assert self._calls is not None, "only what launches others is watched"
         if self._main >= 0:
             os.close(self._main)
@@ -210,7 +210,7 @@ class Leader:
         self._calls.stop()
 
     def _own_env(self) -> dict[str, str] | None:
-        """What it would know of Slurm in the batch script."""
+        """Return what it would know of Slurm in the batch script."""
         if self._calls is None:
             return None
         self._calls.open()
@@ -254,7 +254,7 @@ class Leader:
         return rank(self._meeting, self._ranks)
 
     def _once(self) -> list[str]:
-        """Options for the one task that launches others: here, with all CPUs, in nobody's way."""
+        """Return options for the one task that launches others: here, all CPUs, in nobody's way."""
         node = os.environ.get("SLURMD_NODENAME") or self._ranks["hostname"]
         container = self._box.container
         argv = [f"--job-name={container.name}", f"--nodelist={node}", "--nodes=1"]
@@ -305,7 +305,7 @@ class Leader:
 def gpu_binding(
     ranks: Mapping[str, Any], environ: Mapping[str, str], version: Callable[[], str]
 ) -> list[str]:
-    """srun's option that gives each rank GPUs of its own; none where they are shared.
+    """Return srun's option that gives each rank GPUs of its own; none where they are shared.
 
     With a type in --gpus-per-task srun 22.05 binds no task to any, and tells none of any. Before
     21.08 there is no such option; `version` is what srun says of itself, as `slurm 23.11.4`.
@@ -319,20 +319,21 @@ def gpu_binding(
 
 
 def is_older(said: str, than: tuple[int, int]) -> bool:
-    """One that does not say what it is, is not."""
+    """Return whether a version is older; one that does not say what it is, is not."""
     numbers = said.strip().rpartition(" ")[2].split(".")[:2]
     return all(number.isdigit() for number in numbers) and tuple(map(int, numbers)) < than
 
 
 def is_shared(environ: Mapping[str, str]) -> bool:
-    """Whether all ranks of a node have all its GPUs: srun does that unless it is told to, which
-    makes 22.05 tell them of none.
+    """Return whether all ranks of a node have all its GPUs.
+
+    srun does that by itself; where it is told to, srun 22.05 tells the ranks of no GPU.
     """
     return environ.get(GPU_BIND) == "none" and "SLURM_GPUS_PER_TASK" not in environ
 
 
 def be_oneself(box: Box, hostname: str) -> None:
-    """On the node as its user is: Slurm's commands ask for both names."""
+    """Take the user's ids and the node's name, as on the node: Slurm's commands ask for both."""
     sandbox = box.sandbox
     if sandbox.is_isolated:
         syscalls.unshare(syscalls.CLONE_NEWUTS)
@@ -341,7 +342,7 @@ def be_oneself(box: Box, hostname: str) -> None:
 
 
 def rank(meeting: str, ranks: dict[str, Any], is_own_command: bool = False) -> list[str]:
-    """What srun starts for each rank: compiled, where that was done and fits, or the agent.
+    """Return what srun starts for each rank: compiled, if that was done and fits, or the agent.
 
     After it may come a command other than the container's, which is to be said to the agent.
     """
@@ -353,12 +354,12 @@ def rank(meeting: str, ranks: dict[str, Any], is_own_command: bool = False) -> l
 
 
 def starter(meeting: str, folder: str, *command: str) -> list[str]:
-    """The agent itself, as a starter."""
+    """Return the command of the agent itself, as a starter."""
     return again("rank", meeting, folder, *command)
 
 
 def _close_copies_of(fd: int) -> None:
-    """Of the agent's end of a pipe that is ours: as long as we hold it, too, it never ends."""
+    """Close copies of the agent's end of a pipe that is ours: while we hold it, it never ends."""
     what = os.readlink(f"/proc/self/fd/{fd}")
     if not what.startswith("pipe:"):
         return

@@ -1,4 +1,4 @@
-"""The log of a rank set: what all ranks printed in one file, each line marked with its rank.
+"""Writes the log of a rank set: what all ranks printed, each line marked with its rank.
 
 Used by a run in place of an ordinary log. srun labels every line of its tasks, which becomes a tag
 of the CRI's format (`F:3` is a whole line of rank 3); what has no label are srun's own words, and
@@ -27,7 +27,7 @@ class Failure:
 
     @property
     def code(self) -> int:
-        """As Kubernetes counts: 128 + signal; 0 where srun's words are not known."""
+        """The code as Kubernetes counts: 128 + signal; 0 where srun's words are not known."""
         found = _CODE.match(self.what)
         return int(found.group(1)) if found else 128 + self.signal if self.signal else 0
 
@@ -54,7 +54,7 @@ class Failure:
 
 
 class RankLog(LogFile):
-    """`is_labelled`: lines keep the label that srun gave them."""
+    """The log of one run; `is_labelled`: lines keep the label that srun gave them."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class RankLog(LogFile):
         self._unshown.clear()
 
     def shown(self, stream: str, data: bytes) -> bytes:
-        """Whole lines, without labels that nobody asked for; a terminal's as they come."""
+        """Return whole lines, without labels that nobody asked for; a terminal's as they come."""
         if "-" in stream:
             return data
         *lines, rest = (self._unshown.get(stream, b"") + data).split(b"\n")

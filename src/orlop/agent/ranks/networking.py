@@ -1,8 +1,8 @@
-"""What lets the ranks of one node reach names and services: the door's part of it.
+"""Lets the ranks of one node reach names and services: the container server's part of it.
 
-Held by the door of a pod whose ranks ask for them. Starters filter themselves and hand over the
-listener; an attendant, a process of its own, answers what is asked there. All listeners are known
-here, too, so that an attendant that is killed is followed by another. It answers nothing itself.
+Used by the container server of a pod whose ranks ask for them. Starters filter themselves and hand
+over the listener; a rank netd (rank_netd.py), a process of its own, answers what is asked there.
+All listeners are known here, too, so that a rank netd that is killed is followed by another.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 else:
     import _socket as socket
 
-# Seconds before the next attendant but one, if both ended before they were STEADY; then twice as
+# Seconds before the next rank netd but one, if both ended before they were STEADY; then twice as
 # many each time, since what keeps one from starting may last.
 PAUSE, LONGEST_PAUSE = 0.2, 10.0
 STEADY = 5.0
 
 
 class Reach:
-    """`folder` is the pod's."""
+    """Starts rank netds and gives them the listeners; `folder` is the pod's."""
 
     def __init__(self, folder: str) -> None:
         self.filter = bpf.build(os.uname().machine, is_node=True)
@@ -39,15 +39,15 @@ class Reach:
         self._attendant = 0
         self._started = 0.0
         self._pause = 0.0
-        self._due: float | None = None  # when the next attendant is to be started
+        self._due: float | None = None  # when the next rank netd is to be started
         self._line: socket.socket | None = None
 
     def fileno(self) -> int:
-        """What tells of the attendant's end; -1 while there is none."""
+        """Return what tells of the rank netd's end; -1 while there is none."""
         return -1 if self._line is None else self._line.fileno()
 
     def take(self, pid: int, listener: int) -> None:
-        """A process has been filtered that will become a rank, or runs beside one."""
+        """Take the listener of a filtered process that will become a rank, or runs beside one."""
         self._let_go_of_the_dead()
         self._listeners.append((pid, listener))
         if self._line is not None:
@@ -56,9 +56,9 @@ class Reach:
             self._start()
 
     def on_end(self) -> None:
-        """The attendant was killed: those who ask wait until the next one is there.
+        """Replace a rank netd that was killed: those who ask wait until the next one is there.
 
-        Its netd has the line, too, so that both are gone when that ends.
+        Its netd has the connection, too, so that both are gone when that ends.
         """
         self._close_line()
         try:
@@ -69,13 +69,13 @@ class Reach:
         self.tick()
 
     def timeout(self) -> int | None:
-        """Milliseconds until the next attendant is due; None while none is."""
+        """Return the milliseconds until the next rank netd is due; None while none is."""
         if self._due is None:
             return None
         return max(0, int((self._due - time.monotonic()) * 1000) + 1)
 
     def tick(self) -> None:
-        """Start the next attendant, if it is time for that and anybody is left to ask."""
+        """Start the next rank netd, if it is time for that and anybody is left to ask."""
         if self._due is None or time.monotonic() < self._due:
             return
         self._due = None
@@ -92,7 +92,7 @@ class Reach:
         self._pause = min(max(PAUSE, 2 * self._pause), LONGEST_PAUSE)
 
     def close(self) -> None:
-        """The attendant ends with its line."""
+        """Close the connection, with which the rank netd ends."""
         self._close_line()
         for _, listener in self._listeners:
             os.close(listener)
@@ -125,10 +125,10 @@ class Reach:
         try:
             send(self._line, str(pid).encode(), [listener])
         except OSError:
-            pass  # it has ended; its line says so, and the next one is given all
+            pass  # it has ended; its socket says so, and the next one is given all
 
     def _let_go_of_the_dead(self) -> None:
-        """Of listeners whose processes are gone."""
+        """Close listeners whose processes are gone."""
         poll = select.poll()
         for _, listener in self._listeners:
             poll.register(listener, 0)

@@ -2,8 +2,8 @@
 
 Started by the first starter of a node, beside the rank that this becomes. Sandbox, volumes and
 container are made as the agent makes them, from the same plan; it ends with the last rank of its
-node and leaves nothing there. It has no line home: Slurm tells of ranks, the leader of the pod, and
-what changes in volumes is in the plan, which the kubelet writes anew.
+node and leaves nothing there. It has no connection to the kubelet: Slurm tells of ranks, the leader
+of the pod, and what changes in volumes is in the plan, which the kubelet writes anew.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ LAST = 20  # looks at a node of which no rank lives, before all have come
 
 
 def main(argv: list[str]) -> int:
-    """For the compiled starter, in words `ranks <meeting point> <pod folder>`."""
+    """Run for the compiled starter, in words `ranks <meeting point> <pod folder>`."""
     build(place_of(argv[2]), argv[3])
     return 1
 
 
 def build(meeting: str, folder: str) -> None:
-    """Serve the ranks of this node to their end; never returns."""
+    """Make the container and serve the ranks of this node to their end; never returns."""
     code = 1
     try:
         _let_go_of_the_rank()
@@ -54,7 +54,7 @@ def build(meeting: str, folder: str) -> None:
 
 
 def _let_go_of_the_rank() -> None:
-    """srun waits for all who may still write to a rank's output."""
+    """Close the rank's output: srun waits for all who may still write to it."""
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
@@ -96,21 +96,21 @@ def _serve(meeting: str, folder: str) -> None:
 
 
 class _NoCgroups:
-    """Slurm limits ranks; groups of our own would not hold them."""
+    """No cgroups: Slurm limits ranks; groups of our own would not hold them."""
 
     def create(self, *_: object) -> object:
         return NONE
 
 
 class Files:
-    """Volumes of ConfigMaps, Secrets and the like, which change with the plan."""
+    """Keeps volumes of ConfigMaps, Secrets and the like as the plan has them, when that changes."""
 
     def __init__(self, path: str, mark: object, volumes: Volumes) -> None:
         self._path, self._mark, self._volumes = path, mark, volumes
         self._due = time.monotonic() + FRESH
 
     def refresh(self) -> None:
-        """Look whether the plan is another, if it is time for that."""
+        """Look whether the plan has changed, if it is time for that."""
         if time.monotonic() < self._due:
             return
         self._due = time.monotonic() + FRESH
@@ -127,7 +127,7 @@ class Files:
 
 
 def _mark(path: str) -> object:
-    """What is another for another file; opened, because a network file system then looks."""
+    """Return what differs for another file; opened, because a network file system then looks."""
     with open(path, "rb") as file:
         found = os.fstat(file.fileno())
     return found.st_ino, found.st_mtime_ns, found.st_size
@@ -140,7 +140,7 @@ def _container(the_plan: Plan) -> plan.Container:
 
 
 def _wait(door: ContainerServer, files: Files) -> None:
-    """Until all ranks of this node have come, and have gone."""
+    """Wait until all ranks of this node have come, and have gone."""
     watched: dict[int, int] = {}  # pid -> descriptor, -1 where there is none, of ranks that live
     gone: set[int] = set()
     looks = 0

@@ -1,8 +1,9 @@
 """Answers what the ranks of one node ask of the cluster: where names, services and pods are.
 
-A process beside the door of that node (networking.py), for a pod whose ranks ask for the cluster's
-names: a supervisor with its netd, as a pod has, and a connection of their own (connection.py).
-Ranks of every node have one, so that none depends on another node. It ends with the door.
+A process beside the container server of that node (networking.py), for a pod whose ranks ask for
+the cluster's names: a supervisor with its netd, as a pod has, and a connection of their own
+(connection.py). Ranks of every node have one, so that none depends on another node. It ends with
+the container server.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ DOOR = 0  # standard input: listeners of those who are filtered
 
 
 def main(argv: list[str]) -> int:
-    """In words `attendant <pod folder>`."""
+    """Run, in words `attendant <pod folder>`."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)  # meant for the ranks, which may still ask
     _open_many()

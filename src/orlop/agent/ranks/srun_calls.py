@@ -1,4 +1,4 @@
-"""The calls of srun of a container that launches its ranks itself: heard, run, answered, ended.
+"""Runs the calls of srun of a container that launches its ranks itself: heard, answered, ended.
 
 Kept by the leader, which forks for it and tells it who has ended. Each call is the site's srun, as
 the pod's user and in the job's own environment; its tasks meet at a point of their own, because
@@ -45,7 +45,7 @@ class Calls:
         self._standin.open()
 
     def fds(self) -> list[int]:
-        """The bell, and what tells that a caller is gone: to be read from, or broken."""
+        """Return descriptors to read: the bell, and those that tell that a caller is gone."""
         waiting = [call for call in self._running.values() if not call.is_left]
         return [self._standin.ring, *(fd for call in waiting for fd in (call.process, call.answer))]
 
@@ -93,7 +93,7 @@ class Calls:
             os.kill(pid, number)
 
     def end(self, reap: Callable[[], None]) -> None:
-        """What still runs when the container has ended."""
+        """End what still runs when the container has ended."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             self.stop(number)
             until = time.monotonic() + LAST

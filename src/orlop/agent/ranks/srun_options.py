@@ -1,8 +1,8 @@
-"""Which words of srun a container may say, and what they mean; others are refused with a reason.
+"""Reads the options of srun that a container may use; others are refused with a reason.
 
-Used by the stand-in for srun (srun_shim.py); pure. The site's srun runs outside of the container,
-as its user: an option that names a file, a program or another job there would be a way out, so that
-only listed options go on, with values of listed forms, each spelled out. It runs nothing.
+Used by the srun shim (srun_shim.py); pure. The site's srun runs outside of the container, as its
+user: an option that names a file, a program or another job there would be a way out, so that only
+listed options go on, with values of listed forms, each spelled out.
 """
 
 from __future__ import annotations
@@ -98,11 +98,11 @@ _OF_SLURM = ("SLURM", "SRUN_", "SPANK_", "_SLURM")
 
 
 class Refused(Exception):
-    """Why something is not done, in words for whoever called."""
+    """Raised with the reason why something is not done, in words for whoever called."""
 
 
 class Wanted:
-    """What a caller of srun wants."""
+    """A parsed request of a caller of srun."""
 
     def __init__(self, options: list[tuple[str, str | None]], command: list[str]) -> None:
         self.command = command
@@ -123,7 +123,7 @@ class Wanted:
         return any(name in _ALONE for name, _ in self._options)
 
     def options(self) -> list[str]:
-        """For srun: named as the program, beside whoever calls and other calls if it may be."""
+        """Return srun's options: with the program's name, and beside other calls if it may be."""
         said = {name for name, _ in self._options}
         words = [] if said & {"overlap", "exact", "exclusive"} else ["--overlap"]
         words += [] if said & {"mem", "mem-per-cpu", "mem-per-gpu"} else ["--mem=0"]
@@ -133,7 +133,7 @@ class Wanted:
         return words + given
 
     def exported(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Which variables of the caller its tasks have, as srun's --export says it."""
+        """Return which variables of the caller its tasks have, as srun's --export says it."""
         own = {name: text for name, text in env.items() if not name.startswith(_OF_SLURM)}
         found: dict[str, str] = {}
         for word in _quoted(self._export):
@@ -148,7 +148,7 @@ class Wanted:
 
 
 def read(words: list[str], job: str) -> Wanted:
-    """What srun's command line says; Refused where a container may not say that."""
+    """Return what srun's command line says; raise Refused where a container may not say that."""
     options: list[tuple[str, str | None]] = []
     rest = list(words)
     while rest and rest[0].startswith("-") and rest[0] != "-":
@@ -168,14 +168,14 @@ def read(words: list[str], job: str) -> Wanted:
 
 
 def _long(word: str, rest: list[str]) -> list[tuple[str, str | None]]:
-    """`name=value`, `name` and the next word, or as much of a name as says which it is."""
+    """Split `name=value`, or `name` and the next word; a name may be cut where it is clear."""
     begun, has_value, value = word.partition("=")
     name = _name(begun)
     return [(name, _value(name, value if has_value else None, rest))]
 
 
 def _short(letters: str, rest: list[str]) -> list[tuple[str, str | None]]:
-    """Letters behind one dash: `-lN2`; what follows one that takes a value is that."""
+    """Split letters behind one dash: `-lN2`; what follows one that takes a value is that."""
     found: list[tuple[str, str | None]] = []
     while letters:
         letter, letters = letters[0], letters[1:]
@@ -189,7 +189,7 @@ def _short(letters: str, rest: list[str]) -> list[tuple[str, str | None]]:
 
 
 def _name(begun: str, letter: str = "") -> str:
-    """The option that is meant: its beginning will do, where no other begins like it."""
+    """Return the option that is meant: its beginning will do, where no other begins like it."""
     shown = letter or f"--{begun}"
     known = [name for name in (*_ALLOWED, *_REFUSED) if begun and name.startswith(begun)]
     if begun in known:
@@ -223,7 +223,7 @@ def _value(name: str, value: str | None, rest: list[str]) -> str | None:
 
 
 def _quoted(text: str) -> list[str]:
-    """Words between commas, as srun reads --export; commas in quotes part nothing."""
+    """Split at commas, as srun reads --export; commas in quotes part nothing."""
     words, quote = [""], ""
     for letter in text:
         if letter == quote:

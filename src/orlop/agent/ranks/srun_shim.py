@@ -1,9 +1,9 @@
-"""srun for a container whose image has none: by it mpirun starts its daemons on the other nodes.
+"""Gives a container whose image has no srun one, by which mpirun starts daemons on other nodes.
 
 Kept by the leader of a pod that launches its ranks itself. The container finds a script of that
 name in its PATH, which rings with the number of a process and waits for an exit code; the leader
-has the site's srun do what was asked for, each task run by a starter in a container of its node.
-Of the process that rang it takes words, variables and streams, once it is known to be one of the
+has the site's srun do what was asked for, each task run by a starter in a container of its node. Of
+the process that rang it takes words, variables and streams, once it is known to be one of the
 container's. What is in the container never becomes an option, a variable or a file of srun's own
 unless srun_options.py knows it.
 """
@@ -65,10 +65,10 @@ read -r _ <{FOLDER}/wait
 
 
 class Call:
-    """Of a process of the container, which wants something of srun."""
+    """One request of a process of the container to srun."""
 
     def __init__(self, pid: int, script: str, holds: Callable[[int], bool]) -> None:
-        """A number may come to mean another process at any time, a descriptor cannot."""
+        """Hold the process: a number may come to mean another at any time, a descriptor cannot."""
         self.process = os.pidfd_open(pid)
         self.streams: tuple[int, ...] = ()
         self.answer = -1
@@ -90,7 +90,7 @@ class Call:
             raise
 
     def _take(self, pid: int) -> None:
-        """All of one process, if that still runs when all is read."""
+        """Take all of one process, if that still runs when all is read."""
         words, pairs = _read(pid, "cmdline"), _read(pid, "environ")
         if sum(map(len, words)) > MAX_SIZE or sum(map(len, pairs)) > MAX_SIZE:
             raise OSError(f"more than {MAX_SIZE} bytes of arguments or variables")
@@ -103,11 +103,11 @@ class Call:
         self.answer = syscalls.descriptor_of(self.process, ANSWER)
 
     def wanted(self, job: str) -> Wanted:
-        """Refused where that is not allowed."""
+        """Return what it wants; raise Refused where that is not allowed."""
         return read(self._words, job)
 
     def env(self, own: Mapping[str, str], wanted: Wanted) -> dict[str, str]:
-        """srun's own, and what tasks are to see, under names that mean nothing to anybody else."""
+        """Return srun's own variables, and those of tasks under names that mean nothing else."""
         env = {name: text for name, text in own.items() if not name.startswith(_OF_ITSELF)}
         said = wanted.exported(self._env)
         env.update({SAID + name: text for name, text in said.items() if name})
@@ -115,13 +115,16 @@ class Call:
         return env
 
     def take_streams(self) -> None:
-        """In the process that becomes srun. No file that it might make would be the user's."""
+        """Take the caller's streams, in the process that becomes srun.
+
+        Leave its folder too: no file that srun might make there would be the user's.
+        """
         for number, fd in enumerate(self.streams):
             os.dup2(fd, number)
         os.chdir("/")
 
     def end(self, code: int | None) -> None:
-        """With srun's exit code, unless nobody is there any more to hear it."""
+        """End with srun's exit code, unless nobody is there any more to hear it."""
         try:
             if code is not None and _events(self.answer, select.POLLOUT) == select.POLLOUT:
                 os.write(self.answer, str(code).encode())
@@ -139,7 +142,7 @@ class Call:
 
 
 class StandIn:
-    """What the container finds in its PATH, and who rang there."""
+    """The script that the container finds in its PATH, and who rang there."""
 
     def __init__(self, box: Box, inside: str = FOLDER) -> None:
         self._folder, self._script = os.path.join(box.folder, "srun"), f"{inside}/call"
@@ -169,7 +172,7 @@ class StandIn:
         return os.path.join(self._folder, name)
 
     def calls(self, holds: Callable[[int], bool]) -> list[Call]:
-        """Of those who rang since; others than the container's scripts are not listened to."""
+        """Return calls that rang since; others than the container's scripts are not listened to."""
         *lines, rest = (self._rest + os.read(self.ring, 4096)).split(b"\n")
         self._rest = rest[:16]  # no number is longer
         found = []
@@ -185,7 +188,7 @@ class StandIn:
 
 
 def _can_take() -> bool:
-    """Whether this kernel gives a process what another one has open, shown by our own."""
+    """Try on ourselves whether this kernel gives a process what another one has open."""
     try:
         process = os.pidfd_open(os.getpid())
     except (AttributeError, OSError):
@@ -200,7 +203,7 @@ def _can_take() -> bool:
 
 
 def _is_below(pid: int, holds: Callable[[int], bool]) -> bool:
-    """Whether a process that is not in the container itself comes of one that is."""
+    """Return whether a process that is not in the container itself comes of one that is."""
     begun = parents()
     try:
         while pid := begun.pop(pid, 0):
@@ -218,6 +221,6 @@ def _events(fd: int, which: int) -> int:
 
 
 def _read(pid: int, name: str) -> list[str]:
-    """Texts that end with a zero byte each, and no more of them than can matter."""
+    """Read texts that end with a zero byte each, and no more of them than can matter."""
     with open(f"/proc/{pid}/{name}", "rb") as file:
         return os.fsdecode(file.read(2 * MAX_SIZE)).split("\0")[:-1]

@@ -1,4 +1,4 @@
-"""What srun starts for every rank: it enters the container of its node and becomes its command.
+"""Started by srun for every rank: enters the container of its node and becomes its command.
 
 Run as the agent is, with the words `rank <meeting point> <pod folder> [<rank> <command>]`, a
 thousand at a time, so that it imports next to nothing and reads no file. The first one on a node
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 PATIENCE = 120.0  # seconds for a node to make its container; a slow file system may need many
-BRIEFLY = 1.0  # seconds for a door that many knock at, of those who can do without
+BRIEFLY = 1.0  # seconds for a container server that many ask, of those who can do without
 PAUSE = 0.003
 CODE = 127
 TERMINAL_ENV = "ORLOP_TERMINAL"  # set for those whose first rank has a terminal
@@ -43,7 +43,7 @@ SECRETS = ("SLURM_JWT", "SLURM_SACK_KEY")
 
 
 def main(argv: list[str]) -> int:
-    """Become the rank; returns only where that cannot be."""
+    """Become the rank; return only where that cannot be."""
     folder, *command = argv[3:]
     meeting, is_rank = place_of(argv[2]), not command or command[0] == RUN
     has_terminal = is_rank and os.environ.get("SLURM_PROCID") == "0" and TERMINAL_ENV in os.environ
@@ -84,7 +84,7 @@ def main(argv: list[str]) -> int:
 
 
 def place_of(meeting: str) -> str:
-    """Where those of this node meet; several nodes may be one machine."""
+    """Return where those of this node meet; several nodes may be one machine."""
     return f"{meeting}-{os.environ.get('SLURMD_NODENAME') or os.uname().nodename}"
 
 
@@ -102,12 +102,12 @@ def _hello() -> Hello:
 
 
 def _is_folder_of_pmix(name: str) -> bool:
-    """Of its server's, that is; the system's would be /tmp."""
+    """Return whether a variable names a folder of PMIx's server; the system's would be /tmp."""
     return name == "PMIX_SERVER_TMPDIR" or (name.startswith("PMIX_DSTORE") and "PATH" in name)
 
 
 def _told(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a caller of srun said, under what Slurm tells."""
+    """Return what a caller of srun said, overridden by what Slurm tells."""
     said = {name[len(SAID) :]: environ[name] for name in environ if name.startswith(SAID)}
     untold = (*SECRETS, UNTOLD) if ASKED in environ else SECRETS
     told = [name for name in environ if name.startswith(TOLD) and name not in untold]
@@ -115,7 +115,7 @@ def _told(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_at(folder: str) -> bool:
-    """Where a caller of srun was, unless only its own node has that folder."""
+    """Go where a caller of srun was; return False where only its own node has that folder."""
     try:
         os.chdir(folder)
     except OSError:
@@ -141,7 +141,7 @@ def _have_it_made(meeting: str, folder: str) -> None:
 
 
 def _connect(meeting: str, patience: float = PATIENCE) -> _socket.socket:
-    """To the door of this node; the folder that it is in must be our own, and who opens it too.
+    """Connect to the container server of this node; its folder must be our own, and its process.
 
     Its name is on command lines, and it is in a folder of everybody's.
     """
@@ -162,13 +162,13 @@ def _connect(meeting: str, patience: float = PATIENCE) -> _socket.socket:
 
 
 def _peer(line: _socket.socket) -> int:
-    """Whose process listens there."""
+    """Return whose process listens there."""
     raw = line.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
     return int.from_bytes(raw[4:8], sys.byteorder)
 
 
 def _take_terminal(meeting: str) -> None:
-    """It is the leader's, who is on the first rank's node unless the user arranged otherwise."""
+    """Take the leader's terminal; it is on this node unless the user arranged otherwise."""
     from .terminal import take
 
     line = _connect(meeting)
@@ -180,7 +180,7 @@ def _take_terminal(meeting: str) -> None:
 
 
 def _answer(line: _socket.socket) -> tuple[Answer, list[int]]:
-    """What to become, and the namespaces to do it in."""
+    """Return what to become, and the namespaces to do it in."""
     size = _socket.CMSG_SPACE(4 * MAX_DESCRIPTORS)
     data, ancillary, _, _ = line.recvmsg(65536, size)
     descriptors = [
@@ -202,7 +202,7 @@ def _answer(line: _socket.socket) -> tuple[Answer, list[int]]:
 
 
 def asking(body: Callable[[], object], meeting: str) -> Callable[[], object]:
-    """The body of a command of the agent's, made to reach what the ranks of this node do."""
+    """Return the body of a command of the agent's that reaches what the ranks of this node do."""
 
     def asked() -> object:
         try:
@@ -240,7 +240,7 @@ def _hand_over(line: _socket.socket, install: Callable[[bytes], int], asks: byte
 
 
 def _enter(answer: Answer, descriptors: list[int]) -> None:
-    """The sandbox first: rights over the other namespaces are had in its user namespace."""
+    """Enter the sandbox first: its user namespace gives rights over the other namespaces."""
     if descriptors:
         root, *others = descriptors
         users = others.pop() if answer.has_user else -1

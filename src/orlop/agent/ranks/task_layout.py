@@ -1,8 +1,8 @@
-"""Which of a job's tasks are ranks, where some stand for the CPUs of the pod's other containers.
+"""Says which of a job's tasks are ranks, where some stand for other containers' CPUs.
 
 Asked by the leader as it starts srun. The job's script says how many there are, and srun spreads
 them evenly; where Slurm has chosen the nodes, the CPUs that are not for ranks are left free on the
-first, where the other containers are. It never asks for more than the job has.
+first, where the other containers are. It asks for no more than the job has.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OF_JOB = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS
 
 
 def of_ranks(environ: MutableMapping[str, str], folder: str) -> list[str]:
-    """Options of srun's; takes from its environment what says otherwise."""
+    """Return options of srun's; take from its environment what says otherwise."""
     for name in _OF_JOB:
         environ.pop(name, None)
     words = environ[RANKS_ENV].split()
@@ -46,7 +46,7 @@ def of_ranks(environ: MutableMapping[str, str], folder: str) -> list[str]:
 
 
 def places(hosts: list[str], rooms: list[int], spare: int, tasks: int) -> list[str]:
-    """The node of each rank, one node after the other; on the first, `spare` are left out."""
+    """Return the node of each rank, node after node; on the first, `spare` are left out."""
     found: list[str] = []
     for host, room in zip(hosts, rooms):  # noqa: B905
         found += [host] * (room if found else max(room - spare, 1))

@@ -1,8 +1,8 @@
-"""The terminal of a set's first rank, where the container asks for one.
+"""Gives the first rank of a set its terminal, where the container asks for one.
 
 Used by the starter. Whose terminal it is must begin a session, which what Slurm starts cannot: it
 leads a group already. So a child becomes the rank, and what Slurm started waits and ends as that
-does. It moves no byte: the terminal's other end is the agent's.
+does. The terminal's other end is the agent's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..linux.fast_imports import signal
 
 
 def stand_before() -> None:
-    """Returns in a child; its parent ends with it."""
+    """Return in a child; its parent ends with it."""
     pid = os.fork()
     if pid == 0:
         os.setsid()
@@ -33,7 +33,7 @@ def stand_before() -> None:
 
 
 def take(fd: int) -> None:
-    """Make it that of this session, and all three standard streams."""
+    """Make it the terminal of this session, and all three standard streams."""
     fcntl.ioctl(fd, termios.TIOCSCTTY, 0)
     for stream in (0, 1, 2):
         os.dup2(fd, stream)

@@ -1,8 +1,8 @@
-"""What a starter and the door of its node say to each other, as bytes.
+"""Encodes what a starter and the container server of its node say to each other.
 
 Used by both, and in C by native/starter.c, which must be changed with it. Texts end with a zero
-byte, as those of the kernel do, so that a program without any library can read them. It knows
-nothing of what is said.
+byte, as those of the kernel do, so that a program without any library can read them. What the words
+mean is decided by the two who use it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 RANK, BESIDE, TERMINAL = "rank", "exec", "terminal"
-# Before what kept a rank from running; a line that just ends is that of one that runs.
+# Before what kept a rank from running; a connection that just ends is that of a running rank.
 FAILED = b"!"
 NO_RANK = -1  # of a command beside any of them
 LISTENER = b"?"  # before the number of a process that has been filtered; with its listener
 
 
 class Hello:
-    """Of one that wants in: a rank to be, a command beside the rank of that number; or of one that
-    only wants the terminal that a rank is to have.
+    """The first words of a starter: it wants to be a rank, to run beside one, or a terminal.
+
+    `rank` is the number of the rank to be, or of the one beside which it runs; the terminal is the
+    one that a rank is to have.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class Hello:
 
 
 class Answer:
-    """What to become, in the namespaces that come with it; or an error."""
+    """The process to become, in the namespaces that come with it; or an error."""
 
     def __init__(
         self,
@@ -72,7 +74,7 @@ class Answer:
         self.asks = asks  # a filter too: of calls that are asked about, for the cluster's sake
 
     def encoded(self) -> bytes:
-        """The length of all that follows, both filters after theirs, and texts."""
+        """Return the length of all that follows, both filters after theirs, and texts."""
         ids = [] if self.user is None else [self.user[0], self.user[1], *self.user[2]]
         flags = f"{int(self.has_user)}{int(self.is_told)}"
         head = [self.error, flags, _numbers(ids), _numbers(self.dropped)]
@@ -84,7 +86,7 @@ class Answer:
 
     @staticmethod
     def decoded(data: bytes) -> Answer:
-        """Of what follows the first length."""
+        """Read what follows the first length."""
         seccomp, data = _first(data)
         asks, data = _first(data)
         texts = _split(data)
@@ -107,7 +109,7 @@ class Answer:
 
 
 def _first(data: bytes) -> tuple[bytes, bytes]:
-    """What follows a length, and what follows that."""
+    """Return what follows a length, and what follows that."""
     end = 4 + int.from_bytes(data[:4], "little")
     return data[4:end], data[end:]
 

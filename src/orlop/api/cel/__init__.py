@@ -1,8 +1,8 @@
 """The Common Expression Language, as Kubernetes speaks it: rules of schemas and policies.
 
 `compile_expression` turns a text into a `Program` once; running it is a call of closures with a
-bound on its steps. Expressions see only what they are given and can change nothing. Types are
-checked when values meet, not beforehand.
+bound on its steps. Expressions see what they are given and can change nothing. Types are checked
+when values meet, not beforehand.
 """
 
 from .compiling import Program, compile_expression

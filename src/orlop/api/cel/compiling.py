@@ -1,4 +1,4 @@
-"""From a tree to closures: every expression is compiled once and then only called.
+"""Turns a tree into closures: every expression is compiled once and then called.
 
 Called by whoever has an expression: rules of schemas, policies. Names that nothing declares are
 found here; what values an operator or a function takes is seen when it meets them.
@@ -49,7 +49,7 @@ class Program:
         self._run = run
 
     def __call__(self, variables: Mapping[str, Any], *, limit: int = PER_CALL) -> Any:
-        """Its value; CelError where it has none, CostExceeded where it takes too long."""
+        """Return the value; CelError where there is none, CostExceeded where it takes too long."""
         return self.run(Frame(dict(variables), limit))
 
     def run(self, frame: Frame) -> Any:
@@ -62,7 +62,7 @@ class Program:
 def compile_expression(
     text: str, variables: Iterable[str] = (), structs: Iterable[str] = ()
 ) -> Program:
-    """A program that sees these variables; CelSyntaxError where the text is not right.
+    """Compile an expression that sees these variables; CelSyntaxError where the text is not right.
 
     `structs` are the messages it may make, as mutations do: with `Object` also `Object.spec` and
     all below.
@@ -196,7 +196,7 @@ class Compiler:
         return make
 
     def _struct(self, expr: StructExpr) -> Eval:
-        """A message is a map that only its maker can tell from one."""
+        """Make a message: a map that its maker can tell from one, and others cannot."""
         if expr.name.partition(".")[0] not in self._structs:
             raise self.fail(expr, f"undeclared reference to '{expr.name}' (in container '')")
         fields = [
@@ -245,7 +245,7 @@ class Compiler:
 
 
 def _strict(function: Any, args: list[Eval], cost: int = 1) -> Eval:
-    """A function of values: all arguments first. Most have one or two."""
+    """Make a function of values: all arguments are evaluated first. Most have one or two."""
 
     def call(frame: Frame) -> Any:
         values = [arg(frame) for arg in args]
@@ -264,7 +264,7 @@ def _strict(function: Any, args: list[Eval], cost: int = 1) -> Eval:
 
 
 def field_names(written: str) -> tuple[str, ...]:
-    """What a field may be called: as written, and with its escapes resolved."""
+    """Return what a field may be called: as written, and with its escapes resolved."""
     if not written.startswith("__") and "__" not in written:
         return (written,)
     if written.startswith("__") and written.endswith("__") and written[2:-2].isalpha():

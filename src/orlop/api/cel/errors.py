@@ -1,4 +1,4 @@
-"""What can go wrong with an expression: its text, its evaluation, or its cost.
+"""The errors of an expression: its text, its evaluation, or its cost.
 
 Raised by the parser, the compiler and the functions; callers put the texts into their own answers.
 """

@@ -1,4 +1,4 @@
-"""What an evaluation carries along: variables, and the steps and the time it still may take.
+"""Holds what an evaluation carries along: variables, and the steps and the time that are left.
 
 Made for each run of a program. Steps are counted as upstream counts its cost, in proportion to the
 work; where that proportion is not ours, CPU time is the bound, so that no expression holds up the
@@ -37,7 +37,7 @@ class Frame:
 
     @property
     def seconds(self) -> float:
-        """What it has taken so far."""
+        """The CPU seconds it has taken so far."""
         return thread_time() - self._begun
 
     def spend(self, cost: int = 1) -> None:
@@ -56,7 +56,7 @@ class Frame:
 
 
 class Budget:
-    """What all evaluations about one object may take together."""
+    """The steps and the time that all evaluations about one object may take together."""
 
     def __init__(self, steps: int = PER_OBJECT, seconds: float = SECONDS) -> None:
         self._steps = steps
@@ -102,7 +102,7 @@ def charge(cost: int) -> None:
 
 
 def run(frame: Frame, program: Eval) -> Any:
-    """What a program makes of a frame, which pays for all that is done meanwhile."""
+    """Run a program on a frame, which pays for all that is done meanwhile."""
     outer, _running.frame = _running.frame, frame
     try:
         return program(frame)

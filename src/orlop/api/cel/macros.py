@@ -21,7 +21,7 @@ Macro = Callable[["Compiler", Call], Eval]
 
 
 def find(expr: Call) -> Macro | None:
-    """The macro that a call is, by its name and the number of its arguments."""
+    """Return the macro that a call is, by its name and the number of its arguments."""
     if expr.target is None:
         return _has if expr.name == "has" and len(expr.args) == 1 else None
     if expr.name == "bind" and isinstance(expr.target, Ident) and expr.target.name == "cel":
@@ -60,7 +60,7 @@ class Loop:
         self.bodies = [compiler.within(self.names, body) for body in bodies]
 
     def run(self, frame: Frame, turn: Callable[[], bool | None]) -> None:
-        """`turn()` for each item, with the names bound to it; until one returns True."""
+        """Call `turn()` for each item, with the names bound to it; until one returns True."""
         items = self._items(self.range(frame))
         outer = frame.variables
         inner = frame.variables = dict(outer)
@@ -74,7 +74,7 @@ class Loop:
             frame.variables = outer
 
     def collect(self, frame: Frame, body: Eval, chosen: Eval | None = None) -> list[Any]:
-        """What `body` makes of each item that is chosen."""
+        """Return what `body` makes of each item that is chosen."""
         out: list[Any] = []
 
         def turn() -> None:
@@ -99,7 +99,10 @@ def _name(compiler: Compiler, expr: Expr) -> str:
 
 
 def _quantified(*, decides: bool) -> Macro:
-    """all ends at the first false, exists at the first true; an error matters if none comes."""
+    """Make `all` or `exists`.
+
+    all ends at the first false, exists at the first true; an error matters if none comes.
+    """
 
     def macro(compiler: Compiler, expr: Call) -> Eval:
         loop = Loop(compiler, expr, expr.args[-1], names=len(expr.args) - 1)
@@ -147,7 +150,7 @@ def _map(compiler: Compiler, expr: Call) -> Eval:
 
 
 def _transform(compiler: Compiler, expr: Call) -> Eval:
-    """transformList and transformMap, with an optional filter between names and result."""
+    """Make transformList or transformMap, with an optional filter between names and result."""
     loop = Loop(compiler, expr, *expr.args[2:], names=2)
     made, chosen = loop.bodies[-1], loop.bodies[0] if len(loop.bodies) == 2 else None
     key = loop.names[0]

@@ -38,7 +38,7 @@ def _and(left: Eval, right: Eval) -> Eval:
 
 
 def _logic(left: Eval, right: Eval, *, decides: bool) -> Eval:
-    """One side that decides is enough, even if the other has no value."""
+    """Make `&&` or `||`: one side that decides is enough, even if the other has no value."""
 
     def run(frame: Frame) -> Any:
         frame.spend()
@@ -122,7 +122,7 @@ def _divide(left: Any, right: Any) -> Any:
 
 
 def _truncated(left: int, right: int) -> int:
-    """Towards zero, as Go divides."""
+    """Divide towards zero, as Go does."""
     quotient = abs(left) // abs(right)
     return quotient if (left < 0) == (right < 0) else -quotient
 

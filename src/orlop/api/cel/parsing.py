@@ -1,4 +1,4 @@
-"""From the text of an expression to its tree.
+"""Turns the text of an expression into its tree.
 
 Called by the compiler. The grammar is CEL's own, with Kubernetes' optional syntax (`a.?b`, `a[?b]`,
 `[?a]`, `{?a: b}`); macros are calls here and get their meaning from the compiler.
@@ -98,7 +98,7 @@ class StructExpr(Expr):
 
 
 def children(expr: Expr) -> list[Expr]:
-    """The expressions right below one."""
+    """Return the expressions right below one."""
     match expr:
         case Select(operand=operand):
             return [operand]
@@ -116,7 +116,7 @@ def children(expr: Expr) -> list[Expr]:
 
 
 def qualified(expr: Expr) -> str:
-    """`a.b.c` of a name that is written so, empty of all else."""
+    """Return `a.b.c` of a name that is written so, an empty text of all else."""
     match expr:
         case Ident(name=name):
             return name
@@ -127,7 +127,7 @@ def qualified(expr: Expr) -> str:
 
 
 def parse(text: str) -> Expr:
-    """The tree; CelSyntaxError where the text is no expression."""
+    """Parse the text; CelSyntaxError where it is no expression."""
     if len(text) > LONGEST:
         raise CelSyntaxError(
             f"expression code point size exceeds limit: size: {len(text)}, limit {LONGEST}"

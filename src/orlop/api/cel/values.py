@@ -1,8 +1,8 @@
 """The values of expressions that JSON does not have, and what equality and order mean for all.
 
 Used by the compiler and the functions. null, bool, int, double, string, bytes, list and map are
-Python's own; a bool is never a number here. As the CEL specification: numbers of different types
-compare by value, other values of different types are unequal.
+Python's own; a bool is no number here. As the CEL specification: numbers of different types compare
+by value, other values of different types are unequal.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def duration(nanos: int) -> Duration:
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """What `type(x)` gives."""
+    """The value of `type(x)`."""
 
     name: str
 
@@ -144,7 +144,7 @@ _MISSING: Any = object()
 
 
 def lookup(mapping: dict[Any, Any], key: Any) -> Any:
-    """The value under a key; `_MISSING` where there is none. `true` is no key of `{1: x}`."""
+    """Return the value under a key, or `_MISSING`. `true` is no key of `{1: x}`."""
     found = mapping.get(key, _MISSING)
     if found is _MISSING or type(key) is str:
         return found
@@ -177,7 +177,7 @@ def at_most(left: Any, right: Any) -> bool:
 
 
 def whole(value: int) -> int:
-    """An int in its 64 bits."""
+    """Return an int that fits into its 64 bits; CelError for others."""
     if not INT_MIN <= value <= INT_MAX:
         raise CelError("integer overflow")
     return value
@@ -190,7 +190,7 @@ def natural(value: int) -> Uint:
 
 
 def number_text(value: float) -> str:
-    """A double as Go writes it."""
+    """Write a double as Go does."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

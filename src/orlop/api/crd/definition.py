@@ -32,7 +32,7 @@ _NOT_CHECKED = (
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where the replicas of a resource are, as its scale subresource names them."""
+    """The paths of a resource's replicas, as its scale subresource names them."""
 
     spec_replicas: str
     status_replicas: str
@@ -41,7 +41,7 @@ class ScalePaths:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """How objects of one version become another's; `versions` are all that are known."""
+    """The way objects of one version become another's; `versions` are all that are known."""
 
     storage: str
     strategy: str
@@ -50,7 +50,7 @@ class Conversion:
 
 
 class CustomResource:
-    """What the schema of one version says; see the functions of the same names for built-ins."""
+    """A kind by the schema of one version; see the functions of the same names for built-ins."""
 
     def __init__(self, definition: Obj, version: Obj) -> None:
         spec = definition["spec"]
@@ -75,11 +75,11 @@ class CustomResource:
         self._digest = hashlib.sha256(msgspec.json.encode([spec, version["name"]])).hexdigest()
 
     def __repr__(self) -> str:
-        """Tells two schemas apart, also over restarts: OpenAPI's hashes are made of it."""
+        """Tell two schemas apart, also over restarts: OpenAPI's hashes are made of it."""
         return f"CustomResource({self.name} {self.version} {self._digest[:16]})"
 
     def decode(self, schema: Schema, obj: Obj) -> list[str]:
-        """Bring `obj`, in place, into the schema's shape; the paths of what it does not name."""
+        """Bring `obj`, in place, into the schema's shape; return the paths it does not name."""
         unknown = _decode_metadata(schema, self.version, obj, "")
         unknown += pruning.prune(self.node, obj)
         for path, inner in pruning.embedded(self.node, obj):
@@ -91,7 +91,10 @@ class CustomResource:
         defaulting.apply(self.node, obj)
 
     def read(self, obj: Obj) -> Obj:
-        """An object out of the store, which an earlier schema may have let in; changed in place."""
+        """Bring an object out of the store, which an earlier schema may have let in, into shape.
+
+        Changed in place.
+        """
         pruning.prune(self.node, obj)
         try:
             defaulting.apply(self.node, obj)
@@ -100,7 +103,7 @@ class CustomResource:
         return obj
 
     def validate(self, obj: Obj, old: Any = ABSENT) -> Errors:
-        """Everything but the metadata of the object itself."""
+        """Validate everything but the metadata of the object itself."""
         errors = validation.check(self.node, obj, old)
         if self.rules is None:
             return errors
@@ -109,7 +112,7 @@ class CustomResource:
         return errors + self.rules.check(obj, old)
 
     def field(self, obj: Obj, path: str) -> Any:
-        """The value of a selectable field."""
+        """Return the value of a selectable field."""
         return self._selectors[path].first(obj)
 
 
@@ -144,7 +147,7 @@ def _deprecation(spec: Obj, version: Obj) -> str:
 
 
 def _decode_metadata(schema: Schema, version: str, obj: Obj, path: str) -> list[str]:
-    """Metadata is the same for every kind, whatever a schema says of it."""
+    """Decode metadata, which are the same for every kind, whatever a schema says of them."""
     metadata = obj.get("metadata")
     if metadata is None:
         return []

@@ -37,14 +37,14 @@ class JsonPath:
         self._steps = _steps(text)
 
     def find(self, obj: Any) -> list[Any]:
-        """Everything the path leads to, in order; nothing where it leads nowhere."""
+        """Return everything the path leads to, in order; nothing where it leads nowhere."""
         found = [obj]
         for step in self._steps:
             found = [inner for value in found for inner in step(value)]
         return found
 
     def first(self, obj: Any) -> Any:
-        """The first value, None where there is none."""
+        """Return the first value, None where there is none."""
         return next(iter(self.find(obj)), None)
 
 
@@ -136,7 +136,7 @@ def _index(inside: str, match: re.Match[str]) -> Step:
 
 
 def _comparison(inside: str) -> tuple[str, str, str]:
-    """The parts of `?(@.type == "Ready")`; sign and right are empty in `?(@.type)`."""
+    """Split `?(@.type == "Ready")` into its parts; sign and right are empty in `?(@.type)`."""
     words = inside.removeprefix("?(").removesuffix(")").strip()
     match = _SIGN.search(words)
     left, sign = (words[: match.start()], match[0]) if match else (words, "")

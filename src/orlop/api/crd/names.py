@@ -1,4 +1,4 @@
-"""Whether the fields that a rule names are in the schema it is written on.
+"""Checks that the fields that a rule names are in the schema it is written on.
 
 Called when a definition is validated, for each of its rules. It follows what begins with `self` or
 `oldSelf` as far as the schema goes and lets everything else be: what it says is wrong could never
@@ -24,7 +24,7 @@ _METADATA = Node(
 
 
 def unknown_fields(text: str, node: Node, *, is_root: bool) -> Iterator[str]:
-    """What the expression names and the schema does not have, as compilers complain."""
+    """Yield what the expression names and the schema does not have, as compilers complain."""
     tree = parse(text)
     if any(isinstance(one, Call) and _binds_self(one) for one in _all(tree)):
         return
@@ -44,7 +44,7 @@ def _binds_self(call: Call) -> bool:
 
 
 def _node(expr: Expr, root: Node, *, is_root: bool) -> Node | None:
-    """The schema of what an expression leads to, where it is an object whose fields are known."""
+    """Return the schema of what an expression leads to, if it is an object of known fields."""
     match expr:
         case Ident(name="self" | "oldSelf"):
             return root if _is_closed(root) else None
@@ -61,7 +61,7 @@ def _node(expr: Expr, root: Node, *, is_root: bool) -> Node | None:
 
 
 def _list(expr: Expr, root: Node, *, is_root: bool) -> Node | None:
-    """The schema of the items of what an expression leads to."""
+    """Return the schema of the items of what an expression leads to."""
     if not isinstance(expr, Select):
         return root.items if isinstance(expr, Ident) and expr.name in ("self", "oldSelf") else None
     holder = _node(expr.operand, root, is_root=is_root)

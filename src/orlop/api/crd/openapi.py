@@ -28,13 +28,13 @@ _NOT_IN_V2 = ("nullable", "anyOf", "oneOf", "not", "allOf", "default")
 
 
 def definition_name(kind: Kind, name: str) -> str:
-    """`stable.example.com`, `v1`, `CronTab` are com.example.stable.v1.CronTab."""
+    """Return com.example.stable.v1.CronTab for `stable.example.com`, `v1`, `CronTab`."""
     group = ".".join(reversed(kind.group.split(".")))
     return f"{group}.{kind.version}.{name}"
 
 
 def definitions(kind: Kind, version: int, reference: str) -> dict[str, Obj]:
-    """The object and its list; `reference` is what names of definitions are written behind."""
+    """Define the object and its list; `reference` is the prefix of definitions' names."""
     assert kind.custom is not None, f"{kind.resource} is no custom resource"
     group_version = {"group": kind.group, "version": kind.version}
     one = _resource(kind.custom.schema, version, reference)
@@ -104,7 +104,7 @@ def _published(schema: Obj, version: int, reference: str) -> Obj:
 
 
 def _weaken(out: Obj, schema: Obj, preserves: bool) -> None:
-    """What kubectl must not judge by itself, it is not told. As ToStructuralOpenAPIV2."""
+    """Remove what kubectl must not judge by itself. As ToStructuralOpenAPIV2."""
     if schema.get("nullable") or schema.get("x-kubernetes-int-or-string") or preserves:
         for key in ("type", "items", "properties", "additionalProperties", "required"):
             out.pop(key, None)

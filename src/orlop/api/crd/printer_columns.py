@@ -21,7 +21,7 @@ _Cell = Callable[[Any, float], Any]
 
 
 def printer(columns: Sequence[Obj]) -> Printer:
-    """The printer of these additionalPrinterColumns."""
+    """Make the printer of these additionalPrinterColumns."""
     chosen = list(columns) or [_AGE]
     cells: list[tuple[JsonPath, _Cell]] = [
         (JsonPath(one["jsonPath"]), _CELLS.get(one["type"], _text)) for one in chosen

@@ -17,7 +17,10 @@ _OF_RESOURCE = ("apiVersion", "kind", "metadata")
 
 
 def prune(node: Node, obj: Obj, *, is_resource: bool = True) -> list[str]:
-    """Remove, in place, what the schema does not name; its paths. `metadata` is left alone."""
+    """Remove, in place, what the schema does not name; return its paths.
+
+    `metadata` is left alone.
+    """
     unknown: list[str] = []
     _object(node, obj, None, unknown, is_resource=is_resource)
     return unknown
@@ -53,7 +56,7 @@ def _value(node: Node, value: Any, path: Path, unknown: list[str]) -> None:
 
 
 def embedded(node: Node, value: Any) -> list[tuple[str, Obj]]:
-    """Where whole objects are inside this one, and those objects."""
+    """Return where whole objects are inside this one, and those objects."""
     found: list[tuple[str, Obj]] = []
     _find_embedded(node, value, None, found)
     return found

@@ -2,7 +2,7 @@
 
 Made when a definition is first served, from the JSONSchemaProps of one of its versions, which
 validation has found to be structural. A node holds what one place of an object may be and the nodes
-of the places below it; it is never changed afterwards.
+of the places below it; it is not changed afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SPECIAL_FORMATS = ("date-time", "datetime", "date", "duration", "byte")
 
 
 def enum_key(value: Any) -> Any:
-    """Equal where values are equal in JSON: true is not 1, but 1.0 is."""
+    """Make a key that is equal where values are equal in JSON: true is not 1, but 1.0 is."""
     if isinstance(value, bool):
         return (value,)
     if isinstance(value, dict | list):
@@ -101,12 +101,12 @@ class Node:
         self.not_: Node | None = Node(inverse) if isinstance(inverse, dict) else None
 
     def below(self, key: str) -> Node | None:
-        """The node of a key of this object."""
+        """Return the node of a key of this object."""
         return self.properties.get(key) or self.additional
 
     @property
     def types(self) -> tuple[str, ...]:
-        """What a value may be; empty where it may be anything."""
+        """The types that a value may have; empty where it may be anything."""
         if self.int_or_string:
             return ("integer", "string")
         return (self.type,) if self.type else ()

@@ -1,4 +1,4 @@
-"""Whether the values of a custom resource are what its schema demands, in upstream's words.
+"""Checks a custom resource's values against its schema, in upstream's words.
 
 Called for every write, after defaulting. The texts and the order are those of kube-openapi's
 validation, which tools show and people search for. A part that has not changed since it was stored
@@ -34,7 +34,7 @@ BLOCKING = (
 
 
 def check(node: Node, value: Any, old: Any = ABSENT) -> Errors:
-    """What is wrong with a whole object; `old` is what is stored, where there is something."""
+    """Check a whole object; `old` is what is stored, where there is something."""
     errors: Errors = []
     try:
         _Checker(errors, _Effort()).value(node, value, "", old)
@@ -48,7 +48,7 @@ class _TooMuch(Exception):
 
 
 class _Effort:
-    """What is left of the time for one object: a schema may ask a lot of things of each value."""
+    """The time that is left for one object: a schema may ask a lot of things of each value."""
 
     def __init__(self) -> None:
         self._steps = 0
@@ -63,7 +63,7 @@ class _Effort:
 
 
 def _best(failures: list[Errors]) -> Errors:
-    """Of several alternatives, the one that came nearest."""
+    """Return the errors of the alternative that came nearest."""
     return min(failures, key=lambda errors: len(errors))
 
 
@@ -156,7 +156,10 @@ class _Checker:
             self._errors.append(type_error(path, value, wrong, value))
 
     def _matches(self, pattern: str, value: str) -> bool:
-        """What was kept before expressions were Go's may not be one: then nothing matches it."""
+        """Return whether the pattern matches.
+
+        What was kept before expressions were Go's may not be one: then nothing matches it.
+        """
         try:
             regex = compiled(pattern)
             self._effort.spend(1 + regex.work(value) // _WORK_A_STEP)
@@ -247,7 +250,7 @@ def _number(value: float) -> str:
 
 
 def key_of_item(node: Node, item: Any) -> Any:
-    """What tells an item of a map or a set from the others, as something hashable."""
+    """Return what tells an item of a map or a set from the others, as something hashable."""
     if node.list_type == "set":
         return json.dumps(item, sort_keys=True)
     if type(item) is not dict:
@@ -263,7 +266,7 @@ def key_of_item(node: Node, item: Any) -> Any:
 
 
 def correlated(node: Node, old: Any) -> Any:
-    """A function from an item of the new list to its old self; None where there is no such."""
+    """Make a function from an item of the new list to its old self; None where there is none."""
     if type(old) is not list or node.list_type != "map":
         return None
     former = {key_of_item(node, item): item for item in old}
@@ -286,7 +289,7 @@ def _duplicates(node: Node, value: list[Any], path: str) -> Errors:
 
 
 def go_value(value: Any) -> str:
-    """A value as Go's %#v writes it."""
+    """Write a value as Go's %#v does."""
     match value:
         case dict():
             pairs = ", ".join(f"{json.dumps(k)}:{go_value(v)}" for k, v in sorted(value.items()))

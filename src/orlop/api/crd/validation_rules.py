@@ -86,7 +86,7 @@ class Rules:
                 self._compile(below)
 
     def check(self, obj: Any, old: Any = ABSENT) -> Errors:
-        """What the rules have against an object that is replacing `old`."""
+        """Return what the rules have against an object that is replacing `old`."""
         run = _Run(self._rules)
         try:
             run.value(self._node, obj, old, "")
@@ -173,7 +173,7 @@ class _Run:
             self._left.take(frame)
 
     def _message(self, rule: Rule, variables: dict[str, Any]) -> str:
-        """What its expression says, if that is one line of text; else its message."""
+        """Return what the message's expression says, if that is one line; else its message."""
         if rule.message_program is not None:
             try:
                 text = self._run(rule.message_program, variables)
@@ -185,12 +185,12 @@ class _Run:
 
 
 def is_message(text: str) -> bool:
-    """Whether what a message's expression says can be shown: one line that is not too long."""
+    """Return whether a message can be shown: one line that is not too long."""
     return 0 < len(text.strip()) <= _LONGEST_MESSAGE and "\n" not in text.strip()
 
 
 def seen_by_cel(node: Node, value: Any) -> Any:
-    """A JSON value as an expression sees it: times as times, numbers as doubles."""
+    """Return a JSON value as an expression sees it: times as times, numbers as doubles."""
     if not node.cel_view or value is None:
         return value
     match value:
@@ -229,7 +229,7 @@ def _text_seen(form: str, value: str) -> Any:
 
 
 def field_path(text: str) -> str:
-    """`.spec['a.b']` as errors write it; ValueError where it is no such path."""
+    """Parse `.spec['a.b']` as errors write it; ValueError where it is no such path."""
     out, at = "", 0
     while at < len(text):
         match = _PATH.match(text, at)
@@ -247,7 +247,7 @@ def field_path(text: str) -> str:
 
 
 def rule_problems(rule: Obj, node: Node, *, is_root: bool) -> Iterator[tuple[str, str]]:
-    """What is wrong with a rule as it is written: the field of it, and why."""
+    """Yield what is wrong with a rule as it is written: the field of it, and why."""
     for field in ("rule", "messageExpression"):
         text = rule.get(field) or ""
         if field == "rule" and not text.strip():

@@ -50,7 +50,7 @@ def secret(obj: Obj) -> None:
 
 
 def namespace(obj: Obj) -> None:
-    """Its name is also a label, and it is Active with a finalizer until told otherwise."""
+    """Default a namespace: its name is also a label, and it is Active until told otherwise."""
     fill(section(obj, "status"), "phase", "Active")
     name = meta(obj).get("name")
     if name:

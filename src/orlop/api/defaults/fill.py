@@ -1,6 +1,6 @@
 """The few moves all defaulting is made of.
 
-Used by the defaulters only. A field that is absent, or empty where empty means absent, takes the
+Used by the defaulters. A field that is absent, or empty where empty means absent, takes the
 default; whatever else is there stays.
 """
 
@@ -12,13 +12,13 @@ from ..objects import Obj
 
 
 def fill(obj: Obj, key: str, value: Any) -> None:
-    """For fields whose zero means "not set": empty strings, and numbers that are no pointers."""
+    """Fill fields whose zero means "not set": empty strings, and numbers that are no pointers."""
     if not obj.get(key):
         obj[key] = value
 
 
 def section(obj: Obj, key: str) -> Obj:
-    """The object under `key`, made where it is missing."""
+    """Return the object under `key`, made where it is missing."""
     inner: Obj | None = obj.get(key)
     if inner is None:
         inner = obj[key] = {}

@@ -30,12 +30,12 @@ def pod(obj: Obj) -> None:
 
 
 def pod_template(obj: Obj) -> None:
-    """A PodTemplate object."""
+    """Default a PodTemplate object."""
     template(section(obj, "template"))
 
 
 def template(obj: Obj) -> None:
-    """The `template` of a workload."""
+    """Default the `template` of a workload."""
     pod_spec(section(obj, "spec"))
 
 
@@ -56,7 +56,7 @@ def pod_spec(spec: Obj) -> None:
 
 
 def _service_account(spec: Obj) -> None:
-    """`serviceAccount` is the old name of the field; both are always written."""
+    """Fill `serviceAccount`, the old name of the field: both names are always written."""
     name = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if name:
         spec["serviceAccountName"] = spec["serviceAccount"] = name
@@ -85,14 +85,14 @@ def _container(obj: Obj) -> None:
 
 
 def pull_policy(image: str) -> str:
-    """Always for :latest, said or meant; IfNotPresent for any other tag and for digests."""
+    """Return Always for :latest, said or meant; IfNotPresent for any other tag and for digests."""
     name, _, digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     return "Always" if tag == "latest" or not (tag or digest) else "IfNotPresent"
 
 
 def round_up(amounts: Obj) -> None:
-    """Amounts of resources are kept to a thousandth."""
+    """Round amounts of resources up to a thousandth."""
     for name, amount in amounts.items():
         if isinstance(amount, str) and amount.endswith(("n", "u")):
             amounts[name] = str(quantity.Quantity(quantity.to_millis(amount) * quantity.MICRO))
@@ -129,7 +129,7 @@ def _requests_from_limits(container: Obj) -> None:
 
 
 def _pod_requests(spec: Obj) -> None:
-    """Pod-level requests: what the containers ask for, else the pod-level limits."""
+    """Default pod-level requests: what the containers ask for, else the pod-level limits."""
     resources = spec["resources"]
     limits = resources.get("limits")
     if not limits:
@@ -147,7 +147,7 @@ def _pod_requests(spec: Obj) -> None:
 
 
 def _container_requests(spec: Obj, name: str) -> quantity.Quantity | None:
-    """What all containers together ask for, sidecars among them; None where none does."""
+    """Return what all containers together ask for, sidecars among them; None where none does."""
     total: quantity.Quantity | None = None
     staying = peak = None
     for container in spec.get("initContainers") or ():

@@ -1,4 +1,4 @@
-"""Who manages which field of an object: server-side apply, and the bookkeeping of all other writes.
+"""Tracks who manages which field of an object: server-side apply, and all other writes.
 
 Called by the write verbs through `manager`: `update` after any write, `apply` for an apply patch.
 Sets of fields are kept and computed in their FieldsV1 form, nested dicts, so that nothing is

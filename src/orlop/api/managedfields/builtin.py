@@ -71,11 +71,11 @@ class Shapes:
 
     @property
     def metadata(self) -> Struct:
-        """Of every object that is stored."""
+        """The shape of the metadata of every object that is stored."""
         return self._struct("meta_v1.ObjectMeta")
 
     def of(self, kind: Kind, subresource: str = "") -> Struct:
-        """The whole object, as writes through that endpoint see it."""
+        """Return the shape of the whole object, as writes through that endpoint see it."""
         name = (kind.group, kind.version, kind.kind, subresource)
         root = self._roots.get(name)
         if root is None:
@@ -83,7 +83,7 @@ class Shapes:
         return root
 
     def scale(self) -> Struct:
-        """autoscaling/v1 Scale, of which only spec.replicas can be written."""
+        """Return the shape of an autoscaling/v1 Scale: just spec.replicas can be written."""
         scale = self._struct("autoscaling_v1.Scale")
         spec = Struct({"replicas": LEAF}, {"replicas"})
         fields = {**scale.fields, "metadata": self._metadata(()), "spec": spec, "status": IGNORED}

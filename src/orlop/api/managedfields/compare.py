@@ -1,4 +1,4 @@
-"""What a write changed: the fields that are new or different, and those that are gone.
+"""Finds what a write changed: the fields that are new or different, and those that are gone.
 
 Called for every write, with the object before and after. Subtrees that are equal are skipped by one
 comparison in C, so that the cost is that of the change and not of the object. As
@@ -32,7 +32,7 @@ class Changes(NamedTuple):
 
 
 def compare(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> Changes:
-    """The difference between two objects of one shape."""
+    """Return the difference between two objects of one shape."""
     changes = _Changes()
     _compare_objects(old, new, resolved(shape, new), changes)
     return Changes(
@@ -41,7 +41,7 @@ def compare(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> Changes:
 
 
 def whole(value: Any, shape: Shape) -> FieldSet:
-    """All fields of something that was not there before, itself among them."""
+    """Return all fields of something that was not there before, itself among them."""
     shape = resolved(shape, value)
     children: FieldSet = {}
     if isinstance(value, dict) and isinstance(shape, Struct | Map):
@@ -107,7 +107,7 @@ def _compare_objects(
 
 
 def _compare_values(element: str, old: Any, new: Any, shape: Shape, changes: _Changes) -> None:
-    """Two values that differ, either of which may be null."""
+    """Compare two values that differ, either of which may be null."""
     if shape is DEDUCED and isinstance(old, dict) != isinstance(new, dict) and old and new:
         changes.changed[element] = whole(new, shape)
         gone = {name: node for name, node in whole(old, shape).items() if name != "."}
@@ -141,8 +141,10 @@ _Indexed = dict[str, list[Any]]
 
 
 def _indexed(items: list[Any], shape: KeyedList | SetList) -> _Indexed | None:
-    """The items by their path element, in a list for those that are there twice; None if one
-    has no key, so that nothing can be said of single items."""
+    """Return the items by their path element, in a list for those that are there twice.
+
+    None if one has no key, so that nothing can be said of single items.
+    """
     indexed: _Indexed = {}
     try:
         for item in items:
@@ -167,7 +169,7 @@ def _compare_lists(before: _Indexed, after: _Indexed, shape: Shape, changes: _Ch
 def _compare_items(
     element: str, old: list[Any], new: list[Any], shape: Shape, changes: _Changes
 ) -> None:
-    """Items of one key, which differ; the same key twice makes them one thing."""
+    """Compare items of one key, which differ; the same key twice makes them one thing."""
     if len(old) == len(new) == 1:
         if isinstance(shape, KeyedList):
             _compare_values(element, old[0], new[0], shape.element, changes)

@@ -26,7 +26,7 @@ class NotTyped(ValueError):
 
 
 def fields_of(config: dict[str, Any], shape: Shape) -> FieldSet:
-    """The fields whose values the configuration states. Values in it become canonical."""
+    """Return the fields whose values the configuration states. Values in it become canonical."""
     walk = _Walk()
     found = walk.value(config, shape, ())
     if walk.problems:
@@ -92,7 +92,7 @@ class _Walk:
 
 
 def _owned(node: FieldSet | None, owns_itself: bool) -> FieldSet | None:
-    """The node, with what it stands for made a member of the set."""
+    """Return the node, with what it stands for made a member of the set."""
     if not owns_itself:
         return node
     return {".": {}, **node} if node else {}

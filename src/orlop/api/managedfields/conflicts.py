@@ -17,7 +17,7 @@ from .fieldset import FieldSet, paths
 
 
 class Conflicts(Exception):
-    """What each manager owns of what is to be changed."""
+    """The conflicts of an apply: what each manager owns of what is to be changed."""
 
     def __init__(self, held: list[tuple[Entry, FieldSet]]) -> None:
         super().__init__(f"{len(held)} managers own fields that are to be changed")

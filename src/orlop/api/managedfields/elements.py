@@ -22,7 +22,7 @@ class NoKey(ValueError):
 
 
 def key_element(shape: KeyedList, item: Any) -> str:
-    """`k:{"containerPort":80,"protocol":"TCP"}`: keys sorted, absent ones by their default."""
+    """Make `k:{"containerPort":80,"protocol":"TCP"}`: keys sorted, absent ones by their default."""
     if not isinstance(item, dict):
         what = "a null element" if item is None else "non-map elements"
         raise NoKey(f"associative list with keys may not have {what}")
@@ -51,12 +51,12 @@ def value_element(item: Any) -> str:
 
 
 def list_element(shape: KeyedList | SetList, item: Any) -> str:
-    """The element of either sort of list that has such."""
+    """Return the element of an item, in either sort of list that has elements."""
     return key_element(shape, item) if isinstance(shape, KeyedList) else value_element(item)
 
 
 def is_element(text: str) -> bool:
-    """Whether this can be a key of a FieldsV1 document."""
+    """Return whether this can be a key of a FieldsV1 document."""
     kind, rest = text[:2], text[2:]
     if kind == "f:":
         return True
@@ -70,7 +70,7 @@ def is_element(text: str) -> bool:
 
 
 def text_of(path: Iterable[str]) -> str:
-    """`.spec.containers[name="a"].image`, as messages name a field."""
+    """Write `.spec.containers[name="a"].image`, as messages name a field."""
     return "".join(_text(element) for element in path)
 
 

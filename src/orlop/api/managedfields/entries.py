@@ -20,7 +20,7 @@ ANCIENT = "ancient-changes"
 
 
 class Identity(NamedTuple):
-    """What makes two writes those of one manager; appliers may change their version."""
+    """The key by which two writes are those of one manager; appliers may change their version."""
 
     manager: str
     operation: str
@@ -48,7 +48,7 @@ class Entry:
 
 
 def decode(raw: Any) -> list[Entry] | None:
-    """The entries of an object; None where they are not such entries."""
+    """Read the entries of an object; None where they are not such entries."""
     if raw is None:
         return []
     if not isinstance(raw, list):
@@ -76,13 +76,13 @@ def _entry(raw: Any) -> Entry | None:
 
 
 def are_valid(raw: Any) -> bool:
-    """Whether entries that a client wrote may take the place of ours."""
+    """Return whether entries that a client wrote may take the place of ours."""
     entries = decode(raw)
     return entries is not None and all(is_valid(entry.fields) for entry in entries)
 
 
 def encode(entries: Iterable[Entry]) -> list[Obj]:
-    """In upstream's order: appliers first, then by time."""
+    """Write the entries in upstream's order: appliers first, then by time."""
     kept = [entry for entry in entries if entry.fields]
     if len(kept) > 1:
         kept.sort(key=_order)
@@ -111,7 +111,7 @@ def _written(entry: Entry) -> Obj:
 
 
 def capped(entries: list[Entry]) -> list[Entry]:
-    """At most ten updaters: the oldest become one entry for each version."""
+    """Keep at most ten updaters: the oldest become one entry for each version."""
     updaters = [entry for entry in entries if entry.operation == UPDATE]
     too_many = len(updaters) - MAX_UPDATERS
     if too_many <= 0:
@@ -144,7 +144,7 @@ def _seconds(entry: Entry) -> float:
 
 
 def without_times(raw: Any) -> list[Obj]:
-    """Entries in an order that does not depend on when they were written."""
+    """Return the entries in an order that does not depend on when they were written."""
     bare = [{name: value for name, value in one.items() if name != "time"} for one in raw or ()]
     return sorted(bare, key=lambda one: [str(one.get(name, "")) for name in _NAMES])
 

@@ -2,7 +2,7 @@
 
 A set is a nested dict from path elements to sets: an empty one below an element is a member, `.`
 marks a member that has members below it. All functions share what they do not change and change
-nothing they are given; the root of a set is never a member.
+nothing they are given; the root of a set is no member.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _SELF = "."
 
 
 def is_member(node: FieldSet) -> bool:
-    """Whether what this node stands for is in the set itself, not only what is below it."""
+    """Return whether what this node stands for is in the set itself, not just what is below it."""
     return not node or _SELF in node
 
 
 def joined(children: FieldSet, *, member: bool) -> FieldSet | None:
-    """A node of these children, sorted; None where it would stand for nothing."""
+    """Make a node of these children, sorted; None where it would stand for nothing."""
     if not children:
         return {} if member else None
     ordered = dict(sorted(children.items())) if len(children) > 1 else children
@@ -31,7 +31,7 @@ def joined(children: FieldSet, *, member: bool) -> FieldSet | None:
 
 
 def union(one: FieldSet, other: FieldSet) -> FieldSet:
-    """All members of both."""
+    """Return all members of both."""
     if one is other or not other:
         return one
     return joined(_union_of_children(one, other), member=False) or {} if one else other
@@ -54,7 +54,7 @@ def _union(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
-    """The members of `one` that are not members of `other`; `one` itself where that is all."""
+    """Return the members of `one` that are not in `other`; `one` itself where that is all."""
     if not one or not other:
         return one
     children = _difference_of_children(one, other)
@@ -62,7 +62,7 @@ def difference(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def _difference_of_children(one: FieldSet, other: FieldSet) -> FieldSet | None:
-    """The children that are left; None where nothing was taken."""
+    """Return the children that are left; None where nothing was taken."""
     children: FieldSet | None = None
     for element, node in other.items():
         mine = one.get(element) if element != _SELF else None
@@ -88,7 +88,7 @@ def _difference(one: FieldSet, other: FieldSet) -> FieldSet | None:
 
 
 def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
-    """The members of both."""
+    """Return the members of both."""
     return joined(_intersection_of_children(one, other), member=False) or {}
 
 
@@ -105,7 +105,7 @@ def _intersection_of_children(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def has(fields: FieldSet, path: tuple[str, ...]) -> bool:
-    """Whether that path is a member."""
+    """Return whether that path is a member."""
     node: FieldSet | None = fields
     for element in path:
         node = node.get(element) if node is not None else None
@@ -113,7 +113,7 @@ def has(fields: FieldSet, path: tuple[str, ...]) -> bool:
 
 
 def paths(fields: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every member, as the elements that lead to it."""
+    """Yield every member, as the elements that lead to it."""
     if prefix and is_member(fields):
         yield prefix
     for element, node in fields.items():
@@ -122,7 +122,7 @@ def paths(fields: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str,
 
 
 def of_paths(members: Iterator[tuple[str, ...]] | list[tuple[str, ...]]) -> FieldSet:
-    """The set of just these members."""
+    """Make the set of just these members."""
     fields: FieldSet = {}
     for path in members:
         node: FieldSet = {}
@@ -133,7 +133,7 @@ def of_paths(members: Iterator[tuple[str, ...]] | list[tuple[str, ...]]) -> Fiel
 
 
 def is_valid(fields: Any) -> bool:
-    """Whether this is a set at all, as far as a client may write one."""
+    """Return whether this is a set at all, as far as a client may write one."""
     if not isinstance(fields, dict):
         return False
     for element, node in fields.items():

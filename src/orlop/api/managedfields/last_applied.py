@@ -28,7 +28,7 @@ _MAX_ANNOTATIONS = 256 * 1024  # bytes, of all together
 def apply_with_last_applied(
     write: Write, live: Obj | None, config: Obj, *, force: bool = False
 ) -> Obj:
-    """As `apply`, for whichever manager."""
+    """Do as `apply`, for whichever manager."""
     if write.manager != _KUBECTL:
         return apply(write, live, config, force=force)
     stated = msgspec.json.encode(_without_annotation(config))
@@ -50,7 +50,7 @@ def _not_allowed(conflicts: Conflicts, allowed: FieldSet) -> list[Any]:
 
 
 def _matching(write: Write, live: Obj) -> FieldSet:
-    """The fields that client-side apply wrote and that still are what it wrote."""
+    """Return the fields that client-side apply wrote and that still are what it wrote."""
     try:
         last = decode_json(annotations_of(live).get(ANNOTATION, ""))
         if not isinstance(last, dict) or last.get("apiVersion") != write.api_version:

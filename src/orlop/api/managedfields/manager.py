@@ -38,7 +38,10 @@ def update(write: Write, old: Obj | None, new: Obj) -> None:
 
 
 def _request_or_live(write: Write, old: Obj | None, asked: Any) -> Any:
-    """Whose entries to go on from: a client may rewrite or reset them, but not by accident."""
+    """Return whose entries to go on from.
+
+    A client may rewrite or reset them, but not by accident.
+    """
     live = meta(old).get("managedFields") if old is not None else None
     if asked == live or write.subresource:
         return live
@@ -74,7 +77,7 @@ def _updated(write: Write, old: Obj, new: Obj, entries: list[Entry]) -> list[Ent
 
 
 class _Versions:
-    """What changed, in each version that some manager wrote."""
+    """The changes of a write, in each version that some manager wrote."""
 
     def __init__(self, write: Write, old: Obj, new: Obj) -> None:
         self._write, self._old, self._new = write, old, new
@@ -93,7 +96,7 @@ class _Versions:
 
 
 def apply(write: Write, live: Obj | None, config: Obj, *, force: bool = False) -> Obj:
-    """The object that `config` makes of `live`, or makes anew; Conflicts unless forced.
+    """Apply `config` to `live`, or make the object anew; Conflicts unless forced.
 
     1. The configuration fits the schema, and owns these fields.
     2. Merged; what this manager applied last time and nobody claims now goes.
@@ -136,7 +139,7 @@ def _fields_of(write: Write, config: Obj) -> FieldSet:
 
 
 def _existing(write: Write, live: Obj | None) -> list[Entry]:
-    """The entries there are; fields of a time without any get a manager of their own."""
+    """Return the entries there are; fields of a time without any get a manager of their own."""
     entries = decode(meta(live).get("managedFields")) if live is not None else []
     if entries or live is None:
         return entries or []
@@ -152,7 +155,7 @@ def _without_entries(obj: Obj) -> Obj:
 
 
 def _taken(changes: _Versions, others: list[Entry], force: bool) -> list[Entry]:
-    """The other managers' entries, without what they lose."""
+    """Return the other managers' entries, without what they lose."""
     kept, held = [], []
     for entry in others:
         found = changes.at(entry.api_version)

@@ -15,7 +15,7 @@ from .shapes import KeyedList, Leaf, Map, SetList, Shape, Struct, child_of, reso
 
 
 def merge(live: Any, config: Any, shape: Shape) -> Any:
-    """`live` with `config` over it."""
+    """Lay `config` over `live`."""
     shape = resolved(shape, config if config is not None else live)
     if isinstance(shape, Leaf) or (not live and not config):
         return config
@@ -60,7 +60,7 @@ def _merge_lists(live: Any, config: Any, shape: KeyedList | SetList) -> Any:
 
 
 def _order(live: list[str], config: list[str]) -> Iterator[tuple[Any, Any]]:
-    """The merged list, as places in the one and in the other.
+    """Yield the merged list, as places in the one and in the other.
 
     The configuration's elements come in its order. What only the live list has stays before the
     shared element that it was before; a shared element that comes too early waits for its turn.

@@ -1,4 +1,4 @@
-"""What an applier stated last time and does not state now goes, unless somebody else claims it.
+"""Removes what an applier stated last time and not now, unless somebody else claims it.
 
 Called by apply with the merged object. As long as all managers wrote one version this is a matter
 of sets; across versions a field is only taken out if no claim of another version would notice.
@@ -17,7 +17,7 @@ from .write import View, Write
 
 
 def pruned(write: Write, merged: Obj, last: Entry, claims: Sequence[Entry]) -> Obj:
-    """`merged` without what `last` applied and none of `claims` holds."""
+    """Return `merged` without what `last` applied and none of `claims` holds."""
     by_version: dict[str, FieldSet] = {}
     for entry in claims:
         by_version[entry.api_version] = union(by_version.get(entry.api_version, {}), entry.fields)
@@ -34,7 +34,7 @@ def pruned(write: Write, merged: Obj, last: Entry, claims: Sequence[Entry]) -> O
 def _across_versions(
     write: Write, merged: Obj, last: Entry, by_version: dict[str, FieldSet], view: View
 ) -> Obj:
-    """Field by field: each is tried without, and seen with every claimant's eyes."""
+    """Remove fields one by one: each is tried without, and seen in every claimant's version."""
     old = view.convert(merged)
     dropped = []
     for path in paths(last.fields):
@@ -47,7 +47,7 @@ def _across_versions(
 
 
 def _notices(write: Write, merged: Obj, without: Obj, version: str, claimed: FieldSet) -> bool:
-    """Whether a manager of that version would miss something."""
+    """Return whether a manager of that version would miss something."""
     view = write.view(version)
     if view is None:
         return False

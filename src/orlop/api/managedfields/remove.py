@@ -15,7 +15,7 @@ from .shapes import DEDUCED, KeyedList, Leaf, Map, SetList, Shape, Struct, child
 
 
 def given_up(last: FieldSet, claimed: FieldSet, shape: Shape) -> FieldSet:
-    """The fields of `last` to take out, where `claimed` is what all managers claim now."""
+    """Return the fields of `last` to take out, where `claimed` is what all managers claim now."""
     dropped: FieldSet = {}
     for element, node in last.items():
         if element == ".":
@@ -47,7 +47,7 @@ def _child(shape: Shape, element: str) -> Shape:
 
 
 def remove(value: Any, dropped: FieldSet, shape: Shape) -> Any:
-    """`value` without these fields; what holds none any more stays, empty."""
+    """Return `value` without these fields; what holds none any more stays, empty."""
     shape = resolved(shape, value)
     if not dropped or isinstance(shape, Leaf):
         return value

@@ -19,13 +19,16 @@ _FIELDS: FieldSet = {"f:spec": {"f:replicas": {}}}
 
 
 def to_scale(entries: Any) -> list[Obj]:
-    """The workload's entries as far as a Scale has them."""
+    """Return the workload's entries as far as a Scale has them."""
     own = [entry for entry in decode(entries) or [] if has(entry.fields, _REPLICAS)]
     return encode(replace(entry, api_version=SCALE, fields=_FIELDS, raw=None) for entry in own)
 
 
 def to_workload(entries: Any, scale_entries: Any, api_version: str) -> list[Obj]:
-    """The workload's entries after a write of its Scale, whose entries are `scale_entries`."""
+    """Return the workload's entries after a write of its Scale.
+
+    `scale_entries` are the Scale's.
+    """
     scaled = {_who(entry): entry for entry in decode(scale_entries) or []}
     kept = []
     for entry in decode(entries) or []:

@@ -1,4 +1,4 @@
-"""What a value is made of, as far as managers of fields care: what merges, and by which key.
+"""The shapes of values, as far as managers of fields care: what merges, and by which key.
 
 Made by `builtin` for built-in kinds and by `structural` for custom resources; read by every walk of
 this package. A shape is immutable once made, but for structs, which may contain themselves.
@@ -52,7 +52,7 @@ class SetList:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Deduced:
-    """Nothing is known: objects are maps, all else is replaced whole."""
+    """A value of which nothing is known: objects are maps, all else is replaced whole."""
 
 
 Shape: TypeAlias = Leaf | Struct | Map | KeyedList | SetList | Deduced
@@ -65,14 +65,14 @@ _DEDUCED_MAP = Map(DEDUCED)
 
 
 def resolved(shape: Shape, value: Any) -> Shape:
-    """The shape itself; where nothing is known, that of the value."""
+    """Return the shape itself; where nothing is known, that of the value."""
     if shape is DEDUCED:
         return _DEDUCED_MAP if isinstance(value, dict) else LEAF
     return shape
 
 
 def child_of(shape: Struct | Map, name: str) -> Shape | None:
-    """The shape of a field or entry; None where the struct has no such field."""
+    """Return the shape of a field or entry; None where the struct has no such field."""
     if isinstance(shape, Struct):
         return shape.fields.get(name, shape.rest)
     return shape.element

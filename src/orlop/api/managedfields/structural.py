@@ -15,7 +15,7 @@ _META = "x-kubernetes-"
 
 
 def fields_of(schema: Mapping[str, Any]) -> tuple[dict[str, Shape], Shape | None]:
-    """The fields of an object of this schema, and the shape of those it has no names for."""
+    """Return the fields of an object of this schema, and the shape of those it has no names for."""
     shape = shape_of(schema)
     if isinstance(shape, Struct):
         return shape.fields, shape.rest

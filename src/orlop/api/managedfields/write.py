@@ -44,7 +44,7 @@ class Write:
         return Entry(manager, operation, self.api_version, self.subresource, time, fields)
 
     def view(self, api_version: str) -> View | None:
-        """The object in that version, this write's own among them."""
+        """Return the object in that version, this write's own among them."""
         if api_version == self.api_version:
             return View(self.shape, _same, _same)
         return self.other(api_version)

@@ -23,7 +23,7 @@ _LONGEST = 1024  # of a message: the library puts whole objects into them
 
 
 def apply(target: Obj, patch: Any) -> Obj:
-    """`target` after all operations, in order."""
+    """Return `target` after all operations, in order."""
     if not isinstance(patch, list):
         raise BadRequest("a JSON patch must be a list of operations such as "
                          '[{"op": "replace", "path": "/spec/replicas", "value": 2}]')  # fmt: skip
@@ -70,7 +70,7 @@ def _check_depth(pointer: Any) -> None:
 
 
 def _copies_too_much(copied: int) -> BadRequest:
-    """As upstream: jsonpatch.AccumulatedCopySizeError."""
+    """Make the error for too large copies. As upstream: jsonpatch.AccumulatedCopySizeError."""
     return BadRequest(
         "Unable to complete the copy, the accumulated size increase of copy is "
         f"{copied}, exceeding the limit {MAX_COPIED}",

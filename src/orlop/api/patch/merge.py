@@ -12,7 +12,7 @@ from ..objects import Obj
 
 
 def apply(target: Obj, patch: Any) -> Obj:
-    """`target` after `patch`; both are consumed."""
+    """Return `target` after `patch`; both are consumed."""
     if not isinstance(patch, dict):
         raise BadRequest('a merge patch must be a JSON object, e.g. {"spec": {"replicas": 2}}')
     return _merge(target, patch)

@@ -22,7 +22,7 @@ _RETAIN_ERROR = "invalid patch format of retainKeys"
 
 
 class FieldFacts(Protocol):
-    """How one field merges."""
+    """The facts of how one field merges."""
 
     @property
     def merge_key(self) -> str: ...
@@ -31,17 +31,17 @@ class FieldFacts(Protocol):
     def strategies(self) -> tuple[str, ...]: ...
 
     def struct(self) -> StructFacts | None:
-        """The type of the value, or of its elements; None for scalars and unknown types."""
+        """Return the type of the value, or of its elements; None for scalars and unknown types."""
 
 
 class StructFacts(Protocol):
-    """What the schema knows of one type."""
+    """The facts of one type, from the schema."""
 
     def field(self, name: str) -> FieldFacts | None: ...
 
 
 def apply(target: Obj, patch: Any, struct: StructFacts | None) -> Obj:
-    """`target` after `patch`; both are consumed. Without facts every list is replaced."""
+    """Return `target` after `patch`; both are consumed. Without facts every list is replaced."""
     if not isinstance(patch, dict):
         raise BadRequest("a strategic merge patch must be a JSON object")
     return _merge_object(target, patch, struct)
@@ -75,7 +75,7 @@ def _by_directive(directive: Any, patch: Obj) -> Obj:
 
 
 def _merge_value(former: Any, value: Any, facts: FieldFacts | None) -> Any:
-    """Two values of one field that both are there."""
+    """Merge two values of one field that both are there."""
     strategies = facts.strategies if facts is not None else ()
     inner = facts.struct() if facts is not None else None
     if isinstance(former, dict) and isinstance(value, dict):
@@ -110,7 +110,7 @@ def _delete_primitives(target: Obj, key: str, values: Any) -> None:
 
 
 def _merge_ordered(target: Obj, patch: Obj, struct: StructFacts | None) -> None:
-    """Lists whose final order the patch states; they are done here and leave the patch."""
+    """Merge lists whose final order the patch states; they are done here and leave the patch."""
     for directive in [key for key in patch if key.startswith(_ORDER)]:
         order = patch.pop(directive)
         key = directive.removeprefix(_ORDER)
@@ -160,7 +160,7 @@ def _merge_list(
 def _special_elements(
     former: list[Any], patch: list[Any], merge_key: str
 ) -> tuple[list[Any], list[Any]]:
-    """Carries out `{"$patch": "delete", <key>: ...}` and `{"$patch": "replace"}` elements."""
+    """Carry out `{"$patch": "delete", <key>: ...}` and `{"$patch": "replace"}` elements."""
     plain = [item for item in patch if not (isinstance(item, dict) and _PATCH in item)]
     directives = [item for item in patch if isinstance(item, dict) and _PATCH in item]
     deleted = [_key_of(item, merge_key) for item in directives if item[_PATCH] == "delete"]
@@ -186,7 +186,10 @@ def _key_of(item: Any, merge_key: str) -> Any:
 
 
 def _ordered(merged: list[Any], order: list[Any], before: list[Any], merge_key: str) -> list[Any]:
-    """What the patch names, in its order; the rest woven in where it was relative to those."""
+    """Put the list into the patch's order.
+
+    What the patch names comes in its order; the rest is woven in where it was relative to those.
+    """
     wanted = _places(order, merge_key)
     former = _places(before, merge_key)
     named = [item for item in merged if _identity(item, merge_key) in wanted]
@@ -219,7 +222,7 @@ def _identity(item: Any, merge_key: str) -> Any:
 
 
 def _without_directives(value: Any) -> Any:
-    """What a patch adds whole: nulls and directives are no part of an object."""
+    """Remove nulls and directives from what a patch adds whole: they are no part of an object."""
     if isinstance(value, list):
         return [
             _without_directives(item)

@@ -157,7 +157,7 @@ def seccomp_annotations(pod: Subject) -> Found:
 
 
 def bad_seccomp(context: Obj) -> str:
-    """The type of a profile that no level allows."""
+    """Return the type of a profile that no level allows."""
     profile = context.get("seccompProfile")
     kind = "" if profile is None else str(profile.get("type", ""))
     return "" if kind in ("", "RuntimeDefault", "Localhost") else kind

@@ -27,12 +27,12 @@ class Standard(NamedTuple):
 
     @property
     def minor(self) -> int:
-        """Of its version; larger than all for `latest`."""
+        """The minor number of its version; larger than all for `latest`."""
         return 1 << 30 if self.version == "latest" else int(self.version.rpartition(".")[2])
 
 
 class Policy(NamedTuple):
-    """What is refused, what is noted and what is warned of."""
+    """The standards by which pods are refused, noted and warned of."""
 
     enforce: Standard = Standard()
     audit: Standard = Standard()
@@ -42,10 +42,10 @@ class Policy(NamedTuple):
 def policy_of(
     labels: Mapping[str, str], default: Policy | None = None
 ) -> tuple[Policy, list[FieldError]]:
-    """The policy that a namespace's labels say, and what is wrong with them.
+    """Return the policy that a namespace's labels say, and what is wrong with them.
 
     A mode that cannot be read is restricted where it is enforced, and privileged where it only
-    tells. Where `warn` is not said, it is what is enforced.
+    warns or audits. Where `warn` is not said, it is what is enforced.
     """
     default = default or Policy()
     errors: list[FieldError] = []

@@ -1,4 +1,4 @@
-"""What a pod does that a standard forbids: the checks of both levels, by version.
+"""Finds what a pod does that a standard forbids: the checks of both levels, by version.
 
 Used by admission. Pure. A check answers with its reason and detail; baseline ones are told first,
 each level in the order of their names, as upstream has them.
@@ -46,7 +46,7 @@ _CHECKS = (
 
 
 def violations(standard: Standard, metadata: Obj, spec: Obj) -> list[str]:
-    """Each as `reason (detail)`; none where the pod meets the standard."""
+    """Return each violation as `reason (detail)`; none where the pod meets the standard."""
     if standard.level == "privileged":
         return []
     subject = Subject(metadata, spec, standard.minor)

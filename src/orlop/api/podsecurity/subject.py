@@ -30,11 +30,11 @@ class Subject(NamedTuple):
 
     @property
     def is_windows(self) -> bool:
-        """Such pods need not forbid what there is not; only newer standards know of them."""
+        """True for a Windows pod: newer standards let it leave out what does not exist there."""
         return self.minor >= 25 and (self.spec.get("os") or {}).get("name") == "windows"
 
     def those(self, is_bad: Callable[[Obj], Any]) -> list[str]:
-        """The names of the containers whose security context is bad."""
+        """Return the names of the containers whose security context is bad."""
         contexts = ((one.get("name", ""), one.get("securityContext") or {})
                     for one in self.containers)  # fmt: skip
         return [name for name, context in contexts if is_bad(context)]
@@ -53,5 +53,5 @@ def containers(names: Sequence[str]) -> str:
 
 
 def setters(pod_is_bad: bool, bad: Sequence[str]) -> str:
-    """`pod and containers "a", "b"`; empty where nobody is."""
+    """Write `pod and containers "a", "b"`; empty where none of them is bad."""
     return " and ".join((["pod"] if pod_is_bad else []) + ([containers(bad)] if bad else []))

@@ -1,4 +1,4 @@
-"""What counts against a ResourceQuota, and which objects a quota is about.
+"""Tells what counts against a ResourceQuota, and which objects a quota is about.
 
 Used by admission, which charges, and by the quota controller, which counts anew. Pure. As
 pkg/quota/v1/evaluator/core.

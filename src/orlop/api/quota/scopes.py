@@ -1,4 +1,4 @@
-"""Which objects of a namespace a quota is about: its scopes and its scope selector.
+"""Selects the objects a quota is about: by its scopes and its scope selector.
 
 Used for every object that may count. Pure. As pkg/quota/v1/evaluator/core/pods.go:
 podMatchesScopeFunc. A scope says something of pods alone, or of claims alone: an object of any
@@ -19,12 +19,12 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def matches(quota: Obj, kind: Kind, obj: Obj) -> bool:
-    """Whether the object is within all scopes of the quota."""
+    """Return whether the object is within all scopes of the quota."""
     return all(_within(one, kind, obj) for one in scope_expressions(quota))
 
 
 def scope_expressions(quota: Obj) -> Iterator[Obj]:
-    """Scopes as the selectors they are short for, then the selectors themselves."""
+    """Yield scopes as the selectors they are short for, then the selectors themselves."""
     spec = quota.get("spec") or {}
     for scope in spec.get("scopes") or ():
         yield {"scopeName": scope, "operator": "Exists"}
@@ -46,7 +46,7 @@ def _within(expression: Obj, kind: Kind, obj: Obj) -> bool:
 
 
 def _selects(expression: Obj, value: str) -> bool:
-    """As a label selector over one label, which is absent where the name is empty."""
+    """Select as a label selector over one label, which is absent where the name is empty."""
     values = expression.get("values") or ()
     match expression.get("operator"):
         case "In":

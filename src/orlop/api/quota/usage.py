@@ -1,4 +1,4 @@
-"""How much of each quota resource an object uses.
+"""Counts how much of each quota resource an object uses.
 
 Used by admission and by the quota controller. Pure; the moment is passed in. Pods, services and
 claims use more than their number; of every other kind, custom ones included, objects are counted.
@@ -35,7 +35,7 @@ _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
 
 def usage(kind: Kind, obj: Obj, now: float) -> Amounts:
-    """All that the object uses of anything a quota may limit."""
+    """Return all that the object uses of anything a quota may limit."""
     counted = {f"count/{kind.resource}": ONE}
     if kind.resource in _PLAIN:
         counted[kind.resource] = ONE
@@ -44,17 +44,17 @@ def usage(kind: Kind, obj: Obj, now: float) -> Amounts:
 
 
 def charged_on_update(kind: Kind) -> bool:
-    """Whether an update may use more than before; of most kinds only the number counts."""
+    """Return whether an update may use more than before; of most kinds just the number counts."""
     return kind.resource in (SERVICE.resource, PERSISTENT_VOLUME_CLAIM.resource)
 
 
 def resources_of(kind: Kind, names: Iterable[str]) -> list[str]:
-    """Those of a quota's resources that objects of the kind use."""
+    """Return those of a quota's resources that objects of the kind use."""
     return [name for name in names if _is_of(kind, name)]
 
 
 def constraint(kind: Kind, obj: Obj, names: Iterable[str]) -> str:
-    """What the object must say because a quota limits these resources; empty where it does."""
+    """Return what the object must say because of a quota on these resources; empty if it does."""
     if kind.resource != POD.resource:
         return ""
     missing: dict[str, set[str]] = {}
@@ -90,7 +90,10 @@ def _is_compute(name: str) -> bool:
 
 
 def _pod(pod: Obj, now: float) -> Amounts:
-    """A pod that has ended, or whose node was given all the time to end it, uses nothing more."""
+    """Return what a pod uses.
+
+    A pod that has ended, or whose node was given all the time to end it, uses nothing more.
+    """
     if is_terminal(pod) or _is_overdue(pod, now):
         return {}
     return {"pods": ONE, **_compute(pod_amounts(pod, "requests"), pod_amounts(pod, "limits"))}

@@ -1,4 +1,4 @@
-"""How large and how deep one object may be, in whatever format it comes and by whatever patch.
+"""Bounds how large and how deep one object may be, in whatever format and by whatever patch.
 
 Every part of the server that walks an object may rely on it: recursion is never deeper than a few
 hundred calls, and one walk over all values takes well under a second. It knows no format.
@@ -28,7 +28,7 @@ def too_many(limit: int = MAX_VALUES) -> OutOfBounds:
 
 
 def check(value: Any, *, values: int = MAX_VALUES) -> None:
-    """OutOfBounds where plain data is too much; a part that is in it twice counts twice.
+    """Raise OutOfBounds where plain data is too much; a part that is in it twice counts twice.
 
     Level by level, so that it needs no recursion itself.
     """

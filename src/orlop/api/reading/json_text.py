@@ -21,7 +21,7 @@ _LEAST, _MOST = -(2**63), 2**64 - 1
 
 
 def decode_json(data: bytes | str, *, values: int = MAX_VALUES) -> Any:
-    """The value of a text; ValueError where it is no JSON, or out of bounds."""
+    """Decode a text; ValueError where it is no JSON, or out of bounds."""
     encoded = data.encode() if isinstance(data, str) else data
     # Empty lists and objects are counted twice.
     if _estimate(encoded) > 2 * values and _estimate(_TEXT.sub(b"", encoded)) > 2 * values:
@@ -39,7 +39,7 @@ def _estimate(data: bytes) -> int:
 
 
 def _in_64_bits(value: Any) -> Any:
-    """With doubles for larger integers; the depth is known to be bounded."""
+    """Turn larger integers into doubles; the depth is known to be bounded."""
     if type(value) is dict:
         for key, item in value.items():
             value[key] = _in_64_bits(item)

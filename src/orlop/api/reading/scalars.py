@@ -1,4 +1,4 @@
-"""What a plain word of YAML means: a number, a truth value, nothing, or just text.
+"""Reads what a plain word of YAML means: a number, a truth value, nothing, or just text.
 
 Read by the builder of documents. As Go's yaml packages have it, through which kubectl reads
 manifests: of YAML 1.1 there are octal, hexadecimal and binary integers and underscores between
@@ -37,7 +37,7 @@ _LEAST, _MOST = -(2**63), 2**64 - 1
 
 
 def plain(text: str) -> Any:
-    """The value of a word without quotes or tag; ValueError where JSON has none."""
+    """Return the value of a word without quotes or tag; ValueError where JSON has none."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _DIGITS:
@@ -48,7 +48,7 @@ def plain(text: str) -> Any:
 
 
 def _number(text: str) -> Any:
-    """An integer of 64 bits, else a double, else text."""
+    """Read an integer of 64 bits, else a double, else text."""
     digits = text.replace("_", "")
     match = _INTEGER.fullmatch(digits)
     if match is not None and len(digits) <= _LONGEST:
@@ -64,7 +64,7 @@ def _number(text: str) -> Any:
 
 
 def tagged(tag: str, text: str) -> Any:
-    """The value of a scalar that says what it is; ValueError where it is not, or JSON has none."""
+    """Return the value of a tagged scalar; ValueError where it is not that, or JSON has none."""
     read = _TAGGED.get(tag.removeprefix(_TAG)) if tag.startswith(_TAG) else None
     if tag == "!":
         return text

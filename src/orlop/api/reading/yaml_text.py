@@ -35,7 +35,7 @@ class Document:
 
 
 def decode_yaml(data: bytes | str) -> Document:
-    """The one document of a text; ValueError where it is none, or out of bounds."""
+    """Decode the one document of a text; ValueError where it is none, or out of bounds."""
     try:
         text = data if isinstance(data, str) else data.decode("utf-8-sig")
         if len(_DIRECTIVE.findall(text)) > _MAX_DIRECTIVES:
@@ -175,7 +175,7 @@ class _Builder:
         self._add(_copied(known.value), known.height)
 
     def _add(self, value: Any, height: int) -> None:
-        """A whole value, to where it belongs."""
+        """Put a whole value where it belongs."""
         if not self._open:
             self._root, self._is_done = value, True
             return
@@ -210,7 +210,7 @@ class _Builder:
 
 
 def _copied(value: Any) -> Any:
-    """No deeper than its bounds let it be."""
+    """Copy a value, no deeper than its bounds let it be."""
     if type(value) is dict:
         return {key: _copied(item) for key, item in value.items()}
     if type(value) is list:
@@ -219,7 +219,7 @@ def _copied(value: Any) -> Any:
 
 
 def _text(key: Any) -> str:
-    """`{on: 1, 2: 3}` as Go's converter reads it: keys true and 2."""
+    """Write a key as text: `{on: 1, 2: 3}` has keys true and 2 for Go's converter."""
     if isinstance(key, str):
         return key
     if isinstance(key, bool):

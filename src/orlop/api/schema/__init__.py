@@ -13,7 +13,7 @@ __all__ = ["FieldType", "Schema", "StructType", "build", "fingerprint", "load"]
 
 
 def load(cached: bytes | None) -> Schema:
-    """The schema out of what `Schema.dumps` gave earlier, or built anew where that is outdated.
+    """Load the schema from what `Schema.dumps` gave earlier; build it anew where that is outdated.
 
     `Schema.is_fresh` then says whether the caller should keep its `dumps()` for the next start.
     """

@@ -1,8 +1,8 @@
 """Decodes a JSON object as upstream's typed decoder would: one walk, compiled once per struct.
 
 Called through `Schema.decode` for every body that comes in. It checks types, drops nulls, unknown
-fields and meaningless zeros, and writes quantities and times canonically; it never looks at what a
-value means. Compiled to closures since every write of the API server passes here.
+fields and meaningless zeros, and writes quantities and times canonically; what a value means is
+validation's business. Compiled to closures since every write of the API server passes here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RANGES = {"i": 2**31, "l": 2**63}
 
 
 class FieldFacts(Protocol):
-    """What of a field matters here."""
+    """The facts of a field that matter for decoding."""
 
     @property
     def spec(self) -> str: ...
@@ -46,7 +46,7 @@ FieldsOf = Callable[[str], Mapping[str, FieldFacts]]
 
 
 class _WrongType(Exception):
-    """Somewhere below a value has a type it must not have; the message is upstream's."""
+    """A value somewhere below has a type it must not have; the message is upstream's."""
 
 
 class _NoStruct(Exception):
@@ -58,7 +58,7 @@ class _NoStruct(Exception):
 
 
 def decoder(name: str, fields_of: FieldsOf) -> Decoder:
-    """A function that decodes objects of this struct in place and returns unknown fields."""
+    """Make a function that decodes objects of this struct in place and returns unknown fields."""
     walk = _Compiler(fields_of).struct(name)
 
     def decode(version: str, kind: str, obj: Obj) -> list[str]:
@@ -306,7 +306,7 @@ def _json_type(value: Any) -> str:
 
 
 def _go_type(spec: str) -> str:
-    """`[@core_v1.Container` is []v1.Container to a Go programmer."""
+    """Write `[@core_v1.Container` as Go programmers do: []v1.Container."""
     if spec[0] == "[":
         return "[]" + _go_type(spec[1:])
     if spec[0] == "{":

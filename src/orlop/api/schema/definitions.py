@@ -61,7 +61,7 @@ _V3_TYPES: dict[str, Obj] = {
 
 
 def definition_name(struct: str) -> str:
-    """`apps_v1.Deployment` is io.k8s.api.apps.v1.Deployment."""
+    """Return io.k8s.api.apps.v1.Deployment for `apps_v1.Deployment`."""
     module, _, name = struct.partition(".")
     prefix = _PACKAGES.get(module)
     if prefix is None:
@@ -71,7 +71,7 @@ def definition_name(struct: str) -> str:
 
 
 def reachable(schema: Schema, roots: Iterable[str]) -> list[str]:
-    """These structs and all they are made of, sorted."""
+    """Return these structs and all they are made of, sorted."""
     seen: set[str] = set()
     waiting = list(roots)
     while waiting:
@@ -117,7 +117,7 @@ class Definitions:
         return definition
 
     def _add_defaults(self, struct: str, properties: Obj) -> None:
-        """Version 2 has none, as upstream's."""
+        """Add defaults, in version 3: version 2 has none, as upstream's."""
         for field, written in properties.items():
             default = facts.DEFAULTS.get(f"{struct}.{field}")
             if default is not None and self._version == 3:
@@ -165,7 +165,10 @@ class Definitions:
 
 
 def _published(struct: str, field: FieldType) -> FieldType:
-    """Schemas carry values of any type; everything else that is free is an object."""
+    """Return the type to publish.
+
+    Schemas carry values of any type; everything else that is free is an object.
+    """
     if not struct.startswith("apiextensions_v1.") or "*" not in field.spec:
         return field
     return replace(field, spec=field.spec.replace("*", "j"))

@@ -1,4 +1,4 @@
-"""What no package tells about the built-in types: how lists merge, what is replaced whole.
+"""Facts that no package tells about the built-in types: how lists merge, what is replaced whole.
 
 Read by source when it builds the schema; tests hold every line against upstream's own OpenAPI
 document. A list that is named nowhere here is atomic: whoever writes it replaces it.

@@ -55,7 +55,7 @@ def _named(name: str, value: bytes) -> bytes:
 
 
 def _any(value: Any) -> bytes:
-    """Free values travel as YAML, of which JSON is a part."""
+    """Write a free value as YAML, of which JSON is a part."""
     return _text(2, msgspec.json.encode(value).decode())
 
 
@@ -80,7 +80,7 @@ def _schema(obj: Obj) -> bytes:
 
 
 def _path_item(item: Obj) -> bytes:
-    """Its operations; of names in its path, which clients of this format know, nothing."""
+    """Write a path's operations, without its path parameters: this format's clients know those."""
     return b"".join(
         _bytes(_METHODS[method], _operation(operation))
         for method, operation in item.items()

@@ -41,7 +41,7 @@ class FieldType(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """What `dumps` writes."""
+    """The form that `dumps` writes."""
 
     format: int
     fingerprint: str
@@ -61,7 +61,7 @@ class StructType:
         self._fields: dict[str, MergeFacts] = {}
 
     def field(self, name: str) -> MergeFacts | None:
-        """How a field merges, for strategic merge patches."""
+        """Return how a field merges, for strategic merge patches."""
         facts = self._fields.get(name)
         if facts is None and name in self.fields:
             facts = self._fields[name] = MergeFacts(self.schema, self.fields[name])
@@ -110,7 +110,7 @@ class Schema:
 
     @classmethod
     def loads(cls, data: bytes) -> Schema | None:
-        """The schema that `dumps` wrote; None where the bytes are not such, or of another form."""
+        """Load the schema that `dumps` wrote; None for other bytes, or those of another form."""
         try:
             kept = msgspec.msgpack.decode(data, type=_Kept)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -132,17 +132,17 @@ class Schema:
         return struct
 
     def docs(self) -> dict[str, list[Any]]:
-        """For each struct its description and those of its fields."""
+        """Return for each struct its description and those of its fields."""
         docs: dict[str, list[Any]] = msgspec.json.decode(zlib.decompress(self._docs))
         return docs
 
     def type_of(self, kind: Kind) -> StructType | None:
-        """The struct of a built-in kind; None for kinds that bring their own schema."""
+        """Return the struct of a built-in kind; None for kinds that bring their own schema."""
         name = struct_name(kind.group, kind.version, kind.kind)
         return self.struct(name) if name in self._raw and kind.custom is None else None
 
     def decode(self, kind: Kind, obj: Obj) -> list[str]:
-        """Make `obj` what upstream would have decoded; the paths of unknown fields.
+        """Make `obj` what upstream would have decoded; return the paths of unknown fields.
 
         Nulls, unknown fields and empty values that mean nothing go, quantities and times take
         their canonical form. A value of a wrong type is a BadRequest in upstream's words.
@@ -155,7 +155,7 @@ class Schema:
         return self.decode_struct(name, kind.version, kind.kind, obj)
 
     def decode_struct(self, name: str, version: str, kind: str, obj: Obj) -> list[str]:
-        """The same for a part of an object: `version` and `kind` are for messages."""
+        """Do the same for a part of an object: `version` and `kind` are for messages."""
         decoder = self._decoders.get(name)
         if decoder is None:
             decoder = self._decoders[name] = decoding.decoder(name, self._raw.__getitem__)
@@ -163,6 +163,6 @@ class Schema:
 
 
 def struct_name(group: str, version: str, kind: str) -> str:
-    """`apps`, `v1`, `Deployment` are apps_v1.Deployment."""
+    """Return apps_v1.Deployment for `apps`, `v1`, `Deployment`."""
     package = {"": "core", "rbac.authorization.k8s.io": "rbac"}.get(group)
     return f"{package or group.partition('.')[0]}_{version}.{kind}"

@@ -56,7 +56,7 @@ def group_path(group: str, version: str) -> str:
 
 
 def v3_index(schema: Schema, kinds: Kinds) -> Obj:
-    """The document at /openapi/v3: where each group-version's own document is."""
+    """Make the document at /openapi/v3: where each group-version's own document is."""
     paths = {}
     for group, versions in kinds.groups().items():
         for version in versions:
@@ -198,7 +198,7 @@ class _Paths:
         return {"name": name, "in": "query", "schema": {"type": kind}}
 
     def _schema_of(self, struct: str) -> Obj:
-        """Of a definition, by its name; just an object where there is none."""
+        """Return the schema of a definition, by its name; just an object where there is none."""
         if struct not in self._names:
             return {"type": "object"}
         return {"$ref": self._definitions.reference(struct)}
@@ -225,7 +225,10 @@ def _definition(kind: Kind, name: str) -> str:
 
 
 def _patch_types(kind: Kind) -> tuple[str, ...]:
-    """Custom resources know no strategic merge, and kubectl must not try."""
+    """Return the patch types of a kind.
+
+    Custom resources know no strategic merge, and kubectl must not try.
+    """
     is_custom = kind.custom is not None
     return tuple(one for one in PATCH_TYPES if not is_custom or "strategic" not in one)
 

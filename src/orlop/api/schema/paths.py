@@ -1,4 +1,4 @@
-"""Where in an object something is, and how messages say it.
+"""Tells where in an object something is, as messages say it.
 
 A path is a linked list of (parent, key): it costs nothing on the way down and becomes text only
 where there is something to tell. Its keys are strangers' words, as long as these like: the text has
@@ -24,7 +24,7 @@ def parts(path: Path) -> list[Any]:
 
 
 def text(path: Path) -> str:
-    """`spec.containers[0].image`, as messages name a field."""
+    """Write `spec.containers[0].image`, as messages name a field."""
     out = ""
     for part in parts(path):
         if isinstance(part, int):

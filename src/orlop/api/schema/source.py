@@ -1,8 +1,8 @@
-"""Builds the schema from the installed model package, read as text and never imported.
+"""Builds the schema from the installed model package, read as text and not imported.
 
 Called by `load` when no kept schema fits, about a tenth of a second. Names, required fields and
 descriptions are the package's; exact types and zero values come from the wire table, merge keys and
-list types from facts. It reads the package's files and nothing else.
+list types from facts.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _NO_FIELDS = _Model("", {})
 
 
 def fingerprint() -> str:
-    """Changes whenever a schema built now would differ from one built before."""
+    """Make a text that changes whenever a schema built now would differ from one built before."""
     return f"{PACKAGE} {metadata.version(PACKAGE)}, wire {table.VERSION}, facts {facts.REVISION}"
 
 
@@ -161,7 +161,10 @@ def _annotation(node: ast.expr) -> str:
 
 
 def _json_name(statement: ast.AnnAssign) -> str:
-    """Fields whose name is no Python name carry theirs in `field(metadata={"json": ...})`."""
+    """Return a field's JSON name.
+
+    Fields whose name is no Python name carry theirs in `field(metadata={"json": ...})`.
+    """
     assert isinstance(statement.target, ast.Name)
     if isinstance(statement.value, ast.Call):
         for keyword in statement.value.keywords:

@@ -1,4 +1,4 @@
-"""What a client is told about fields that are unknown or given twice.
+"""Tells clients about fields that are unknown or given twice.
 
 Called by create, update and patch with what `Schema.decode` found, after the client's
 `fieldValidation`: Strict refuses the object, Warn (the default) sends warnings, Ignore is silent.
@@ -21,7 +21,7 @@ from .paths import MAX_FINDINGS, Path, text
 
 
 def duplicate_fields(body: bytes | str) -> list[str]:
-    """Paths of keys that one object of a JSON text has twice; ValueError where it is no JSON."""
+    """Return paths of keys that one object has twice; ValueError where the text is no JSON."""
     if is_plain(body):
         return []
     repeated: dict[int, list[str]] = {}
@@ -40,7 +40,7 @@ def duplicate_fields(body: bytes | str) -> list[str]:
 
 
 def is_plain(body: bytes | str) -> bool:
-    """Whether a text is just what we would write of its value, as those of Go's clients are.
+    """Return whether a text is just what we would write of its value, as those of Go's clients are.
 
     Then nothing in it was said twice, and a sixth of the work has shown it.
     """
@@ -65,14 +65,14 @@ def _paths(value: Any, path: Path, repeated: dict[int, list[str]]) -> Iterator[s
 
 
 def warnings(unknown: Sequence[str], duplicate: Sequence[str] = ()) -> list[str]:
-    """The texts of `Warning: 299` headers."""
+    """Make the texts of `Warning: 299` headers."""
     return [f'unknown field "{path}"' for path in unknown] + [
         f'duplicate field "{path}"' for path in duplicate
     ]
 
 
 def strict_error(kind: Kind, unknown: Sequence[str], duplicate: Sequence[str] = ()) -> BadRequest:
-    """All of them in one refusal, in upstream's words."""
+    """Put all of them into one refusal, in upstream's words."""
     findings = ", ".join(warnings(unknown, duplicate))
     return BadRequest(
         f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '

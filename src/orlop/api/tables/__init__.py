@@ -1,7 +1,7 @@
 """Server-side tables: what `kubectl get` prints is decided here, not in kubectl.
 
 Called by get, list and watch when a client accepts a meta.k8s.io Table. Kinds without a table of
-their own get name and age. The time is passed in; nothing else than the object is looked at.
+their own get name and age. The time is passed in; it looks at the object.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _printer(kind: Kind) -> Printer:
 
 
 def columns(kind: Kind) -> list[Obj]:
-    """The columnDefinitions of a kind's table."""
+    """Return the columnDefinitions of a kind's table."""
     return list(_printer(kind).columns)
 
 
@@ -98,14 +98,14 @@ def cells_of(kind: Kind, obj: Obj, now: float) -> Cells:
 
 
 def row(kind: Kind, obj: Obj, now: float, include_object: IncludeObject = "Metadata") -> Obj:
-    """One object's row, with as much of the object as the client asked for."""
+    """Return one object's row, with as much of the object as the client asked for."""
     return {"cells": _printer(kind).row(obj, now), "object": _included(obj, include_object)}
 
 
 def table(
     kind: Kind, objects: Iterable[Obj], now: float, include_object: IncludeObject = "Metadata"
 ) -> Obj:
-    """A whole table; the caller fills in the list's metadata."""
+    """Make a whole table; the caller fills in the list's metadata."""
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",

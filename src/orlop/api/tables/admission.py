@@ -1,4 +1,4 @@
-"""What kubectl prints of admission policies, flow control and dynamic resources.
+"""The tables that kubectl prints of admission policies, flow control and dynamic resources.
 
 Called by the dispatch. As pkg/printers/internalversion/printers.go.
 """

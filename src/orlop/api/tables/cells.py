@@ -1,4 +1,4 @@
-"""What the columns of all tables are made of.
+"""The parts that the columns of all tables are made of.
 
 Used by the tables of the kinds. A table here is its columns and a function from an object and the
 time to the cells; the columns after the first few have a priority and show with `-o wide` only.
@@ -78,7 +78,7 @@ def joined(items: Iterable[str]) -> str:
 
 
 def shortened(items: Sequence[str], limit: int = 3) -> str:
-    """The first few, and how many more there are."""
+    """Return the first few, and how many more there are."""
     if not items:
         return ""
     more = len(items) - limit

@@ -1,4 +1,4 @@
-"""What kubectl prints of the smaller groups: rbac, policy, networking, scheduling and others.
+"""The tables of the smaller groups: rbac, policy, networking, scheduling and others.
 
 Called by the dispatch. As pkg/printers/internalversion/printers.go.
 """
@@ -107,7 +107,7 @@ def _targets(obj: Obj) -> str:
 
 
 def _metric(metric: Obj, current: Obj) -> str:
-    """`cpu: 12%/80%`, or the plain value of whatever else is measured."""
+    """Write `cpu: 12%/80%`, or the plain value of whatever else is measured."""
     source = metric.get("type", "")
     key = source[:1].lower() + source[1:]
     wanted = (metric.get(key) or {}).get("target") or {}

@@ -1,4 +1,4 @@
-"""What kubectl prints of nodes, namespaces, services, events, configuration and volumes.
+"""The tables that kubectl prints of nodes, namespaces, services, events, configuration and volumes.
 
 Called by the dispatch. As pkg/printers/internalversion/printers.go.
 """

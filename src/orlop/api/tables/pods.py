@@ -1,4 +1,4 @@
-"""What `kubectl get pods` prints.
+"""The table that `kubectl get pods` prints.
 
 Called by the dispatch. STATUS is a word of its own, drawn from phase, conditions and containers as
 pkg/printers/internalversion/printers.go does; NODE is the compute node where one is known, since a
@@ -17,7 +17,7 @@ from .cells import AGE, NAME, NONE, Cells, Printer, age, column, name_of, wide
 
 
 class Summary(NamedTuple):
-    """What the containers of a pod add up to."""
+    """The containers of a pod, summed up."""
 
     ready: int
     total: int
@@ -48,7 +48,7 @@ def _row(pod: Obj, now: float) -> Cells:
 
 
 def summarize(pod: Obj) -> Summary:
-    """The pod's status in a word, and its containers in numbers."""
+    """Return the pod's status in a word, and its containers in numbers."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     sidecars = {
         container.get("name")
@@ -81,7 +81,7 @@ def _deletion_reason(pod: Obj) -> str:
 
 
 def _initialization(pod: Obj, sidecars: set[str | None]) -> Summary:
-    """The first init container that is not done speaks for the pod."""
+    """Summarize a starting pod by its first init container that is not done."""
     statuses = (pod.get("status") or {}).get("initContainerStatuses") or ()
     count = len((pod.get("spec") or {}).get("initContainers") or ())
     restarts, ready, reason = 0, 0, ""
@@ -107,7 +107,7 @@ def _initialization(pod: Obj, sidecars: set[str | None]) -> Summary:
 
 
 def _running(status: Obj, initial: Summary, sidecars: set[str | None], phase: str) -> Summary:
-    """Once initialised, the first container with something to say does."""
+    """Summarize an initialised pod by its first container with something to say."""
     containers = status.get("containerStatuses") or ()
     beside = [
         one for one in status.get("initContainerStatuses") or () if one.get("name") in sidecars

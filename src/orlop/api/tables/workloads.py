@@ -1,4 +1,4 @@
-"""What kubectl prints of Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and CronJobs.
+"""The tables of Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and CronJobs.
 
 Called by the dispatch. As pkg/printers/internalversion/printers.go.
 """

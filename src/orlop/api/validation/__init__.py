@@ -1,8 +1,8 @@
-"""Whether an object may be: upstream's rules, in upstream's words.
+"""Checks whether an object may be stored: upstream's rules, in upstream's words.
 
 Called with every object before it is stored, after defaulting and after strategy has set what is
 the server's. The result is a list of FieldErrors, empty where all is well; `invalid` makes the
-answer of them. It looks at the object alone: what depends on others is admission's.
+answer of them. It looks at the object: what depends on others is admission's.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def validate_create(kind: Kind, obj: Obj) -> list[FieldError]:
 
 
 def validate_update(kind: Kind, new: Obj, old: Obj) -> list[FieldError]:
-    """The rules of `new` by itself, then what may not differ from `old`."""
+    """Check the rules of `new` by itself, then what may not differ from `old`."""
     errors = metadata.validate_update(kind, new, old)
     if kind.custom is not None:
         return errors + kind.custom.validate(new, old)
@@ -62,7 +62,7 @@ def validate_update(kind: Kind, new: Obj, old: Obj) -> list[FieldError]:
 
 
 def validate_status_update(kind: Kind, new: Obj, old: Obj) -> list[FieldError]:
-    """A status is its controller's word: only the metadata around it, or a schema, is checked."""
+    """Check the metadata around a status, or a schema; the status is its controller's word."""
     errors = metadata.validate_update(kind, new, old)
     return errors if kind.custom is None else errors + kind.custom.validate(new, old)
 

@@ -84,7 +84,10 @@ def _reference(at: str, target: Obj) -> Errors:
 
 
 def _segment(at: str, metric: Obj) -> Errors:
-    """It becomes part of a path that a controller asks for, with rights of its own."""
+    """Check a name that becomes part of a path.
+
+    A controller asks for that path, with rights of its own.
+    """
     return bad_values(at, metric.get("name"), path_segment(metric.get("name") or ""))
 
 

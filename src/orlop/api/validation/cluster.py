@@ -285,7 +285,7 @@ def signing_request(obj: Obj) -> Errors:
 
 
 def api_service(obj: Obj) -> Errors:
-    """As kube-aggregator/pkg/apis/apiregistration/validation."""
+    """Check an APIService. As kube-aggregator/pkg/apis/apiregistration/validation."""
     spec, name = obj.get("spec") or {}, obj["metadata"].get("name") or ""
     errors: Errors = []
     wanted = f"{spec.get('version') or ''}.{spec.get('group') or ''}"

@@ -63,7 +63,7 @@ _PROBE_NUMBERS = (
 
 @dataclass(slots=True)
 class Surroundings:
-    """What a container is checked against: the pod it is in."""
+    """The pod around a container, against which the container is checked."""
 
     volumes: dict[str, Obj]
     names: set[str]
@@ -101,7 +101,7 @@ def init_containers(field: str, items: list[Obj], pod: Surroundings) -> Errors:
 
 
 def ephemeral_containers(field: str, items: list[Obj], pod: Surroundings) -> Errors:
-    """Containers added to a running pod: without what a service would need."""
+    """Check containers added to a running pod: without what a service would need."""
     detail = "cannot be set for an Ephemeral Container"
     others = frozenset(pod.names)
     errors: Errors = []
@@ -126,7 +126,7 @@ def ephemeral_containers(field: str, items: list[Obj], pod: Surroundings) -> Err
 
 
 def _running(at: str, container: Obj, pod: Surroundings) -> Errors:
-    """A container that stays: it may listen, and be probed."""
+    """Check a container that stays: it may listen, and be probed."""
     errors = _common(at, container, pod) + _host_ports(at, container, pod)
     errors += _lifecycle(f"{at}.lifecycle", container.get("lifecycle"))
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
@@ -159,7 +159,7 @@ def _common(at: str, container: Obj, pod: Surroundings) -> Errors:
 
 
 def _restarts(at: str, container: Obj) -> Errors:
-    """A container's own restart policy, and its rules for exit codes."""
+    """Check a container's own restart policy, and its rules for exit codes."""
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
     errors: Errors = []
     if policy is not None and policy not in _RESTART_POLICIES:
@@ -421,7 +421,7 @@ def security_context(field: str, context: Obj) -> Errors:
 
 
 def run_as(field: str, context: Obj) -> Errors:
-    """Users and groups, of a pod or of a container."""
+    """Check users and groups, of a pod or of a container."""
     errors: Errors = []
     for name in ("runAsUser", "runAsGroup", "fsGroup"):
         value = context.get(name)

@@ -159,7 +159,10 @@ def node_update(new: Obj, old: Obj) -> Errors:
 
 
 def event(obj: Obj) -> Errors:
-    """Events of clients of all ages: strict only with those that keep time the new way."""
+    """Check events of clients of all ages.
+
+    Strict for those that keep time the new way.
+    """
     errors = _event_namespace(obj)
     if obj.get("eventTime"):
         controller = obj.get("reportingComponent") or obj.get("reportingController") or ""
@@ -192,7 +195,7 @@ def _short_text(field: str, text: str) -> Errors:
 
 
 def new_event(obj: Obj) -> Errors:
-    """An event of events.k8s.io, which says when and of what kind it is."""
+    """Check an event of events.k8s.io, which says when and of what kind it is."""
     errors = event(obj)
     if not obj.get("eventTime"):
         errors.append(required("eventTime"))
@@ -276,7 +279,10 @@ def claim_spec(field: str, spec: Obj) -> Errors:
 
 
 def persistent_volume_claim_update(new: Obj, old: Obj) -> Errors:
-    """A claim may ask for more; who binds it may also write the volume's name, once."""
+    """Check what may change of a claim.
+
+    A claim may ask for more; who binds it may also write the volume's name, once.
+    """
     spec, former = dict(new.get("spec") or {}), dict(old.get("spec") or {})
     if not former.get("volumeName"):
         spec.pop("volumeName", None)

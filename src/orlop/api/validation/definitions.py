@@ -59,7 +59,7 @@ def custom_resource_definition(obj: Obj) -> Errors:
 
 
 def custom_resource_definition_update(new: Obj, old: Obj) -> Errors:
-    """What may not change once the definition is established."""
+    """Check what may not change once the definition is established."""
     conditions = (old.get("status") or {}).get("conditions") or ()
     if not any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
         return []
@@ -298,7 +298,7 @@ def _webhook(field: str, webhook: Obj) -> Errors:
 
 
 def _stored_versions(obj: Obj, spec: Obj) -> Errors:
-    """A version in which objects may still be kept cannot go."""
+    """Check that no version goes in which objects may still be kept."""
     stored = (obj.get("status") or {}).get("storedVersions") or ()
     known = {one.get("name") for one in spec.get("versions") or ()}
     detail = (

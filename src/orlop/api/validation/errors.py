@@ -1,4 +1,4 @@
-"""What is wrong with a field, in upstream's words and shape.
+"""Says what is wrong with a field, in upstream's words and shape.
 
 Made by all validation, read by `invalid` which turns a list of them into the answer a client sees:
 `Pod "x" is invalid: spec.containers[0].name: Required value`. The kinds of error are those of
@@ -48,7 +48,7 @@ def required(field: str, detail: str = "") -> FieldError:
 
 
 def bad_value(field: str, value: Any, detail: str) -> FieldError:
-    """upstream's field.Invalid"""
+    """Make upstream's field.Invalid."""
     return _error("FieldValueInvalid", f"Invalid value: {shown(value)}", field, detail)
 
 
@@ -83,7 +83,7 @@ def too_many(field: str, count: int, limit: int) -> FieldError:
 
 
 def shown(value: Any) -> str:
-    """A value as messages show it: strings quoted, maps of strings as Go writes them."""
+    """Write a value as messages show it: strings quoted, maps of strings as Go writes them."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -95,7 +95,7 @@ def shown(value: Any) -> str:
 
 
 def clipped(text: str) -> str:
-    """As much of a value as one message may show."""
+    """Return as much of a value as one message may show."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
@@ -112,7 +112,7 @@ def positive(field: str, value: Any) -> Errors:
 
 
 def one_of(field: str, value: Any, supported: Sequence[str]) -> Errors:
-    """For fields that defaulting has filled: anything else, the empty string too, is refused."""
+    """Check a field that defaulting has filled: anything else, also an empty string, is refused."""
     return [] if value in supported else [not_supported(field, value or "", supported)]
 
 
@@ -121,7 +121,7 @@ def immutable(field: str, new: Any, old: Any) -> Errors:
 
 
 def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> Invalid:
-    """The answer to an object with these errors, or the first of them."""
+    """Make the answer to an object with these errors, or the first of them."""
     if len(errors) > _MOST_TOLD:
         left = len(errors) - _MOST_TOLD
         more = FieldError("FieldValueInvalid", "", f"and {left} more errors")

@@ -122,7 +122,7 @@ def job_update(new: Obj, old: Obj) -> Errors:
 
 
 def _completions_update(spec: Obj, former: Obj) -> Errors:
-    """An indexed job may grow and shrink, if its parallelism goes with it."""
+    """Check that an indexed job grows and shrinks together with its parallelism."""
     new, old = spec.get("completions"), former.get("completions")
     is_elastic = spec.get("completionMode") == "Indexed" and new == spec.get("parallelism")
     if new == old or is_elastic:
@@ -134,7 +134,10 @@ def _completions_update(spec: Obj, former: Obj) -> Errors:
 
 
 def _may_change_template(new: Obj, old: Obj) -> bool:
-    """Before a suspended job starts, a queueing system may still say where its pods go."""
+    """Return whether the template may change.
+
+    Before a suspended job starts, a queueing system may still say where its pods go.
+    """
     spec = old.get("spec") or {}
     if not spec.get("suspend") or (old.get("status") or {}).get("startTime"):
         return False

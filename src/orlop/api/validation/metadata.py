@@ -105,7 +105,10 @@ _KNOWN_KEYS: dict[str, list[str]] = {}
 
 
 def _label_key(key: str) -> list[str]:
-    """The same few keys come again and again; checking one costs more than remembering it."""
+    """Check a label key.
+
+    The same few keys come again and again; checking one costs more than remembering it.
+    """
     problems = _KNOWN_KEYS.get(key)
     if problems is None:
         problems = names.qualified_name(key)
@@ -157,7 +160,7 @@ def _owners(owners: list[Obj]) -> Errors:
 
 
 def _finalizers_of_deleted(metadata: Obj, former: Obj) -> Errors:
-    """An object that is being deleted can lose finalizers, never gain them."""
+    """Check finalizers: an object that is being deleted can lose them and not gain any."""
     if "deletionTimestamp" not in former:
         return []
     added = sorted({*(metadata.get("finalizers") or ())} - {*(former.get("finalizers") or ())})

@@ -50,7 +50,10 @@ def pod(obj: Obj) -> Errors:
 
 
 def _images(spec: Obj) -> Errors:
-    """In templates a blank image is allowed: something may fill it in before there is a pod."""
+    """Check images.
+
+    In templates a blank image is allowed: something may fill it in before there is a pod.
+    """
     detail = "must not have leading or trailing whitespace"
     return [
         bad_value(f"spec.{group}[{index}].image", container["image"], detail)
@@ -61,7 +64,7 @@ def _images(spec: Obj) -> Errors:
 
 
 def template(field: str, obj: Obj) -> Errors:
-    """The `template` of a workload: labels, annotations and the spec."""
+    """Check the `template` of a workload: labels, annotations and the spec."""
     metadata = meta(obj)
     errors = check_labels(f"{field}.metadata.labels", metadata.get("labels"))
     errors += check_annotations(f"{field}.metadata.annotations", metadata.get("annotations"))
@@ -200,7 +203,7 @@ def is_address(text: Any) -> bool:
 
 
 def validate_update(new: Obj, old: Obj) -> Errors:
-    """What may change of a pod that exists: images, deadlines, more tolerations, fewer gates."""
+    """Check what may change of a pod: images, deadlines, more tolerations, fewer gates."""
     spec, former = new.get("spec") or {}, old.get("spec") or {}
     errors = _mirror_update(new, old)
     if spec == former:
@@ -226,7 +229,7 @@ def validate_update(new: Obj, old: Obj) -> Errors:
 
 
 def _mirror_update(new: Obj, old: Obj) -> Errors:
-    """Whether anything is started for a pod is said once."""
+    """Refuse a change of the mirror annotation: whether a pod is started is said once."""
     said, before = (annotations_of(one).get(MIRROR) for one in (new, old))
     field = f"metadata.annotations[{MIRROR}]"
     words = "may not add, remove or update mirror pod annotation"
@@ -234,7 +237,7 @@ def _mirror_update(new: Obj, old: Obj) -> Errors:
 
 
 def validate_ephemeral_update(new: Obj, old: Obj) -> Errors:
-    """Ephemeral containers are added; none is removed or changed."""
+    """Check that ephemeral containers are added, and none is removed or changed."""
     field = "spec.ephemeralContainers"
     spec, former = new["spec"], old["spec"].get("ephemeralContainers") or []
     wanted = spec.get("ephemeralContainers") or []
@@ -305,6 +308,6 @@ def _without_mutable(spec: Obj, former: Obj) -> Obj:
 
 
 def restart_policy(field: str, spec: Obj, supported: tuple[str, ...]) -> Errors:
-    """Workloads allow their pods only some restart policies."""
+    """Check the restart policy: workloads allow their pods just some of them."""
     policy = spec.get("restartPolicy", "")
     return [] if policy in supported else [not_supported(field, policy, supported)]

@@ -92,7 +92,7 @@ def mutating(obj: Obj) -> Errors:
 
 
 def _policy(spec: Obj) -> tuple[Errors, tuple[Sequence[str], frozenset[str]]]:
-    """What both kinds have; and the names that their expressions may use."""
+    """Check what both kinds have; return also the names that their expressions may use."""
     errors: Errors = []
     if spec.get("failurePolicy") not in ("Fail", "Ignore"):
         policy = spec.get("failurePolicy")
@@ -146,7 +146,7 @@ def _expression(
 
 
 def _unknown(expr: Expr, known: frozenset[str]) -> Iterator[Select]:
-    """Variables of the policy that it does not have, or not yet."""
+    """Yield the uses of variables that the policy does not have, or not yet."""
     match expr:
         case Select(operand=Ident(name="variables"), field=name) if name not in known:
             yield expr

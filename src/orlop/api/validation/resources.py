@@ -16,7 +16,7 @@ _WHOLE = "must be an integer"
 
 
 def requirements(field: str, resources: Obj | None) -> Errors:
-    """The `resources` of a container or a pod."""
+    """Check the `resources` of a container or a pod."""
     if not resources:
         return []
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
@@ -46,7 +46,7 @@ def _request_within_limit(field: str, name: str, amount: str, limits: Obj) -> Er
 
 
 def _is_overcommittable(name: str) -> bool:
-    """cpu, memory and the like; devices and huge pages cannot be promised twice."""
+    """Return whether it may be promised twice: cpu, memory and so on; no devices or huge pages."""
     return ("/" not in name or name.startswith("kubernetes.io/")) and not name.startswith(
         _HUGE_PAGES
     )
@@ -73,7 +73,7 @@ def resource_name(field: str, name: str) -> Errors:
 
 
 def amounts(field: str, values: Obj | None) -> Errors:
-    """A plain list of resources, such as a node's capacity."""
+    """Check a plain list of resources, such as a node's capacity."""
     errors: Errors = []
     for name, amount in (values or {}).items():
         if quantity.parse(amount).nanos < 0:

@@ -28,7 +28,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def placement(field: str, spec: Obj) -> Errors:
-    """All of it, for one pod spec."""
+    """Check all placement fields of one pod spec."""
     errors: Errors = []
     if spec.get("nodeSelector"):
         errors += check_labels(f"{field}.nodeSelector", spec["nodeSelector"])
@@ -182,7 +182,7 @@ def _spreading(field: str, constraints: list[Obj]) -> Errors:
 
 
 def taints(field: str, items: list[Obj]) -> Errors:
-    """The taints of a node."""
+    """Check the taints of a node."""
     errors: Errors = []
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(items):

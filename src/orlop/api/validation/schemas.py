@@ -1,4 +1,4 @@
-"""Whether a schema is structural: what a definition may say of its objects.
+"""Checks whether a schema is structural: what a definition may say of its objects.
 
 Called for each version of a definition. As apiextensions' schema/validation.go: types everywhere,
 no forbidden words, value rules below allOf and its like say nothing of structure; and its defaults
@@ -55,7 +55,7 @@ def structural_problems(field: str, schema: Obj) -> Errors:
 
 
 class _Sound:
-    """What is wrong with a schema and all below it.
+    """The check of a schema and all below it.
 
     1. Each place by itself, and what is below allOf and its like.
     2. Rules, against a schema that is sound itself, which is read into nodes but once.
@@ -87,7 +87,7 @@ class _Sound:
             self._ruled.append((field, schema, steps))
 
     def _pattern(self, field: str, pattern: str) -> None:
-        """Patterns that must be compiled for a minute are as bad as those that cannot be."""
+        """Compile a pattern: one that takes a minute is as bad as one that cannot be compiled."""
         if thread_time() > self._until:
             raise _TooMuch(field)
         try:
@@ -98,11 +98,11 @@ class _Sound:
 
 
 class _TooMuch(Exception):
-    """What was read until now has taken all the time that one version may take."""
+    """The schema has taken all the time that one version may take."""
 
 
 def _node_at(root: Node, steps: tuple[str, ...]) -> Node:
-    """The node of a place that `_below` has named step by step."""
+    """Return the node of a place that `_below` has named step by step."""
     node = root
     for step in steps:
         name = step.removeprefix(".properties[").removesuffix("]")
@@ -117,7 +117,7 @@ _PARTS = {".items": "items", ".additionalProperties": "additional"}
 
 
 def rules_length(schema: Obj) -> int:
-    """How many characters its rules have, all of which must be compiled."""
+    """Return how many characters its rules have, all of which must be compiled."""
     own = [
         str(rule.get(name) or "")
         for rule in schema.get("x-kubernetes-validations") or ()
@@ -136,7 +136,7 @@ def _below(field: str, schema: Obj) -> Iterator[tuple[str, Obj]]:
 
 
 def _judging(field: str, schema: Obj) -> Iterator[tuple[str, Obj]]:
-    """A schema, and all that is in its allOf and its like."""
+    """Yield a schema, and all that is in its allOf, anyOf, oneOf and not."""
     yield field, schema
     inner = [
         (f"{field}.{name}[{index}]", one)
@@ -253,7 +253,7 @@ def _junctors(field: str, schema: Obj) -> Errors:
 
 
 def _value_rules(field: str, schema: Obj, structure: Any) -> Errors:
-    """Below allOf and its like, only what was specified outside may be spoken of."""
+    """Check what is below allOf and its like: it may name just what was specified outside."""
     errors: Errors = []
     for name in _STRUCTURE:
         if schema.get(name):
@@ -327,7 +327,7 @@ def _rule(field: str, rule: Obj) -> Iterator[FieldError]:
 
 
 def default_problems(field: str, schema: Obj) -> Errors:
-    """Defaults must be what their own schema allows, and nothing that would be pruned."""
+    """Check that defaults are what their own schema allows, and nothing that would be pruned."""
     node = Node(schema)
     return _defaults(field, schema, node) if node.has_defaults else []
 

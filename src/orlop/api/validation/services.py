@@ -129,7 +129,10 @@ def _external_addresses(spec: Obj) -> Errors:
 
 
 def _reachable(field: str, text: str) -> Errors:
-    """An address that means the same to all. As ValidateNonSpecialIP, and what hides one."""
+    """Check that an address means the same to all.
+
+    As ValidateNonSpecialIP, and what hides one.
+    """
     if not is_address(text):
         return [bad_value(field, text, _NO_ADDRESS)]
     why = special(ipaddress.ip_address(text))

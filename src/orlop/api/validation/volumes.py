@@ -129,7 +129,7 @@ def _items(field: str, source: Obj) -> Errors:
 
 
 def _file(field: str, item: Obj) -> Errors:
-    """A path inside a volume, with its mode."""
+    """Check a path inside a volume, with its mode."""
     errors = relative_path(f"{field}.path", item.get("path", ""), is_required=True)
     if item.get("path", "").startswith(".."):
         errors.append(bad_value(f"{field}.path", item["path"], "must not start with '..'"))

@@ -81,7 +81,7 @@ def _webhook(field: str, webhook: Obj) -> Errors:
 
 
 def _qualified(field: str, name: str) -> Errors:
-    """At least three words with dots between them. As IsFullyQualifiedName."""
+    """Check for at least three words with dots between them. As IsFullyQualifiedName."""
     if not name:
         return [required(field, "")]
     errors = bad_values(field, name, names.dns1123_subdomain(name))
@@ -163,7 +163,7 @@ def _service(field: str, service: Obj) -> Errors:
 
 
 def rule_errors(field: str, rule: Obj) -> Errors:
-    """A rule of a webhook or of a policy: what it is about."""
+    """Check a rule of a webhook or of a policy: what it is about."""
     errors: Errors = []
     for name in ("operations", "apiGroups", "apiVersions", "resources"):
         values = rule.get(name) or ()
@@ -186,7 +186,10 @@ _PLURALS = {"operations": "operations", "apiGroups": "API groups", "apiVersions"
 
 
 def _resources(field: str, resources: Sequence[str]) -> Errors:
-    """`*/*` names everything, `pods/*` everything below pods: nothing else may be beside them."""
+    """Check resources.
+
+    `*/*` names everything, `pods/*` everything below pods: nothing else may be beside them.
+    """
     errors: Errors = []
     if "*/*" in resources and len(resources) > 1:
         why = "if '*/*' is present, must not specify other resources"

@@ -63,7 +63,7 @@ def replica_set(obj: Obj) -> Errors:
 
 
 def selector_update(new: Obj, old: Obj) -> Errors:
-    """Deployments, ReplicaSets and DaemonSets keep the selector they were made with."""
+    """Check that Deployments, ReplicaSets and DaemonSets keep the selector they were made with."""
     field, key = "spec.selector", "selector"
     return immutable(field, (new.get("spec") or {}).get(key), (old.get("spec") or {}).get(key))
 
@@ -108,7 +108,10 @@ def stateful_set(obj: Obj) -> Errors:
 
 
 def _with_claims(spec: Obj) -> Obj:
-    """As its pods will be: containers may mount what only volumeClaimTemplates name."""
+    """Return the spec as its pods will have it.
+
+    Containers may mount what only volumeClaimTemplates name.
+    """
     template = spec.get("template") or {}
     pod = template.get("spec") or {}
     own = pod.get("volumes") or []
@@ -152,7 +155,7 @@ def _scaled(spec: Obj) -> Errors:
 
 
 def _selected_template(spec: Obj, owner: str) -> Errors:
-    """The selector, the template, and that the one selects the other."""
+    """Check the selector, the template, and that the one selects the other."""
     selector = spec.get("selector")
     errors: Errors = []
     if selector is None:
@@ -217,7 +220,7 @@ def _is_some(value: Any) -> bool:
 
 
 def int_or_percent(field: str, value: Any) -> Errors:
-    """A count, or a share such as 25%."""
+    """Check a count, or a share such as 25%."""
     if isinstance(value, int):
         return non_negative(field, value)
     if isinstance(value, str) and _PERCENT.fullmatch(value):

@@ -1,4 +1,4 @@
-"""How the messages of Kubernetes' protobuf are made up, read from the committed table.
+"""Reads how the messages of Kubernetes' protobuf are made up, from the committed table.
 
 Used by schema, for exact types, and by protobuf, for field numbers. Lines are parsed when their
 message is first asked for; the notation is explained at the top of `table`.
@@ -31,7 +31,7 @@ class Wire:
         self._messages: dict[str, dict[int, WireField]] = {}
 
     def message(self, name: str) -> dict[int, WireField]:
-        """The fields of a message by number; none where the table does not have it."""
+        """Return the fields of a message by number; none where the table does not have it."""
         fields = self._messages.get(name)
         if fields is None:
             parsed = [_field(text) for text in self._lines.get(name, "").split()]
@@ -42,7 +42,7 @@ class Wire:
         return name in self._lines
 
     def flat_fields(self, name: str) -> dict[str, WireField]:
-        """The fields by their JSON names, with those of inlined structs."""
+        """Return the fields by their JSON names, with those of inlined structs."""
         fields: dict[str, WireField] = {}
         for field in self.message(name).values():
             if field.inline:

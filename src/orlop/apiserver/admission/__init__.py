@@ -1,4 +1,4 @@
-"""What else must hold before a write: a chain of small plugins, mutating ones first.
+"""Checks what else must hold before a write: a chain of small plugins, mutating ones first.
 
 Called by the write verbs after defaulting. A plugin changes the object it is given, or refuses it
 with an ApiError; none of them writes.

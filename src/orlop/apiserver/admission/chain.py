@@ -19,7 +19,7 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 @dataclass(slots=True)
 class Round:
-    """Mutation has two: what changed in the first may have to be looked at again.
+    """The first or the second round of mutation: in the second some look again at what changed.
 
     `called` are those who may be asked again and were, `due` those who must be, because the object
     changed after they saw it; `last` is what a plugin left behind. As plugin/webhook/mutating and
@@ -33,7 +33,7 @@ class Round:
     last: dict[str, bytes] = field(default_factory=dict)
 
     def changed(self, plugin: str) -> None:
-        """The object is not what those who were called saw."""
+        """Note that the object is no longer what those who were called saw."""
         self.due.setdefault(plugin, set()).update(self.called.pop(plugin, ()))
 
     def is_due(self, plugin: str, name: str) -> bool:
@@ -42,7 +42,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What is about to happen; `obj` is absent for DELETE, `old` for CREATE.
+    """An action that is about to happen; `obj` is absent for DELETE, `old` for CREATE.
 
     `object_kind` is that of the object, as group, version and kind, where a subresource takes
     another one than its resource has.
@@ -80,7 +80,7 @@ class Admission:
         self._validating = [p for p in plugins if type(p).validate is not Plugin.validate]
 
     async def admit(self, attributes: Attributes) -> None:
-        """All that mutate, and once more if one of them asks for it."""
+        """Call every plugin that mutates, and all of them once more if one asks for it."""
         for plugin in self._mutating:
             await plugin.admit(attributes)
         if attributes.round.is_wanted:

@@ -1,6 +1,6 @@
-"""Every pod bears a node that is not ready or not reachable, for five minutes.
+"""Lets every pod tolerate a node that is not ready or not reachable, for five minutes.
 
-An admission plugin, always on; a pod that says how long it bears it is left alone. As
+An admission plugin, always on; a pod that says how long it tolerates this stays as it is. As
 plugin/pkg/admission/defaulttolerationseconds.
 """
 

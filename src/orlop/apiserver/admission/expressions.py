@@ -34,7 +34,7 @@ class Budget:
         self._left = cel_frames.Budget(steps)
 
     def run(self, program: Program, variables: Mapping[str, Any]) -> Any:
-        """Its value; CelError where it has none, or where there are no steps left."""
+        """Run the program for its value; CelError where it has none, or where no steps are left."""
         if self._left.is_spent:
             raise CelError(
                 "validation failed due to running out of cost budget, no further validation rules "
@@ -57,7 +57,7 @@ class Condition:
 
 
 def conditions(raw: Iterable[Obj], variables: Sequence[str] = VARIABLES) -> tuple[Condition, ...]:
-    """Compiled matchConditions; CelSyntaxError where one is not right."""
+    """Compile matchConditions; CelSyntaxError where one is not right."""
     return tuple(
         Condition(one.get("name", ""), compile_expression(one["expression"], variables))
         for one in raw
@@ -66,14 +66,14 @@ def conditions(raw: Iterable[Obj], variables: Sequence[str] = VARIABLES) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Whether all conditions hold; `error` where that cannot be said."""
+    """The answer of conditions: do all of them hold; `error` where that cannot be said."""
 
     holds: bool
     error: str = ""
 
 
 def evaluate(conditions: Sequence[Condition], variables: Mapping[str, Any]) -> Matched:
-    """A condition that is false decides, whatever errors there are beside it."""
+    """Evaluate the conditions. One that is false decides, whatever errors there are beside it."""
     budget, errors = Budget(CONDITIONS_BUDGET), []
     for one in conditions:
         try:
@@ -93,7 +93,7 @@ def evaluate(conditions: Sequence[Condition], variables: Mapping[str, Any]) -> M
 def seen(
     request: Obj, attributes: Attributes, authorizer: Authorizer, namespace: Obj | None = None
 ) -> dict[str, Any]:
-    """What an expression sees of a request that was made by webhooks' `request_of`."""
+    """Return what an expression sees of a request that was made by webhooks' `request_of`."""
     plain = {name: text for name, text in request.items() if name not in ("object", "oldObject")}
     return {
         "object": request["object"],

@@ -1,4 +1,4 @@
-"""Whether a rule of a webhook or a policy is about a request: resources, operations, selectors.
+"""Matches requests with the rules of webhooks and policies: resources, operations, selectors.
 
 Used by webhooks and by admission policies, which are written alike. Pure but for the labels of the
 request's namespace, which are passed in. As apiserver/pkg/admission/plugin/webhook/predicates.
@@ -21,7 +21,7 @@ Views = Callable[[Kind], Iterable[Kind]]
 
 
 def is_exempt(attributes: Attributes) -> bool:
-    """Webhooks and policies are never asked about webhooks and policies."""
+    """Return whether the object is a webhook or a policy: none of these is asked about them."""
     return attributes.kind.group == _EXEMPT_GROUP
 
 
@@ -35,7 +35,7 @@ class Rule:
     names: frozenset[str] = frozenset()
 
     def matches(self, attributes: Attributes, kind: Kind) -> bool:
-        """Whether it is about this request, made of its resource in the version of `kind`."""
+        """Return whether the rule is about this request, as made in the version of `kind`."""
         return (
             _has(self.operations, attributes.operation)
             and _has(self.groups, kind.group)
@@ -82,7 +82,7 @@ class Matcher:
     def find(
         self, attributes: Attributes, views: Views, labels: Mapping[str, str] | None
     ) -> Kind | None:
-        """The kind in which the request is to be shown; None where it is not matched.
+        """Return the kind in which the request is to be shown; None where it is not matched.
 
         `views` gives the other kinds that show the same objects, `labels` those of the namespace,
         None outside of one.
@@ -102,7 +102,7 @@ class Matcher:
         return any(one.matches(attributes, kind) for one in self.rules)
 
     def _is_selected(self, attributes: Attributes) -> bool:
-        """Either of the new and the old object is enough."""
+        """Return whether the selector matches: either of the new and the old object is enough."""
         if self.objects.is_empty:
             return True
         each = [one for one in (attributes.obj, attributes.old) if one is not None]
@@ -115,7 +115,7 @@ def _labels(obj: Obj) -> Mapping[str, str]:
 
 
 def matcher(raw: Obj, rules: str = "rules") -> Matcher:
-    """The matcher of a webhook, or of the matchConstraints of a policy."""
+    """Make the matcher of a webhook, or of the matchConstraints of a policy."""
     return Matcher(
         tuple(rule(one) for one in raw.get(rules) or ()),
         tuple(rule(one) for one in raw.get("excludeResourceRules") or ()),
@@ -130,9 +130,9 @@ def _selector(raw: Obj | None) -> LabelSelector:
 
 
 def namespace_labels(attributes: Attributes, namespace: Obj | None) -> Mapping[str, str] | None:
-    """The labels that a namespaceSelector sees; None for what is in no namespace.
+    """Return the labels that a namespaceSelector sees; None for what is in no namespace.
 
-    Of a namespace itself they are its own, as it will be.
+    For a request on a namespace they are the labels of that namespace, as it will be.
     """
     if attributes.kind.group == "" and attributes.kind.plural == "namespaces":
         return _labels(attributes.obj or attributes.old or {})

@@ -1,4 +1,4 @@
-"""No object in a namespace that is not there, none new in one that is going, and some never go.
+"""Refuses objects in missing namespaces, new ones in dying ones, and the end of some namespaces.
 
 An admission plugin, always on. As apiserver/pkg/admission/plugin/namespace/lifecycle; controllers
 recognise its NamespaceTerminating cause and stop trying.

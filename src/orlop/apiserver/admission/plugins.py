@@ -1,4 +1,4 @@
-"""Which plugins are on, in upstream's order.
+"""Lists the plugins that are on, in upstream's order.
 
 Called once, by the server. A new plugin is a module beside this one and a line here.
 """
@@ -44,7 +44,7 @@ from .written_back import WrittenBack
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What plugins need beside the store, where users' programs have a say."""
+    """The parts that plugins need beside the store, where users' programs have a say."""
 
     kinds: ServedKinds
     schema: Schema
@@ -60,7 +60,10 @@ def standard(
     means: Means | None = None,
     pod_security: PodSecurityConfig | None = None,
 ) -> Admission:
-    """`has_tokens`: this server signs tokens, so pods may have them; `addresses`: of services."""
+    """Make the standard chain of plugins.
+
+    `has_tokens`: this server signs tokens, so pods may have them; `addresses`: of services.
+    """
     given = ServiceAddresses(store, addresses)
     plugins = [
         NamespaceLifecycle(store),
@@ -89,7 +92,7 @@ def standard(
 
 
 def _programs(store: Store, means: Means) -> list[Plugin]:
-    """What users have written, asked when our own plugins have had their say."""
+    """Make the plugins that users have written; they are asked after our own plugins."""
     asker = Asker(store, means.kinds, means.webhooks, means.authorizer)
     evaluations = Evaluations(asker, Params(store, means.kinds), means.authorizer)
     return [

@@ -1,4 +1,4 @@
-"""The priority of a pod is that of its class, and only one class is the default.
+"""Gives a pod the priority of its class, and refuses a second default class.
 
 An admission plugin, always on. As plugin/pkg/admission/priority, and what its registry says of the
 system's own classes.
@@ -73,7 +73,7 @@ class Priority(Plugin):
         spec["priority"], spec["preemptionPolicy"] = value, policy
 
     def _class(self, attributes: Attributes, spec: Obj) -> Obj:
-        """The class that the pod names, else the default one, else none: priority 0."""
+        """Return the class that the pod names, else the default one, else none: priority 0."""
         name = spec.get("priorityClassName")
         if not name:
             return self._default() or {}
@@ -84,7 +84,7 @@ class Priority(Plugin):
         return found
 
     def _default(self) -> Obj | None:
-        """Of several, which only a race can make, the lowest."""
+        """Return the default class. Of several, which a race can make, it is the lowest."""
         marked = [one for one in self._classes.all() if one.get("globalDefault")]
         return min(marked, key=lambda one: one.get("value", 0), default=None)
 

@@ -1,4 +1,4 @@
-"""What a RuntimeClass adds to the pods that name it: an overhead, and where they may run.
+"""Adds to pods what their RuntimeClass names: an overhead, and where they may run.
 
 An admission plugin, always on. As plugin/pkg/admission/runtimeclass; which runtime starts the
 containers is not its business.

@@ -1,4 +1,4 @@
-"""Every pod runs under a service account, and finds its token and the CA in a folder.
+"""Runs every pod under a service account, with its token and the CA in a folder.
 
 An admission plugin, always on. It names the account (`default` where the pod names none), and where
 tokens are issued it adds the projected volume `kube-api-access-…` to all containers that have not
@@ -28,7 +28,10 @@ class ServiceAccount(Plugin):
     def __init__(
         self, store: Store, *, has_tokens: bool = False, rng: random.Random | None = None
     ) -> None:
-        """Without `has_tokens` nothing is mounted: there is nobody to sign a token."""
+        """Prepare to mount tokens.
+
+        Without `has_tokens` nothing is mounted: there is no key to sign one.
+        """
         self._store = store
         self._has_tokens = has_tokens
         self._rng = rng or random.Random()
@@ -78,7 +81,7 @@ def _is_new_pod(attributes: Attributes) -> bool:
 
 
 def _wants_token(spec: Obj, account: Obj) -> bool:
-    """The pod's own word counts over its account's."""
+    """Return whether the pod wants a token. Its own word counts over its account's."""
     for holder in (spec, account):
         if holder.get("automountServiceAccountToken") is not None:
             return bool(holder["automountServiceAccountToken"])

@@ -42,9 +42,10 @@ class ServiceAddresses(Plugin):
         self._chosen: OrderedDict[int, tuple[Obj, set[Hashable]]] = OrderedDict()
 
     def confirm(self, attributes: Attributes, service: Obj) -> None:
-        """Nobody else has got the same meanwhile: what we chose is chosen again, the rest refused.
+        """Make sure that no other service has got the same address or port meanwhile.
 
-        From here to the store nothing waits.
+        What we chose is chosen again, what the client chose is refused. From here to the store
+        nothing waits.
         """
         spec = service.get("spec") or {}
         _, chosen = self._chosen.pop(id(service), (service, set()))

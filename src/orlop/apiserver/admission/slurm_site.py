@@ -1,4 +1,4 @@
-"""What shows a site's partitions, accounts, QOS and reservations is changed by nobody but Orlop.
+"""Keeps users from changing what shows a site's partitions, accounts, QOS and reservations.
 
 An admission plugin, always on. These objects say what Slurm has: whoever deleted or edited one
 would see it come back a while later, so they are told at once where such a thing is changed. What

@@ -1,4 +1,4 @@
-"""What admission does for storage: default classes, protection of what is in use, growth of claims.
+"""Admits what belongs to storage: default classes, protection of what is in use, growth of claims.
 
 Three plugins, always on, as plugin/pkg/admission/storage: a claim that names no class gets the
 default one, claims and volumes get the finalizer that keeps them while they are used, and a claim

@@ -1,4 +1,4 @@
-"""A new node takes no pods before it has said that it is ready.
+"""Taints a new node, so that it takes no pods before it has said that it is ready.
 
 An admission plugin, always on. The node lifecycle controller takes the taint off. As
 plugin/pkg/admission/nodetaint.

@@ -27,7 +27,10 @@ class WrittenBack(Plugin):
 
 
 def _is_believed(attributes: Attributes, pod: Obj) -> bool:
-    """A controller may do everything, and copies what anybody may have written in a template."""
+    """Return whether the annotations of a new pod are taken as they are.
+
+    A controller may do everything, but it copies what anybody may have written in a template.
+    """
     is_by_hand = attributes.user.is_master and controller_of(pod) is None
     return is_by_hand or MIRROR in annotations_of(pod)
 

@@ -59,7 +59,7 @@ class AggregationController:
         self._extensions = extensions
 
     async def run(self) -> None:
-        """Until cancelled; no failure of one APIService ends it."""
+        """Follow APIServices until cancelled; no failure of one of them ends it."""
         while True:
             revision = self._store.list(_BUCKET).revision
             watches = [self._store.watch(bucket, after=revision) for bucket in _FOLLOWED]
@@ -93,7 +93,7 @@ class AggregationController:
     # Ours
 
     async def keep_own(self) -> None:
-        """What we serve has an APIService, unless somebody else's has the name.
+        """Make an APIService for what we serve, unless somebody else's has the name.
 
         Called once before the server is ready, too: in few turns of the disk.
         """
@@ -138,7 +138,10 @@ class AggregationController:
     # Others'
 
     async def _look_at(self, extension: Extension) -> None:
-        """Whether its server can be asked, and what it has; what was known stays known."""
+        """Find out whether its server can be asked, and what it has.
+
+        What was known of it stays known when it cannot be asked.
+        """
         record = self._store.get(_BUCKET, Key("", extension.name))
         if record is None:
             return
@@ -229,7 +232,7 @@ class AggregationController:
 
 
 async def _any(watches: list[Watch], patience: float) -> None:
-    """Until one of them has something, or that many seconds are over."""
+    """Wait until one of the watches has something, or that many seconds are over."""
     waiting = [asyncio.ensure_future(watch.wait()) for watch in watches]
     try:
         await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)

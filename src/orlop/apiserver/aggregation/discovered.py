@@ -1,4 +1,4 @@
-"""What an extension server says it has, in the forms that our own discovery documents need.
+"""Reads what an extension server has, in the forms that our own discovery documents need.
 
 Made by the controller from the server's answers, which may be anything; read by discovery and
 OpenAPI, which rely on what is made of them. Pure. Extension
@@ -23,7 +23,7 @@ class Discovered:
 
 
 def resources_of(document: Obj) -> tuple[Obj, ...] | None:
-    """Of an APIResourceList; None where the document is none."""
+    """Return the resources of an APIResourceList; None where the document is none."""
     found = document.get("resources") or []
     if not isinstance(found, list):
         return None
@@ -32,7 +32,7 @@ def resources_of(document: Obj) -> tuple[Obj, ...] | None:
 
 
 def schema_path_of(index: Obj, group_version: str) -> str:
-    """Where the index of OpenAPI v3 has a group and version; empty where it does not."""
+    """Return where the index of OpenAPI v3 has a group and version; empty where it does not."""
     where = _mapping(_mapping(index.get("paths")).get(group_version))
     return str(where.get("serverRelativeURL") or "")
 
@@ -42,7 +42,7 @@ def _mapping(value: object) -> Obj:
 
 
 def aggregated(found: Discovered) -> list[Obj]:
-    """APIResourceDiscovery of each resource, subresources below it."""
+    """Make the APIResourceDiscovery of each resource, subresources below it."""
     made: dict[str, Obj] = {}
     for one in found.resources:
         name, _, below = str(one.get("name", "")).partition("/")
@@ -80,7 +80,7 @@ def _kind(one: Obj) -> Obj:
 
 
 def definitions_of(document: Obj, group: str, version: str) -> Obj:
-    """Of an OpenAPI v2 document: the paths of a group and version, and all definitions."""
+    """Cut an OpenAPI v2 document to the paths of a group and version, and all definitions."""
     prefix = f"/apis/{group}/{version}/"
     paths = {path: item for path, item in _mapping(document.get("paths")).items()
              if path.startswith(prefix)}  # fmt: skip

@@ -1,7 +1,7 @@
-"""Who serves a group and version: an extension server, where an APIService names a service.
+"""Finds who serves a group and version: an extension server, where an APIService names a service.
 
 Asked by the handler for every request before our own kinds are: what a user's APIService takes over
-is never ours. The request is passed on with its user in headers, which the extension server
+is not served by us. The request is passed on with its user in headers, which the extension server
 believes because of our certificate. As kube-aggregator's handler_proxy.go.
 """
 
@@ -44,7 +44,7 @@ _OTHERWISE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class FrontProxy:
-    """What extension servers know us by."""
+    """The certificate and authorities by which extension servers know us."""
 
     client: Pair
     authority: Path
@@ -96,7 +96,7 @@ class Extensions:
         return list(self._known.values())
 
     def of(self, info: RequestInfo) -> Extension | None:
-        """Who serves what a request asks for; None where we do."""
+        """Return the extension server of what a request asks for; None where we serve it."""
         if info.is_resource:
             return self.known(info.group, info.version)
         match info.path.strip("/").split("/"):
@@ -178,7 +178,7 @@ class Extensions:
     async def serve(
         self, request: web.BaseRequest, info: RequestInfo, user: User, extension: Extension
     ) -> web.StreamResponse:
-        """Pass a request on, on behalf of its user: what was authorized, and nothing else."""
+        """Pass a request on, on behalf of its user: just what was authorized."""
         if not extension.is_available:
             return web.Response(status=503, text="service unavailable\n")
         backend, target = self.backend(extension), info.target + query_of(request.query)
@@ -189,7 +189,7 @@ class Extensions:
         return await pass_on(request, backend, session, target, headers=headers)
 
     async def fetch(self, user: User, path: str, query: Mapping[str, str]) -> Obj:
-        """What an extension's server answers to a GET of one of our own components."""
+        """Fetch what an extension's server answers to a GET of one of our own components."""
         extension = self.of(parse("GET", path, query))
         if extension is None:
             raise no_such_path()
@@ -212,7 +212,7 @@ class Extensions:
         return answer if isinstance(answer, dict) else {}
 
     async def tidy(self) -> None:
-        """Close connections to servers that nobody names any more."""
+        """Close connections to servers that no APIService names any more."""
         left, self._left = self._left, []
         for session in left:
             await session.close()
@@ -248,7 +248,7 @@ def _where(extension: Extension) -> tuple[object, ...]:
 
 
 def user_headers(user: User) -> CIMultiDict[str]:
-    """X-Remote-*: a line for each group, as extension servers split none."""
+    """Make the X-Remote-* headers: a line for each group, as extension servers split none."""
     headers = CIMultiDict({"X-Remote-User": user.name})
     if user.uid:
         headers["X-Remote-Uid"] = user.uid

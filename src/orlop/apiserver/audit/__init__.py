@@ -1,4 +1,4 @@
-"""Who asked for what, and what came of it: an audit log in upstream's format, by a policy.
+"""Records who asked for what, and what came of it: an audit log in upstream's format, by a policy.
 
 `Auditor` is asked by the handler for every request that has a user; without one nothing is kept.
 """

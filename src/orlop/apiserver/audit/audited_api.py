@@ -106,7 +106,7 @@ class AuditedApi(InProcessApi):
 
 
 def _info(verb: str, kind: Kind, key: Key, subresource: str) -> RequestInfo:
-    """The request as it would have come over HTTP."""
+    """Return the request as it would have come over HTTP."""
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     namespace = key.namespace if kind.namespaced else ""
     words = [root, *(["namespaces", namespace] if namespace else []), kind.plural]

@@ -35,7 +35,7 @@ class Note:
         self._answer: Any = None
 
     def answer(self, obj: Obj) -> Obj:
-        """Keep the answer, if the policy wants it; it is the caller's all the same."""
+        """Keep the answer, if the policy wants it; it stays the caller's."""
         if self._decision.level >= Level.REQUEST_RESPONSE:
             self._answer = {**obj}
         return obj

@@ -29,8 +29,11 @@ log = logger(__name__)
 
 
 def _line(event: Obj) -> bytes:
-    """One line, which a terminal may be shown: JSON escapes but the first of the two sets of
-    control characters, and some of a request's bytes may be no text at all."""
+    """Encode an event as one line, which a terminal may be shown.
+
+    JSON escapes but the first of the two sets of control characters, and some of a request's bytes
+    may be no text at all.
+    """
     try:
         line = msgspec.json.encode(event)
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Which requests are worth a record, and how much of them: a Policy of audit.k8s.io/v1.
+"""Decides which requests are worth a record, and how much of them: a Policy of audit.k8s.io/v1.
 
 Read once at the start from a file that users write, so every mistake in it is named. The first rule
 that matches decides; what none matches is not recorded. As apiserver/pkg/audit/policy.
@@ -113,7 +113,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_policy(path: Path) -> Policy:
-    """The policy in a file; ConfigError, with what is wrong, if it is none."""
+    """Load the policy from a file; ConfigError, with what is wrong, if it is none."""
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         policy = msgspec.convert(yaml.load(path.read_text(), Loader=loader), Policy)

@@ -1,8 +1,8 @@
 """One request as the audit log tells it, stage by stage.
 
 Begun by the handler once it knows who is calling, ended when there is an answer. What a policy asks
-for is taken from bytes that are there anyway: nothing is read twice, and a request never waits for
-its record. As apiserver/pkg/endpoints/filters/audit.go and pkg/apis/audit/v1.
+for is taken from bytes that are there anyway: nothing is read twice, and a request does not wait
+for its record. As apiserver/pkg/endpoints/filters/audit.go and pkg/apis/audit/v1.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Auditor:
         self._now = now
 
     def begin(self, request: web.BaseRequest, info: RequestInfo, user: User) -> Trail | None:
-        """The trail of a request, None where the policy wants none."""
+        """Begin the trail of a request; None where the policy wants none."""
         decision = self._policy.decide(user, info)
         if decision.level is Level.NONE:
             return None
@@ -46,7 +46,7 @@ class Auditor:
         return trail
 
     def note(self, info: RequestInfo, user: User, body: Any = None) -> Note:
-        """The record of a request in process; it tells nothing where the policy wants nothing."""
+        """Make the record of a request in process; it is empty where the policy wants nothing."""
         return Note(info, user, self._policy.decide(user, info), self._sink, self._now, body)
 
 
@@ -100,7 +100,7 @@ class Trail:
         self._sink.write({**self._event, "stage": stage, **times})
 
     async def end(self, response: web.StreamResponse | None) -> None:
-        """The last stage; `response` is None where the client left before."""
+        """Write the last stage; `response` is None where the client left before."""
         code = 499 if response is None else response.status
         answer = response if isinstance(response, web.Response) else None
         status: Obj = {"metadata": {}, "code": code}
@@ -121,7 +121,10 @@ class Trail:
         self.tell("ResponseComplete")
 
     def _annotate(self, notes: dict[str, str]) -> None:
-        """What admission noted; patches tell what is in objects, and need the level for that."""
+        """Add what admission noted.
+
+        Patches tell what is in objects, and need the level for that.
+        """
         shown = {
             key: text
             for key, text in notes.items()
@@ -142,7 +145,7 @@ class Trail:
 
 
 def _decoded(media_type: str, data: Any) -> Any:
-    """What a body says, None where there is none that can be told."""
+    """Decode a body; None where it cannot be told."""
     if not isinstance(data, bytes) or not data.strip():
         return None
     try:

@@ -1,1 +1,1 @@
-"""Who is calling, and may they."""
+"""Finds out who is calling, and what they may do."""

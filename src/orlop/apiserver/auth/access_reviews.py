@@ -1,7 +1,7 @@
 """Questions about access that are answered, not stored: who am I, may I, what may I.
 
 Called for POST on the review kinds; kubectl auth whoami, can-i and can-i --list ask them. They
-change nothing and reveal only what the asker is allowed to know.
+change nothing and reveal what the asker is allowed to know.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Reviews:
         self._tokens = tokens
 
     async def answer(self, call: Call, body: Any) -> Obj:
-        """The review with its status filled in."""
+        """Return the review with its status filled in."""
         if not isinstance(body, dict):
             raise bad_request("the body of the request must be a review")
         spec = body.get("spec") or {}

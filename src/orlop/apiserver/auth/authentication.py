@@ -1,7 +1,7 @@
-"""Who is calling: the subject of a verified client certificate.
+"""Finds out who is calling: the subject of a verified client certificate.
 
-Called for every request before anything else. The TLS layer has checked the certificate against
-our CA; here it is only read. Nobody is anonymous, but for a few paths that `server` lists.
+Called for every request before anything else. The TLS layer has checked the certificate against our
+CA; here it is read. Nobody is anonymous, but for a few paths that are open to all.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class User:
 
 
 def user(name: str, groups: Iterable[str] = ()) -> User:
-    """An authenticated user of these groups."""
+    """Make an authenticated user of these groups."""
     return User(name, tuple(dict.fromkeys([*groups, AUTHENTICATED])))
 
 
 def from_certificate(certificate: Mapping[str, Any] | None) -> User:
-    """The user of a verified certificate, as ssl.getpeercert() gives it."""
+    """Return the user of a verified certificate, as ssl.getpeercert() gives it."""
     if not certificate:
         raise Unauthorized("Unauthorized")
     names: dict[str, list[str]] = {}

@@ -1,7 +1,7 @@
-"""May they: system:masters may do everything, kubelets what is their node's, all what RBAC says.
+"""Authorizes: system:masters for everything, kubelets for their node's, all for what RBAC says.
 
 Called for every HTTP request after authentication. Its refusals are worded as upstream's, because
-people search for them; it never looks at an object's content.
+people search for them; an object's content does not count.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Authorizer:
         return self._rbac.allows(user, wanted)
 
     def check(self, user: User, info: RequestInfo, kind: Kind | None) -> None:
-        """Forbidden unless the user may do what the request asks."""
+        """Raise Forbidden unless the user may do what the request asks."""
         wanted = attributes(info)
         if not self.allows(user, wanted):
             raise refusal(user, wanted, kind)

@@ -1,8 +1,9 @@
-"""Who shows a bearer token: a service account, a machine that joins, or a person of an issuer.
+"""Checks bearer tokens: of a service account, a machine that joins, or a person of an issuer.
 
 Asked by the handler for requests without a certificate, and by TokenReviews. The token's form tells
 whose it is: `abcdef.0123456789abcdef` is a bootstrap token, everything else a JSON Web Token, ours
-or that of the configured OpenID Connect issuer. Which of them refused it is told to the log alone.
+or that of the configured OpenID Connect issuer. Which of them refused it is told to the log, not to
+the client.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ class BearerTokens:
         self._now = now
 
     async def authenticate(self, token: str, audiences: Sequence[str] = ()) -> Identity:
-        """Who it speaks for; Unauthorized, with why, if it is not or no longer good."""
+        """Return who the token speaks for.
+
+        Unauthorized, with why, if it is not good or no longer good.
+        """
         match = _BOOTSTRAP.fullmatch(token)
         if match is not None:
             return Identity(self._bootstrap(match[1], match[2]), tuple(audiences))
@@ -55,7 +59,7 @@ class BearerTokens:
         return self._tokens.authenticate(token, audiences)
 
     def _bootstrap(self, token_id: str, secret: str) -> User:
-        """As plugin/pkg/auth/authenticator/token/bootstrap."""
+        """Check a bootstrap token. As plugin/pkg/auth/authenticator/token/bootstrap."""
         key = Key("kube-system", f"bootstrap-token-{token_id}")
         record = self._store.get(kinds.SECRET.resource, key)
         found = record.decode() if record is not None else {}
@@ -94,9 +98,10 @@ def _decoded(data: Obj) -> dict[str, str]:
 
 
 def token_of(request: web.BaseRequest) -> str:
-    """The token of a request: of its header, or of a browser's WebSocket, which has no other way.
+    """Return the token of a request: from its header, or from a WebSocket's protocols.
 
-    As authentication/request/websocket/protocol.go: one that names no other protocol is refused.
+    A browser's WebSocket has no other way to carry one. As
+    authentication/request/websocket/protocol.go: one that names no other protocol is refused.
     """
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer":
@@ -119,6 +124,6 @@ def token_of(request: web.BaseRequest) -> str:
 
 
 def without_token(protocols: str) -> str:
-    """The WebSocket protocols of a request, but for the one that is a token."""
+    """Return the WebSocket protocols of a request, but for the one that is a token."""
     words = [word.strip() for word in protocols.split(",")]
     return ", ".join(word for word in words if word and not word.startswith(_SOCKET_PREFIX))

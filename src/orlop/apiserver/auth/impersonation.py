@@ -22,7 +22,7 @@ _AUTHENTICATION = "authentication.k8s.io"
 
 
 def effective_user(user: User, headers: MultiMapping[str], authorizer: Authorizer) -> User:
-    """Who the request is to be taken for; Forbidden if `user` may not act as them."""
+    """Return who the request is taken for; Forbidden if `user` may not act as them."""
     wanted = headers.get(_USER, "")
     groups, uid, extra = headers.getall(_GROUP, []), headers.get(_UID, ""), _extra(headers)
     said = (wanted, uid, *groups, *extra, *(one for many in extra.values() for one in many))

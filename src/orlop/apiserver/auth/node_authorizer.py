@@ -1,8 +1,8 @@
-"""What a kubelet may do: its own node, and what the pods bound to it refer to.
+"""Limits what a kubelet may do: its own node, and what the pods bound to it refer to.
 
 Asked by authorization for users of the group system:nodes, beside RBAC. Kubelets that run elsewhere
-come with a certificate for `system:node:<name>`; our own is a part of the control plane and never
-comes here. As plugin/pkg/auth/authorizer/node: rules for all, and a graph of references to
+come with a certificate for `system:node:<name>`; our own is a part of the control plane and does
+not come here. As plugin/pkg/auth/authorizer/node: rules for all, and a graph of references to
 secrets, config maps, claims and accounts.
 """
 
@@ -44,7 +44,7 @@ _RULES = [
 
 
 def node_of(user: User) -> str:
-    """The node whose kubelet a user is; empty where it is none."""
+    """Return the node whose kubelet a user is; empty where it is none."""
     if GROUP not in user.groups or not user.name.startswith(PREFIX):
         return ""
     return user.name.removeprefix(PREFIX)
@@ -52,7 +52,7 @@ def node_of(user: User) -> str:
 
 @dataclass(slots=True)
 class _References:
-    """What the pods of one node refer to, by namespace and name."""
+    """The objects that the pods of one node refer to, by namespace and name."""
 
     secrets: set[tuple[str, str]] = field(default_factory=set)
     configmaps: set[tuple[str, str]] = field(default_factory=set)
@@ -130,7 +130,7 @@ def _add(graph: dict[str, _References], pod: Obj) -> None:
 
 
 def references_objects(spec: Obj) -> bool:
-    """Whether a pod would let its node read, or speak as, anything beside the pod itself."""
+    """Return whether a pod would let its node read, or speak as, anything beside the pod itself."""
     named = [name for _, name in (*_of_volumes(spec), *_of_environment(spec))]
     named += [one.get("name") or "" for one in spec.get("imagePullSecrets") or ()]
     named += [spec.get("serviceAccountName") or "", spec.get("serviceAccount") or ""]

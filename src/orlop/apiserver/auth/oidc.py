@@ -51,7 +51,7 @@ class OidcAuthenticator:
             raise Unauthorized(f"invalid ID token: {error}") from error
 
     async def _verified(self, token: str) -> Claims:
-        """By a key that is known, or that the issuer has published since."""
+        """Verify a token by a key that is known, or that the issuer has published since."""
         try:
             return verify_with(self._keys, token)
         except BadToken:

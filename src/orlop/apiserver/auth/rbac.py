@@ -1,7 +1,7 @@
-"""Which rules of Roles and ClusterRoles hold for a user, and what they allow.
+"""Finds the rules of Roles and ClusterRoles that hold for a user, and what they allow.
 
 Asked by authorization and by the access reviews. It reads roles and bindings from the store and
-keeps them parsed until one changes; it never writes. As plugin/pkg/auth/authorizer/rbac.
+keeps them parsed until one changes; it writes nothing. As plugin/pkg/auth/authorizer/rbac.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KNOWN = 1024  # users and namespaces whose rules are kept at hand
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What someone wants to do, as authorization sees it."""
+    """An action that someone wants to do, as authorization sees it."""
 
     verb: str
     group: str = ""
@@ -76,7 +76,7 @@ class Rbac:
         return any(covers(rule, wanted) for rule in self.rules(user, wanted.namespace))
 
     def rules(self, user: User, namespace: str) -> Rules:
-        """All rules that bind the user in a namespace (cluster-wide ones alone if it is empty)."""
+        """Return all rules that bind the user in a namespace (cluster-wide ones if it is empty)."""
         bindings, key = self._bindings(), (user.name, user.groups, namespace)
         rules = bindings.known.get(key)
         if rules is None:

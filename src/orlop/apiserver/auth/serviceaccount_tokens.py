@@ -32,14 +32,17 @@ _BOUND = {"pod": kinds.POD, "secret": kinds.SECRET, "node": kinds.NODE}
 
 
 class Identity(NamedTuple):
-    """Who a token speaks for, and to whom it may."""
+    """The user a token speaks for, and the audiences that it is meant for."""
 
     user: User
     audiences: tuple[str, ...]
 
 
 class Lifetime(NamedTuple):
-    """Unix times; `warn_after` is set where a token lives on for clients that never reread it."""
+    """The times of a token, in Unix seconds.
+
+    `warn_after` is set where a token lives on for clients that do not reread it.
+    """
 
     expires: float
     warn_after: float | None = None
@@ -67,7 +70,7 @@ class Tokens:
         lifetime: Lifetime,
         bound: Mapping[str, Obj] | None = None,
     ) -> str:
-        """A token of a service account; `bound` are the objects it is to live no longer than."""
+        """Issue a token of a service account; it lives no longer than the objects in `bound`."""
         metadata, now = account["metadata"], int(self._now())
         namespace, name = metadata["namespace"], metadata["name"]
         private: Obj = {"namespace": namespace, "serviceaccount": _named(account)}
@@ -87,7 +90,10 @@ class Tokens:
         return self._key.sign(claims)
 
     def authenticate(self, token: str, audiences: Sequence[str] = ()) -> Identity:
-        """Who shows this token; Unauthorized, with why, if it is not or no longer good."""
+        """Return who shows this token.
+
+        Unauthorized, with why, if it is not good or no longer good.
+        """
         try:
             claims = self._key.verify(token)
             if claims.get("iss") == LEGACY_ISSUER:
@@ -120,7 +126,7 @@ class Tokens:
         return Identity(account_user(namespace, account, extra), meant)
 
     def _legacy(self, token: str, claims: Claims, audiences: Sequence[str]) -> Identity:
-        """The token of a Secret: good as long as that Secret holds it."""
+        """Check the token of a Secret: good as long as that Secret holds it."""
         meant = tuple(one for one in audiences if one in self.audiences)
         if not meant:
             raise BadToken("tokens of Secrets are for the API server alone")
@@ -158,7 +164,7 @@ class Tokens:
     # For whoever checks our tokens elsewhere
 
     def configuration(self, address: str) -> Obj:
-        """The OpenID discovery document; `address` is host:port as the asker wrote it."""
+        """Make the OpenID discovery document; `address` is host:port as the asker wrote it."""
         return {
             "issuer": self.issuer,
             "jwks_uri": f"https://{address}/openid/v1/jwks",
@@ -174,7 +180,7 @@ class Tokens:
 def account_user(
     namespace: str, account: Mapping[str, str], extra: Mapping[str, list[str]] | None = None
 ) -> User:
-    """The user that a service account is."""
+    """Make the user that a service account is."""
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
     known = user(f"system:serviceaccount:{namespace}:{account['name']}", groups)
     return User(known.name, known.groups, account["uid"], extra or {})

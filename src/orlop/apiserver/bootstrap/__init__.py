@@ -1,1 +1,1 @@
-"""What every cluster has from its first moment."""
+"""The objects every cluster has from its first moment."""

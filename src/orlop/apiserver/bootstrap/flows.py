@@ -1,8 +1,9 @@
 """The FlowSchemas and PriorityLevelConfigurations that every cluster has, as upstream's are.
 
 Made at start for those who look: `kubectl get flowschemas` and tools that check for `exempt` and
-`catch-all`. Our own fairness, in `flow`, is by user and has no levels: these objects say what is
-upstream's default and change nothing. As apiserver/pkg/apis/flowcontrol/bootstrap/default.go.
+`catch-all`. Our own fairness, in `request/priority_and_fairness.py`, is by user and has no levels:
+these objects say what is upstream's default and change nothing. As
+apiserver/pkg/apis/flowcontrol/bootstrap/default.go.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _EVERYTHING = {
 
 
 def objects() -> Iterator[tuple[Kind, Obj]]:
-    """All of them; what is there already is left as it is."""
+    """Yield all objects of priority and fairness; what is there already is left as it is."""
     exempt = {"lendablePercent": 0, "nominalConcurrencyShares": 0}
     yield kinds.PRIORITY_LEVEL_CONFIGURATION, _level("exempt", {"type": "Exempt", "exempt": exempt})
     reject = {"type": "Reject"}

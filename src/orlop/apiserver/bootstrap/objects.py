@@ -1,4 +1,4 @@
-"""What every cluster has from its first moment: namespaces, RBAC's roots, the API's own service.
+"""Makes what every cluster has from the start: namespaces, RBAC's roots, the API's own service.
 
 Called by the server at each start, through its own API; what is there already is left as it is,
 whoever may have changed it, but for rules that a bootstrap role lacks.
@@ -59,7 +59,7 @@ async def ensure(
 
 
 async def _keep(api: Api, kind: Kind, obj: Obj) -> None:
-    """As `_ensure`, and with today's content: certificates are renewed."""
+    """Do as `_ensure`, and bring the content up to date: certificates are renewed."""
     await _ensure(api, kind, obj)
     key = Key(obj["metadata"]["namespace"], obj["metadata"]["name"])
     if (await api.get(kind, key)).get("data") != obj["data"]:
@@ -70,7 +70,10 @@ _FOR_EXTENSIONS = "extension-apiserver-authentication"
 
 
 def _for_extensions(front_proxy: FrontProxy) -> Obj:
-    """How extension servers recognise us and our users; where they look by habit."""
+    """Make the ConfigMap by which extension servers recognise us and our users.
+
+    It is where they look by habit.
+    """
     data = {
         "client-ca-file": front_proxy.client_authority.read_text(),
         "requestheader-client-ca-file": front_proxy.authority.read_text(),
@@ -84,7 +87,7 @@ def _for_extensions(front_proxy: FrontProxy) -> Obj:
 
 
 def _reader() -> Obj:
-    """The role that extension servers are bound to, to read that."""
+    """Make the role that extension servers are bound to, to read that."""
     rule = {
         "apiGroups": [""],
         "resources": ["configmaps"],
@@ -103,7 +106,7 @@ async def _together(works: Iterable[Coroutine[None, None, None]]) -> None:
 
 
 async def _ensure_role(api: Api, role: Obj) -> None:
-    """Rules that a newer version brings are added, unless someone has said not to."""
+    """Make a role, or add what a newer version brings, unless someone has said not to."""
     await _ensure(api, kinds.CLUSTER_ROLE, role)
     key = Key("", role["metadata"]["name"])
     found = await api.get(kinds.CLUSTER_ROLE, key)
@@ -150,7 +153,10 @@ def _binding(name: str, role: str, groups: list[str]) -> Obj:
 
 
 def _dns(address: str) -> Obj:
-    """Where tools look for the cluster's DNS; every pod is answered by its own agent."""
+    """Make the Service where tools look for the cluster's DNS.
+
+    Every pod is answered by its own agent.
+    """
     ports = [
         {"name": "dns", "port": 53, "protocol": "UDP", "targetPort": 53},
         {"name": "dns-tcp", "port": 53, "protocol": "TCP", "targetPort": 53},
@@ -171,7 +177,7 @@ def _priority_class(name: str, value: int, words: str) -> Obj:
 
 
 def _kubernetes(port: int, address: str) -> Obj:
-    """Where programs in pods look for the API by habit; it has no selector."""
+    """Make the Service where programs in pods look for the API by habit; it has no selector."""
     return {
         "metadata": {
             "name": "kubernetes",

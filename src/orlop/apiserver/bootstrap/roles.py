@@ -2,7 +2,7 @@
 
 Read by bootstrap at each start. `admin`, `edit` and `view` are sums of the roles labelled for them,
 as a controller keeps them afterwards. As plugin/pkg/auth/authorizer/rbac/bootstrappolicy, without
-the roles of upstream's own components, which run in process here. Data only; nothing is decided.
+the roles of upstream's own components, which run in process here. Data; nothing is decided.
 """
 
 from __future__ import annotations

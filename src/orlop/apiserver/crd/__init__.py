@@ -2,5 +2,5 @@
 
 `served` is the registry of kinds that follows the definitions in the store, `controller` accepts
 their names and empties them when they go, `versions` turns stored objects into the version that is
-asked for. What a schema says is api.structural's.
+asked for. What a schema says is the business of `api/crd`.
 """

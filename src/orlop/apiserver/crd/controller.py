@@ -35,7 +35,7 @@ class DefinitionController:
         self._due: set[Key] = set()
 
     async def run(self) -> None:
-        """Until cancelled; no failure of one definition ends it."""
+        """Follow definitions until cancelled; no failure of one of them ends it."""
         while True:
             snapshot = self._registry.store.list(_BUCKET)
             watch = self._registry.store.watch(_BUCKET, after=snapshot.revision)
@@ -80,7 +80,7 @@ class DefinitionController:
             log.error("looking after a definition broke", definition=key, exc_info=True)
 
     async def _reconcile(self, key: Key) -> bool:
-        """Whether nothing is left to do for now."""
+        """Bring one definition up to date; return whether nothing is left to do for now."""
         record = self._registry.store.get(_BUCKET, key)
         if record is None:
             return True
@@ -118,7 +118,7 @@ class DefinitionController:
         return await self._api.update(CUSTOM_RESOURCE_DEFINITION, definition, subresource="status")
 
     async def _delete_all(self, kind: Kind) -> int:
-        """How many are still there, held by finalizers of their own."""
+        """Delete the objects; return how many are still there, held by their own finalizers."""
         store = self._registry.store
         found = store.list(kind.resource).records
         for start in range(0, len(found), _AT_ONCE):
@@ -128,7 +128,10 @@ class DefinitionController:
         return store.count(kind.resource)
 
     async def _delete(self, kind: Kind, key: Key) -> None:
-        """By the verb itself: the API knows no kind of which no version is served."""
+        """Delete an object by the verb itself.
+
+        The API knows no kind of which no version is served.
+        """
         call = Call(_USER, kind, key.namespace, key.name, is_admitted=True)
         try:
             await delete(self._registry, call, DeleteOptions())

@@ -31,7 +31,7 @@ def is_established(definition: Obj) -> bool:
 
 
 def status_of(definition: Obj, others: Iterable[Obj], now: float) -> Obj:
-    """The status a definition should have beside these others of its group."""
+    """Return the status a definition should have beside these others of its group."""
     names, taken = definition["spec"]["names"], _taken(others)
     accepted, conflict = _accepted(definition, names, taken)
     if conflict is None:
@@ -52,7 +52,7 @@ def status_of(definition: Obj, others: Iterable[Obj], now: float) -> Obj:
 
 
 def _taken(others: Iterable[Obj]) -> dict[str, set[str]]:
-    """What other definitions of the group are called already: resources, and kinds."""
+    """Return the names, of resources and of kinds, that other definitions of the group have."""
     resources: set[str] = set()
     kinds: set[str] = set()
     for other in others:
@@ -66,7 +66,7 @@ def _taken(others: Iterable[Obj]) -> dict[str, set[str]]:
 def _accepted(
     definition: Obj, wanted: Obj, taken: dict[str, set[str]]
 ) -> tuple[Obj, tuple[str, str] | None]:
-    """The names it gets, and the first reason why it does not get all that it wants."""
+    """Return the names it gets, and the first reason why it does not get all that it wants."""
     had = (definition.get("status") or {}).get("acceptedNames") or {}
     accepted: Obj = {"plural": had.get("plural", ""), "kind": had.get("kind", "")}
     conflict: tuple[str, str] | None = None
@@ -95,7 +95,10 @@ _NAMES = {
 
 
 def _approval(definition: Obj, now: float) -> list[Obj]:
-    """Groups of the Kubernetes project itself say who has approved them."""
+    """Return the condition about approval.
+
+    Groups of the Kubernetes project itself say who has approved them.
+    """
     kind = "KubernetesAPIApprovalPolicyConformant"
     if not definition["spec"]["group"].endswith(_PROTECTED):
         return []
@@ -136,7 +139,7 @@ def _condition(kind: str, status: str, reason: str, message: str, now: float) ->
 
 
 def with_condition(conditions: list[Obj], new: Obj) -> list[Obj]:
-    """The list with `new` in its place; the time changes only with the status."""
+    """Return the list with `new` in its place; the time changes when the status does."""
     out = []
     for old in conditions:
         if old["type"] == new["type"]:

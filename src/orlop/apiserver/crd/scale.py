@@ -15,7 +15,10 @@ _SHARED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def of(kind: Kind, obj: Obj) -> Obj:
-    """autoscaling/v1 Scale of a custom resource; InternalError where it has no replicas."""
+    """Make the autoscaling/v1 Scale of a custom resource.
+
+    InternalError where it has no replicas.
+    """
     paths = kind.custom.scale if kind.custom is not None else None
     assert paths is not None, f"{kind.resource} has no scale"
     replicas = _at(obj, paths.spec_replicas)
@@ -39,7 +42,7 @@ def of(kind: Kind, obj: Obj) -> Obj:
 
 
 def changed(kind: Kind, obj: Obj, replicas: int) -> Obj:
-    """The object with another number of replicas."""
+    """Return the object with another number of replicas."""
     paths = kind.custom.scale if kind.custom is not None else None
     assert paths is not None, f"{kind.resource} has no scale"
     *outer, last = paths.spec_replicas.strip(".").split(".")

@@ -2,7 +2,7 @@
 
 Asked by every request. The definitions are looked at again whenever one of them has changed in the
 store, which costs a comparison of two numbers, so that a new kind is there with the very next
-request, after a restart too. It never writes.
+request, after a restart too.
 """
 
 from __future__ import annotations
@@ -104,14 +104,14 @@ class ServedKinds(Kinds):
 
 
 def kinds_of(definition: Obj) -> Iterator[Kind]:
-    """The kind of each served version."""
+    """Yield the kind of each served version."""
     for version in definition["spec"]["versions"]:
         if version.get("served"):
             yield _kind(definition, version)
 
 
 def storage_kind(definition: Obj) -> Kind:
-    """The kind of the version that objects are kept in, served or not."""
+    """Return the kind of the version that objects are kept in, served or not."""
     versions = definition["spec"]["versions"]
     return _kind(definition, next(version for version in versions if version.get("storage")))
 

@@ -28,7 +28,7 @@ _Key = tuple[CustomResource, bytes]
 
 
 class _Converted:
-    """By a definition's version and a digest of what is kept: what its webhook made of it.
+    """Answers of conversion webhooks, by a definition's version and a digest of what is kept.
 
     Many small objects or a few large ones, the oldest of which are forgotten first; but never those
     that whoever is adding some is about to read.
@@ -42,7 +42,7 @@ class _Converted:
         return self._kept.get(key)
 
     def touch(self, key: _Key) -> bool:
-        """Whether it is there; if it is, it is new once more."""
+        """Return whether the key is kept; if it is, it counts as newly used."""
         if key in self._kept:
             self._kept.move_to_end(key)
         return key in self._kept
@@ -62,7 +62,7 @@ _converted = _Converted()
 
 
 def read(kind: Kind, custom: CustomResource, record: Record) -> Obj:
-    """A stored object as clients of `kind` see it; a fresh copy."""
+    """Return a stored object as clients of `kind` see it; a fresh copy."""
     obj = record.decode()
     if obj["apiVersion"] != kind.api_version and custom.conversion.strategy == "Webhook":
         known = _converted.get(_key(custom, record))
@@ -76,7 +76,7 @@ def read(kind: Kind, custom: CustomResource, record: Record) -> Obj:
 
 
 async def ready(kind: Kind, custom: CustomResource, records: Iterable[Record]) -> None:
-    """Have everything converted that `read` will be asked for."""
+    """Convert everything that `read` will be asked for."""
     if custom.conversion.strategy != "Webhook":
         return
     waiting: dict[_Key, Obj] = {}
@@ -98,7 +98,7 @@ async def ready(kind: Kind, custom: CustomResource, records: Iterable[Record]) -
 
 
 async def write(kind: Kind, custom: CustomResource, obj: Obj) -> Obj:
-    """An object of `kind` as it is kept."""
+    """Return an object of `kind` as it is kept."""
     version = f"{kind.group}/{custom.conversion.storage}"
     if obj["apiVersion"] != version and custom.conversion.strategy == "Webhook":
         return (await webhook.convert(kind, custom, [obj], version))[0]
@@ -106,7 +106,7 @@ async def write(kind: Kind, custom: CustomResource, obj: Obj) -> Obj:
 
 
 async def between(kind: Kind, custom: CustomResource, obj: Obj, wanted: Kind) -> Obj:
-    """An object of one served version as another one shows it."""
+    """Convert an object of one served version to another one."""
     copy: Obj = msgspec.json.decode(msgspec.json.encode(obj))
     new = (await webhook.convert(kind, custom, [copy], wanted.api_version))[0]
     return new if wanted.custom is None else wanted.custom.read(new)

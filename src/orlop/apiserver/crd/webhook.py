@@ -28,7 +28,7 @@ _LONGEST = 10_000  # characters of its words that are passed on
 async def convert(
     kind: Kind, custom: CustomResource, objects: Sequence[Obj], version: str
 ) -> list[Obj]:
-    """The objects in another version (`group/version`); InternalError where that fails."""
+    """Convert the objects to another version (`group/version`); InternalError where that fails."""
     try:
         answer = await _ask(custom, list(objects), version)
         return _checked(objects, answer, version)
@@ -67,7 +67,7 @@ async def _ask(custom: CustomResource, objects: list[Obj], version: str) -> Obj:
 
 
 def _object(value: Any) -> Obj:
-    """What an answer has in the place of an object; nothing, where it is none."""
+    """Return the object in an answer; an empty one where there is something else."""
     return cast("Obj", value) if isinstance(value, dict) else {}
 
 
@@ -100,7 +100,11 @@ def _checked(objects: Sequence[Obj], response: Obj, version: str) -> list[Obj]:
 
 
 def _check_shape(index: int, new: Any) -> None:
-    """An object, of the size of one, whose metadata are what all the rest takes them for."""
+    """Check that a converted object can be used.
+
+    It must be an object, of the size of one, whose metadata are of the types that all the rest
+    expects.
+    """
     where = f"invalid converted object at index {index}"
     metadata = new.get("metadata") if isinstance(new, dict) else None
     if not isinstance(metadata, dict):

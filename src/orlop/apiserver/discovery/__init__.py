@@ -1,1 +1,1 @@
-"""What this server serves: discovery documents, OpenAPI, its version."""
+"""Tells what this server serves: discovery documents, OpenAPI, its version."""

@@ -1,4 +1,4 @@
-"""What this server serves: the legacy documents per group, and the aggregated one.
+"""Tells what this server serves: the legacy documents per group, and the aggregated one.
 
 Called for /api, /apis and below, without a resource in the path. Documents are built from the
 registry of kinds when it changes and kept as bytes with their ETag. Only subresources that are
@@ -57,7 +57,7 @@ class Discovery:
         self._made_of: tuple[object, ...] = ()
 
     def document(self, path: str, accept: str) -> Document | None:
-        """The document at a path, in the form asked for; None if there is none."""
+        """Return the document at a path, in the form asked for; None if there is none."""
         made_of = made_from(self._kinds, self._extensions)
         if made_of != self._made_of:
             self._documents.clear()
@@ -95,7 +95,7 @@ class Discovery:
         return {"name": group, "versions": versions, "preferredVersion": versions[0]}
 
     def _groups(self) -> dict[str, list[str]]:
-        """Ours and those of extension servers, each version once."""
+        """Return our groups and those of extension servers, each version once."""
         groups = {group: list(versions) for group, versions in self._kinds.groups().items()}
         for one in self._extensions.all() if self._extensions is not None else ():
             versions = groups.setdefault(one.group, [])
@@ -150,13 +150,13 @@ class Discovery:
 
 
 def made_from(kinds: Kinds, extensions: Extensions | None) -> tuple[object, ...]:
-    """All that documents depend on: another value where they have to be made anew."""
+    """Return all that documents depend on; they are made anew when it changes."""
     others = tuple(one.name for one in extensions.all()) if extensions is not None else ()
     return (*kinds, others, extensions.stamp if extensions is not None else 0)
 
 
 def aggregated_version(accept: str) -> str:
-    """v2 or v2beta1 if the client takes the aggregated form, else empty."""
+    """Return v2 or v2beta1 if the client takes the aggregated form, else empty."""
     for media_type, parameters in clauses(accept):
         if media_type == "application/json" and parameters.get("g") == _GROUP:
             version = parameters.get("v", "")

@@ -32,7 +32,7 @@ class OpenApi:
         self._made_of: tuple[object, ...] = ()
 
     def document(self, path: str, accept: str) -> Document | None:
-        """The document at a path, in the form asked for; None if there is none."""
+        """Return the document at a path, in the form asked for; None if there is none."""
         made_of = made_from(self._kinds, self._extensions)
         if made_of != self._made_of:
             self._documents.clear()
@@ -70,7 +70,7 @@ class OpenApi:
         return index
 
     def _with_others(self, document: Obj) -> Obj:
-        """With what extension servers have; a definition of theirs never replaces one of ours."""
+        """Add what extension servers have; a definition of theirs does not replace one of ours."""
         for one in self._extensions.all() if self._extensions is not None else ():
             found = one.discovered.openapi_v2 if one.is_available else {}
             for part in ("paths", "definitions"):

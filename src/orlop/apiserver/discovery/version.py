@@ -1,6 +1,6 @@
-"""Which Kubernetes this is: the release whose schema we serve, marked as ours.
+"""Tells which Kubernetes this is: the release whose schema we serve, marked as ours.
 
-Served at /version. Clients compare it with their own version; nothing else depends on it.
+Served at /version. Clients compare it with their own version.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ _BEHAVIOR = "autoscaling.alpha.kubernetes.io/behavior"
 
 
 def bucket_of(kind: Kind) -> str:
-    """Where objects of a kind are kept; all views of it share one place."""
+    """Return where objects of a kind are kept; all views of it share one place."""
     return stored_kind(kind).resource
 
 
@@ -57,7 +57,7 @@ def stored_kind(kind: Kind) -> Kind:
 
 
 def decode(kind: Kind, record: Record) -> Obj:
-    """A stored object as `kind` shows it; a fresh copy."""
+    """Return a stored object as `kind` shows it; a fresh copy."""
     if kind.custom is not None:
         return versions.read(kind, kind.custom, record)
     view = _view(kind)
@@ -65,13 +65,13 @@ def decode(kind: Kind, record: Record) -> Obj:
 
 
 async def ready(kind: Kind, records: Iterable[Record]) -> None:
-    """Await what `decode` of these needs; nothing, but for conversion webhooks."""
+    """Await what `decode` of these needs: nothing, but for conversion webhooks."""
     if kind.custom is not None:
         await versions.ready(kind, kind.custom, records)
 
 
 async def stored(kind: Kind, obj: Obj) -> Obj:
-    """An object of `kind` as it is kept."""
+    """Return an object of `kind` as it is kept."""
     if kind.custom is not None:
         return await versions.write(kind, kind.custom, obj)
     view = _view(kind)
@@ -79,7 +79,7 @@ async def stored(kind: Kind, obj: Obj) -> Obj:
 
 
 def converted(kind: Kind, obj: Obj, wanted: Kind) -> Obj:
-    """An object of one kind as another kind of the same bucket shows it."""
+    """Return an object of one kind as another kind of the same bucket shows it."""
     if wanted.custom is not None:
         copy: Obj = msgspec.json.decode(msgspec.json.encode(obj))
         return wanted.custom.read({**copy, "apiVersion": wanted.api_version})
@@ -89,7 +89,7 @@ def converted(kind: Kind, obj: Obj, wanted: Kind) -> Obj:
 
 
 async def in_version(kind: Kind, obj: Obj, wanted: Kind) -> Obj:
-    """As `converted`, and by webhook where a definition wants that."""
+    """Do as `converted`, and by webhook where a definition wants that."""
     custom = kind.custom
     if custom is not None and custom.conversion.strategy == "Webhook":
         return await versions.between(kind, custom, obj, wanted)
@@ -97,7 +97,7 @@ async def in_version(kind: Kind, obj: Obj, wanted: Kind) -> Obj:
 
 
 def namespace_fields(namespace: Obj | None) -> Obj | None:
-    """What expressions see of a namespace: its metadata, but for who manages it, and its phase."""
+    """Return what expressions see of a namespace: its phase and metadata without managed fields."""
     if namespace is None:
         return None
     hidden = ("managedFields", "ownerReferences", "selfLink")
@@ -106,7 +106,7 @@ def namespace_fields(namespace: Obj | None) -> Obj | None:
 
 
 def is_view(kind: Kind) -> bool:
-    """Whether the stored bytes are not what clients of this kind must see."""
+    """Return whether the stored bytes are not what clients of this kind must see."""
     return kind.custom is not None or _view(kind) is not None
 
 

@@ -1,4 +1,4 @@
-"""Which kinds answer a DELETE with the object that is gone, not with a Status.
+"""Lists the kinds that answer a DELETE with the object that is gone, not with a Status.
 
 Asked by delete. As rest.Store.ReturnDeletedObject in upstream's registries.
 """

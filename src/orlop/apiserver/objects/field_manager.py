@@ -30,7 +30,7 @@ def write_of(registry: Registry, call: Call) -> Write:
 
 
 def _view(registry: Registry, shapes: Shapes, call: Call, api_version: str) -> View | None:
-    """Another version under which the same object is served."""
+    """Return another version under which the same object is served."""
     kind = registry.kinds.by_kind(api_version, call.kind.kind)
     if kind is None or bucket_of(kind) != bucket_of(call.kind):
         return None
@@ -50,7 +50,7 @@ def track(registry: Registry, call: Call, old: Obj | None, new: Obj) -> None:
 
 
 def applied(write: Write, live: Obj | None, config: Obj, *, force: bool) -> Obj:
-    """The object that an applied configuration makes of `live`; Conflict where others own it."""
+    """Apply a configuration to `live` and return the object; Conflict where others own it."""
     try:
         return last_applied.apply_with_last_applied(write, live, config, force=force)
     except conflicts.Conflicts as found:
@@ -58,7 +58,7 @@ def applied(write: Write, live: Obj | None, config: Obj, *, force: bool) -> Obj:
 
 
 def is_same(new: Obj, old: Obj) -> bool:
-    """Whether nothing changed but perhaps the times of managed fields."""
+    """Return whether nothing changed but perhaps the times of managed fields."""
     if len(new) != len(old) or _differs(new, old, "metadata"):
         return False
     mine, former = meta(new), meta(old)

@@ -17,7 +17,7 @@ LEVELS = ("Strict", "Warn", "Ignore")
 
 
 def within_bounds(obj: Obj) -> None:
-    """BadRequest where patches or merges have made more of an object than one may be."""
+    """Raise BadRequest where patches or merges have made more of an object than one may be."""
     try:
         check(obj)
     except OutOfBounds as error:
@@ -25,7 +25,7 @@ def within_bounds(obj: Obj) -> None:
 
 
 def checked(registry: Registry, call: Call, obj: Obj) -> Obj:
-    """The object, within the bounds of `api.reading` and in canonical form; changed in place."""
+    """Return the object in canonical form, within the bounds of `api.reading`; changed in place."""
     within_bounds(obj)
     unknown = registry.schema.decode(call.kind, obj)
     if call.field_validation == "Ignore" or not (unknown or call.duplicates):

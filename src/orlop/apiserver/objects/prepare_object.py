@@ -1,4 +1,4 @@
-"""An object on its way in: of what kind, in which place, under which name, upon which state.
+"""Prepares an object on its way in: what kind, in which place, under which name, upon which state.
 
 Called by create, update and patch with a decoded body that is theirs to change. Rules that differ
 by kind are api.strategy's; rules about content are api.validation's.
@@ -17,7 +17,7 @@ from ..request.failures import bad_request, conflict
 
 
 def identify(call: Call, body: Any) -> Obj:
-    """The body as an object of the call's kind and place, or BadRequest."""
+    """Take the body as an object of the call's kind and place; BadRequest where it is not."""
     if not isinstance(body, dict):
         raise bad_request(f"the body of the request must be an object, not {type(body).__name__}")
     kind = call.kind
@@ -75,7 +75,7 @@ def name_new(registry: Registry, call: Call, obj: Obj) -> None:
 
 
 def check_base(call: Call, obj: Obj, old: Obj) -> None:
-    """Conflict where the client meant another object, or an older state of it."""
+    """Raise Conflict where the client meant another object, or an older state of it."""
     metadata, former = obj["metadata"], old["metadata"]
     uid, version = metadata.get("uid"), metadata.get("resourceVersion")
     if uid and uid != former["uid"]:

@@ -1,4 +1,4 @@
-"""Which objects a list, watch or deletecollection is about: label and field selectors together.
+"""Selects the objects of a list, watch or deletecollection: label and field selectors together.
 
 Made once per request. Of an object only what selectors can name is parsed, which costs a fifth of
 the whole, and once for all who watch; a selection by name alone parses nothing. Labels and the
@@ -51,7 +51,7 @@ class Selection:
 
     @property
     def terms(self) -> list[str]:
-        """What an object must answer to in the index; empty where that does not help."""
+        """The terms that an object must answer to in the index; empty where that does not help."""
         if self.terms_of is None:
             return []
         found = [
@@ -63,7 +63,7 @@ class Selection:
         return found + [f".{name}={value}" for name, value in exact if value is not None]
 
     def find(self, store: Store, bucket: str, namespace: str) -> Snapshot:
-        """What is there now, without most of what cannot match."""
+        """Find what is there now, without most of what cannot match."""
         name, terms = self.name, self.terms
         if name is not None and namespace:
             record = store.get(bucket, Key(namespace, name))
@@ -73,7 +73,7 @@ class Selection:
         return store.list(bucket, namespace)
 
     def concerns(self, event: Event) -> bool:
-        """Whether an event can be of interest to one who sees only what matches."""
+        """Return whether an event can be of interest to a client that sees what matches."""
         if self.matches(event.record):
             return True
         return event.previous is not None and self.matches(event.previous)
@@ -93,7 +93,7 @@ class Selection:
 
 
 def select(kind: Kind, labels: str = "", fields: str = "") -> Selection:
-    """BadRequest for what cannot be read or is not selectable."""
+    """Make the selection of a call; BadRequest for what cannot be read or is not selectable."""
     if not labels and not fields:
         return ALL
     wanted = parse_labels(labels), parse_fields(kind, fields)
@@ -103,13 +103,13 @@ def select(kind: Kind, labels: str = "", fields: str = "") -> Selection:
 
 
 def _whole(kind: Kind) -> Narrow:
-    """Custom resources are selected by what clients of their version see."""
+    """Select custom resources by what clients of their version see."""
     return lambda record: decode(kind, record)
 
 
 @lru_cache(maxsize=256)
 def _terms(kind: Kind) -> Terms:
-    """What an object answers to in the index."""
+    """Return the terms that an object answers to in the index."""
     parse = _parser(kind)
     names = [name for name in INDEXED if name in selectable(kind)]
     fields = parse_fields(kind, ",".join(f"{name}=" for name in names)).terms
@@ -132,7 +132,7 @@ def _narrow(kind: Kind) -> Narrow:
 
 @lru_cache(maxsize=256)
 def _parser(kind: Kind) -> Callable[[bytes], Obj]:
-    """A parser of nothing but labels and the fields that can be selected."""
+    """Make a parser that reads labels and the fields that can be selected, and skips the rest."""
     below: dict[str, dict[str, Any]] = {"metadata": {"labels": Any}}
     whole: dict[str, Any] = {}
     for path in (*selectable(kind), *_ALSO):
@@ -149,7 +149,7 @@ def _parser(kind: Kind) -> Callable[[bytes], Obj]:
 
 
 def _typed(name: str, fields: dict[str, Any]) -> Any:
-    """A TypedDict: msgspec skips, without parsing, what it does not name."""
+    """Make a TypedDict: msgspec skips, without parsing, what it does not name."""
     return TypedDict(name, fields, total=False)  # type: ignore[operator]
 
 

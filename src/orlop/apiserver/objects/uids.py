@@ -2,7 +2,7 @@
 
 Called for every object that is created. Each drawing of random bytes lets another thread run in
 between, and the store's writer then takes its turn: drawn singly they were a twentieth of the time
-of a request. It never gives out a number twice.
+of a request. No number is given out twice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _VARIANTS = "89ab"
 
 
 class Uids:
-    """`new` is a UUID of version 4."""
+    """A source of uids: `new` is a UUID of version 4."""
 
     def __init__(self) -> None:
         self._drawn: list[str] = []

@@ -1,8 +1,8 @@
-"""Groups whose objects are made when somebody asks for them, and kept by nobody: metrics.k8s.io.
+"""Serves groups whose objects are made when somebody asks for them, and not kept: metrics.k8s.io.
 
 A `Source` is handed to the server by the composition; from then on its kinds are in discovery and
 can be got and listed like any other. It is the server's own way to do what an APIService does with
-a server of its own: where one takes a group and version over, requests for these never come here.
+a server of its own: where one takes a group and version over, requests for these do not come here.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ..verbs.list import ListOptions, Page
 
 
 class Source(Protocol):
-    """Who knows the objects of some kinds."""
+    """A source that knows the objects of some kinds."""
 
     @property
     def kinds(self) -> Sequence[Kind]: ...
 
     async def objects(self, kind: Kind, namespace: str) -> list[Obj]:
-        """All of a kind, in order of their keys; an empty namespace means every one."""
+        """Return all of a kind, in order of their keys; an empty namespace means every one."""
         ...
 
 
@@ -48,7 +48,10 @@ async def get(source: Source, call: Call) -> Record:
 
 
 async def list_(source: Source, call: Call, options: ListOptions) -> Page:
-    """All that are selected, on one page: what is made for the moment cannot be continued."""
+    """Return all that are selected, on one page.
+
+    What is made for the moment cannot be continued.
+    """
     objects = await source.objects(call.kind, call.namespace)
     records = [unsaved(obj, key_of(obj)) for obj in objects]
     return Page(0, [record for record in records if options.selection.matches(record)])

@@ -1,1 +1,1 @@
-"""From the control plane to others: kubelets, pods, services, webhooks."""
+"""Connects the control plane to others: kubelets, pods, services, webhooks."""

@@ -1,4 +1,4 @@
-"""A connection from the control plane into the cluster: to a port of a pod, or of a service.
+"""Connects the control plane to what is in the cluster: to a port of a pod, or of a service.
 
 Used by webhooks, extension servers and the proxy subresources. None of it needs the pods' network:
 a pod is reached by its kubelet's port-forward, over the connection that its agent has opened; only
@@ -68,7 +68,7 @@ class Reaching:
         self._bridges: set[asyncio.Task[None]] = set()
 
     async def service(self, key: Key, port: int | str) -> Reached:
-        """A connection to a ready endpoint of a service, by a number or name of its ports."""
+        """Connect to a ready endpoint of a service, by a number or name of its ports."""
         found = self.endpoints(key, port)
         failures = []
         for endpoint in found:
@@ -81,7 +81,7 @@ class Reaching:
         raise Unavailable("; ".join(dict.fromkeys(failures)), details={})
 
     def endpoints(self, key: Key, port: int | str) -> list[Endpoint]:
-        """The ready endpoints of a service's port, in random order; Unavailable without any."""
+        """Return a port's ready endpoints, in random order; Unavailable where there are none."""
         record = self._store.newest(kinds.SERVICE.resource, key)
         if record is None:
             raise not_found(kinds.SERVICE, key.name)
@@ -112,7 +112,7 @@ class Reaching:
             yield from self._of_endpoints(key, port)
 
     def _of_endpoints(self, key: Key, port: str) -> Iterator[Endpoint]:
-        """Of a service that has no slices: somebody may have written Endpoints by hand."""
+        """Yield the endpoints of a service without slices, from Endpoints written by hand."""
         record = self._store.newest(kinds.ENDPOINTS.resource, key)
         for subset in (record.decode().get("subsets") or ()) if record is not None else ():
             numbers = [
@@ -122,7 +122,7 @@ class Reaching:
                 yield _endpoint(numbers[0], address.get("targetRef") or {}, address.get("ip", ""))
 
     async def pod(self, key: Key, port: int) -> Reached:
-        """A connection to a port of a pod, by its kubelet."""
+        """Connect to a port of a pod, by its kubelet."""
         record = self._store.newest(kinds.POD.resource, key)
         if record is None:
             raise not_found(kinds.POD, key.name)
@@ -142,10 +142,10 @@ class Reaching:
         return reached
 
     async def address(self, host: str, port: int, *, is_ours: bool = False) -> Reached:
-        """A connection to what is no pod.
+        """Connect to what is no pod.
 
         Who writes endpoints must not reach what listens on this very host, or on its link, for
-        itself. Only a node's kubelet is `ours` to believe.
+        itself. `is_ours` is for a node's kubelet, whose address is believed.
         """
         destinations = ANYWHERE if is_ours else self._destinations
         return Reached(await destinations.dial(host, port))
@@ -158,7 +158,7 @@ class Reaching:
 
 
 def _port_name(spec: Obj, port: int | str, key: Key) -> str:
-    """The name under which a port of a service is in its endpoints."""
+    """Return the name under which a port of a service is in its endpoints."""
     for one in spec.get("ports") or ():
         if str(port) in (str(one["port"]), one.get("name")):
             return str(one.get("name") or "")
@@ -182,7 +182,7 @@ def _endpoint(port: int, target: Obj, address: str) -> Endpoint:
 async def _bridge(
     tunnel: aiohttp.ClientWebSocketResponse, far: socket.socket, words: list[str]
 ) -> None:
-    """Bytes both ways between a kubelet's channel and our socket, until either ends."""
+    """Copy bytes both ways between a kubelet's channel and our socket, until either ends."""
     reader, writer = await asyncio.open_connection(sock=far)
     try:
         async with asyncio.TaskGroup() as tasks:

@@ -1,8 +1,8 @@
 """Answers of servers that are not ours: webhooks, extension servers, issuers of tokens.
 
-Read piece by piece and never further than a bound, whatever length they state or however well they
-are compressed; what is JSON is decoded within the bounds of `api.reading`. A server that answers
-more than it should is a ValueError, as one that answers nonsense.
+Read piece by piece, up to a bound, whatever length they state or however well they are compressed;
+what is JSON is decoded within the bounds of `api.reading`. A server that answers more than it
+should is a ValueError, as one that answers nonsense.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MAX_VALUES = 2_000_000
 
 
 async def whole(reply: aiohttp.ClientResponse, most: int = MAX_ANSWER) -> bytes:
-    """All of an answer, in however many pieces it comes."""
+    """Read all of an answer, in however many pieces it comes."""
     data = bytearray()
     async for piece in reply.content.iter_any():
         data += piece
@@ -29,5 +29,8 @@ async def whole(reply: aiohttp.ClientResponse, most: int = MAX_ANSWER) -> bytes:
 
 
 def decoded(data: bytes) -> Any:
-    """Of one or many objects, each of which has bounds of its own once it is used."""
+    """Decode an answer of one or many objects.
+
+    Each of them is checked against bounds of its own once it is used.
+    """
     return decode_json(data, values=_MAX_VALUES)

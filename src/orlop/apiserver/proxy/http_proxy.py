@@ -38,7 +38,7 @@ _OURS_BEGIN = ("impersonate-extra-", "x-remote-extra-")
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Where a request goes: a way to connect, and what to call the far side."""
+    """The far side of a request: a way to connect, and what to call it."""
 
     host: str  # as its Host header has it
     dial: Dial
@@ -72,7 +72,7 @@ Headers = Mapping[str, str] | CIMultiDict[str]
 def passed_on(
     request: web.BaseRequest, more: Headers, untold: frozenset[str] = frozenset()
 ) -> CIMultiDict[str]:
-    """The headers of a request that are the far side's business."""
+    """Return the headers of a request that are the far side's business."""
     named = {word.strip().lower() for word in request.headers.get("Connection", "").split(",")}
     dropped = _HOP | _OURS | named | untold
     headers = CIMultiDict(
@@ -92,7 +92,7 @@ def passed_on(
 
 
 def _as_read(name: str) -> str:
-    """The name of a header to servers that make variables of them, as CGI and WSGI do."""
+    """Return a header's name as servers read it that make variables of headers (CGI, WSGI)."""
     return name.lower().replace("_", "-")
 
 
@@ -105,9 +105,10 @@ async def pass_on(
     headers: Headers,
     prefix: str = "",
 ) -> web.StreamResponse:
-    """The far side's answer; `target` is its path and query, still quoted.
+    """Pass the request on and give back the far side's answer.
 
-    What it redirects to is put below `prefix`, so that a browser stays within the proxy.
+    `target` is its path and query, still quoted. What it redirects to is put below `prefix`, so
+    that a browser stays within the proxy.
     """
     url = URL(f"{backend.scheme}://{backend.host}{target}", encoded=True)
     sent = passed_on(request, headers, backend.untold)
@@ -157,7 +158,7 @@ async def _answer(
 
 
 def rewritten(location: str, host: str, prefix: str) -> str:
-    """Where a redirect leads, seen from the client. As proxy/transport.go: rewriteURL."""
+    """Return where a redirect leads, seen from the client. As proxy/transport.go: rewriteURL."""
     try:
         parts = urlsplit(location)
     except ValueError:
@@ -212,7 +213,7 @@ def _head(method: str, target: str, headers: CIMultiDict[str]) -> bytes:
 
 
 def _status_of(head: bytes) -> int:
-    """The status of an answer by its head; ValueError where that has none."""
+    """Return the status of an answer by its head; ValueError where that has none."""
     words = head.partition(b"\r\n")[0].split(b" ")
     if len(words) < 2 or not words[1].isdigit() or not 100 <= int(words[1][:4]) < 600:
         raise ValueError("it does not answer as HTTP has it")
@@ -220,7 +221,7 @@ def _status_of(head: bytes) -> int:
 
 
 async def _refused(reader: asyncio.StreamReader, head: bytes) -> web.Response:
-    """The far side's own answer to an upgrade that it does not want."""
+    """Return the far side's own answer to an upgrade that it does not want."""
     lines = head.decode("latin-1").split("\r\n")[1:]
     headers = dict(line.split(":", 1) for line in lines if ":" in line)
     named = {name.strip().lower(): text.strip() for name, text in headers.items()}

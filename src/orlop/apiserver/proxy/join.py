@@ -14,7 +14,7 @@ Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def join(client: Ends, other: Ends) -> None:
-    """Both ways, until either side closes: then the other is closed too."""
+    """Copy both ways until either side closes; then close the other too."""
     async with asyncio.TaskGroup() as tasks:
         ways = (
             tasks.create_task(_copy(client[0], other[1]), name="from the client"),

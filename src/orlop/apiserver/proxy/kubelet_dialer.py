@@ -1,6 +1,6 @@
 """The way to the kubelet of a node: where it listens, and a connection with our certificate.
 
-Used by the subresources of pods that only their node can answer. It streams and never buffers a
+Used by the subresources of pods that only their node can answer. It streams and does not buffer a
 whole answer; when our client goes, the kubelet's answer is dropped.
 """
 
@@ -45,7 +45,7 @@ class KubeletClient:
     async def get(
         self, node: Obj, path: str, query: Mapping[str, str]
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """GET from the node's kubelet, by the first of its addresses that answers."""
+        """Send a GET to the node's kubelet, by the first of its addresses that answers."""
         failures: list[str] = []
         for url in urls_of(node):
             try:
@@ -80,7 +80,7 @@ class KubeletClient:
         raise _unreachable(node, failures)
 
     async def forward(self, node: Obj, pod: Key, port: int) -> aiohttp.ClientWebSocketResponse:
-        """Channels to one port of a pod of the node, as clients without SPDY have them."""
+        """Open channels to one port of a pod of the node, as clients without SPDY have them."""
         failures: list[str] = []
         for url in urls_of(node):
             try:

@@ -32,7 +32,7 @@ class Sessions(Generic[K]):
     async def use(
         self, key: K, make: Callable[[], aiohttp.ClientSession]
     ) -> AsyncIterator[aiohttp.ClientSession]:
-        """The session of that key, made if there is none."""
+        """Lend the session of that key, made if there is none."""
         kept = self._kept.get(key)
         if kept is None:
             kept = self._kept[key] = _Kept(make())

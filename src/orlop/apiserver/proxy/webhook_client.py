@@ -36,7 +36,7 @@ class CallFailed(Error):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a webhook is: exactly one of `url` and `service`, as clientConfig has it."""
+    """A webhook's place: exactly one of `url` and `service`, as clientConfig has it."""
 
     url: str
     service: Key | None = None
@@ -49,7 +49,7 @@ class Target:
 
 
 def target_of(config: Obj) -> Target:
-    """The target that a clientConfig names."""
+    """Return the target that a clientConfig names."""
     bundle = config.get("caBundle") or ""
     if config.get("url"):
         return Target(config["url"], bundle=bundle)
@@ -65,7 +65,7 @@ class WebhookClient:
         self._sessions: Sessions[Target] = Sessions(_KEPT)
 
     async def ask(self, target: Target, body: Obj, *, timeout: float) -> Obj:
-        """What the webhook answers to a POST; CallFailed where that is no JSON object."""
+        """Ask the webhook by POST for a JSON object; CallFailed where the answer is none."""
         url = f"{target.url}{'&' if '?' in target.url else '?'}timeout={timeout:g}s"
         try:
             async with asyncio.timeout(timeout):
@@ -116,7 +116,7 @@ class WebhookClient:
 
 
 def reason(error: BaseException) -> str:
-    """Why a connection failed, as Go's net and tls packages say it where we know their words."""
+    """Return why a connection failed, in the words of Go's net and tls packages that we know."""
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
     if isinstance(cause, ssl.SSLCertVerificationError):
         if cause.verify_code in _UNTRUSTED:
@@ -150,12 +150,12 @@ def _refusal(code: int, data: bytes) -> str:
 
 @lru_cache(maxsize=128)
 def trusting(bundle: str) -> ssl.SSLContext:
-    """As `believing`, one for all who ask; it must not be changed."""
+    """Do as `believing`, with one context for all who ask; it must not be changed."""
     return believing(bundle)
 
 
 def believing(bundle: str) -> ssl.SSLContext:
-    """A context that believes a bundle's authorities alone, the system's where it is empty."""
+    """Make a context that believes a bundle's authorities; the system's where it is empty."""
     if not bundle:
         return ssl.create_default_context()
     try:

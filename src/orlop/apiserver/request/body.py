@@ -24,7 +24,7 @@ def media_type_of(content_type: str) -> str:
 
 
 def decode_object(content_type: str, data: bytes) -> Any:
-    """A whole object, in any of the three formats; JSON where none is named."""
+    """Decode a whole object, in any of the three formats; JSON where none is named."""
     media_type = media_type_of(content_type)
     if media_type in ("", JSON, "application/octet-stream"):
         return decode_json(data)
@@ -36,7 +36,7 @@ def decode_object(content_type: str, data: bytes) -> Any:
 
 
 def check_encoding(content_encoding: str) -> None:
-    """Compressed bodies are refused: a few kilobytes of them may be gigabytes."""
+    """Refuse compressed bodies: a few kilobytes of them may be gigabytes."""
     if content_encoding.strip().lower() not in ("", "identity"):
         raise UnsupportedMediaType(
             f"the body of the request has the Content-Encoding {content_encoding[:100]!r}: "
@@ -52,12 +52,15 @@ def decode_json(data: bytes) -> Any:
 
 
 def decode_yaml(data: bytes) -> Any:
-    """YAML, or JSON in its place: what the apply patch and `kubectl create --raw` may send."""
+    """Decode YAML, or JSON in its place.
+
+    The apply patch and `kubectl create --raw` may send either.
+    """
     return _document(data).value
 
 
 def apply_body(data: bytes) -> tuple[Any, list[str]]:
-    """An applied configuration, and the paths of fields that it names twice."""
+    """Decode an applied configuration; return it and the paths of fields that it names twice."""
     try:
         config = reading.decode_json(data)  # what kubectl and most clients really send
     except reading.OutOfBounds as error:

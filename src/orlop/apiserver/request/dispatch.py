@@ -1,4 +1,4 @@
-"""From an authorized request on a resource to its verb, and from its result to an answer.
+"""Leads an authorized request on a resource to its verb, and makes an answer of the result.
 
 Called by the handler. Each method is one verb: read the options, call the verb, render the result;
 none of them knows who may call it.
@@ -112,7 +112,7 @@ class Dispatcher:
     async def serve(
         self, request: web.BaseRequest, info: RequestInfo, user: User, kind: Kind
     ) -> web.StreamResponse:
-        """The answer to a request whose verb and kind are known and allowed."""
+        """Answer a request whose verb and kind are known and allowed."""
         serve = self._method(info, kind)
         query: MultiMapping[str] = request.query
         is_apply = _is_apply(request)
@@ -344,7 +344,7 @@ class Dispatcher:
     # What they share
 
     async def _ready(self, call: Call) -> None:
-        """Have a collection converted: selectors, too, see the version asked for."""
+        """Convert a collection to the version asked for: selectors see that version, too."""
         if call.kind.custom is not None:
             bucket = bucket_of(call.kind)
             await ready(call.kind, self._registry.store.list(bucket, call.namespace).records)
@@ -377,7 +377,7 @@ class Dispatcher:
         return media_type, await beside_the_loop(request, len(data), lambda: decode_json(data))
 
     async def _configuration(self, request: web.BaseRequest, call: Call) -> object:
-        """The body of an apply patch: YAML, which JSON is too."""
+        """Read the body of an apply patch: YAML, which JSON is too."""
         data = await read(request)
         config, duplicates = await beside_the_loop(request, len(data), lambda: apply_body(data))
         call.duplicates = duplicates

@@ -72,7 +72,10 @@ def expired(message: str) -> Gone:
 
 
 def continue_expired(token: str) -> Gone:
-    """The old page's snapshot is gone; `token` lets the client go on at the newest state."""
+    """Make the error for a page whose snapshot is gone.
+
+    `token` lets the client go on at the newest state.
+    """
     error = Gone(
         "The provided continue parameter is too old to display a consistent list result. You can "
         "start a new list without the continue parameter, or use the continue token in this "
@@ -85,7 +88,7 @@ def continue_expired(token: str) -> Gone:
 
 
 def too_large(asked: int, current: int) -> Timeout:
-    """A list at a revision of the future."""
+    """Make the error for a list at a revision of the future."""
     message = f"Too large resource version: {asked}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     return Timeout(message, details={"causes": [cause], "retryAfterSeconds": 1})
@@ -103,7 +106,7 @@ def bad_request(message: str) -> BadRequest:
 
 
 def from_backend(code: int, text: str, kind: Kind, name: str) -> ApiError:
-    """What a kubelet answered, as kubectl expects to hear it."""
+    """Turn what a kubelet answered into what kubectl expects to hear."""
     if code == 400:
         return BadRequest(text)
     if code == 404:

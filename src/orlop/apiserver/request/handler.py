@@ -117,7 +117,10 @@ class Handler:
     async def _serve(
         self, request: web.BaseRequest, info: RequestInfo, kind: Kind | None
     ) -> web.StreamResponse:
-        """1. Paths open to all. 2. Who. 3. Is it their turn. 4. May they. 5. Do it, in time."""
+        """Serve a request.
+
+        1. Paths open to all. 2. Who. 3. Is it their turn. 4. May they. 5. Do it, in time.
+        """
         open_answer = self._open(request, info)  # 1
         if open_answer is not None:
             return open_answer
@@ -142,7 +145,7 @@ class Handler:
                 return await self._act(request, info, kind, user)
 
     async def _receive(self, request: web.BaseRequest, user: User) -> None:
-        """The whole body, which may come slowly, before it is anybody's turn."""
+        """Read the whole body, which may come slowly, before the request takes its turn."""
         async with self._flow.uploads.seat(user.name):
             patience = min(UPLOAD_TIMEOUT, REQUEST_TIMEOUT)
             try:
@@ -153,14 +156,14 @@ class Handler:
                 raise Timeout(words, details={}) from error
 
     def _is_passed_on(self, info: RequestInfo) -> bool:
-        """Whether an extension server answers, who reads the body itself."""
+        """Return whether an extension server answers, who reads the body itself."""
         return self._extension(info) is not None
 
     def _extension(self, info: RequestInfo) -> Extension | None:
         return self._extensions.of(info) if self._extensions is not None else None
 
     async def _caller(self, request: web.BaseRequest, info: RequestInfo) -> User:
-        """Who calls; from here on there is a record, of strangers too."""
+        """Return who calls; from here on there is a record, of strangers too."""
         caller = NOBODY
         try:
             caller = await authenticate(request, self._bearer)
@@ -241,7 +244,10 @@ async def _end_trail(request: web.BaseRequest, response: web.StreamResponse | No
 
 
 async def authenticate(request: web.BaseRequest, bearer: BearerTokens) -> User:
-    """By the certificate, else by the token; which of both was wrong is told to nobody."""
+    """Authenticate by the certificate, else by the token.
+
+    Which of both was wrong is told to nobody.
+    """
     transport = request.transport
     certificate = transport.get_extra_info("peercert") if transport is not None else None
     token = "" if certificate else token_of(request)
@@ -255,7 +261,7 @@ async def authenticate(request: web.BaseRequest, bearer: BearerTokens) -> User:
 
 
 def issuer_document(request: web.BaseRequest, path: str, tokens: Tokens) -> web.Response:
-    """What others need to check our tokens: public keys, and where they are."""
+    """Answer what others need to check our tokens: public keys, and where they are."""
     if request.method not in ("GET", "HEAD"):
         raise no_such_path()
     if path.endswith("/jwks"):

@@ -1,7 +1,6 @@
 """/healthz, /livez and /readyz, with their checks one by one where asked.
 
-Open to everyone: they say whether the server works, and nothing else. As
-apiserver/pkg/server/healthz.
+Open to everyone: they say whether the server works, and no more. As apiserver/pkg/server/healthz.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ Check = Callable[[], bool]
 
 
 class Health(NamedTuple):
-    """What a probe sees."""
+    """The answer that a probe sees."""
 
     code: int
     text: str
@@ -22,12 +21,12 @@ class Health(NamedTuple):
 
 class Checks:
     def __init__(self, checks: Mapping[str, Check], ready: Mapping[str, Check]) -> None:
-        """`ready` holds what matters to /readyz alone."""
+        """Prepare the checks; those in `ready` count for /readyz and not for /livez."""
         self._checks = dict(checks)
         self._ready = dict(ready)
 
     def report(self, path: str, *, verbose: bool, excluded: tuple[str, ...] = ()) -> Health | None:
-        """The answer at a path such as /livez or /livez/ping; None if there is no such check."""
+        """Answer a path such as /livez or /livez/ping; None if there is no such check."""
         endpoint, _, single = path.strip("/").partition("/")
         if endpoint not in ENDPOINTS:
             return None

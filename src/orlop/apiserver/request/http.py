@@ -60,14 +60,14 @@ class InTime:
 
 
 def seconds(text: str) -> float:
-    """A duration such as 1m30s; 0 where it is none, as upstream takes it."""
+    """Read a duration such as 1m30s; 0 where it is none, as upstream takes it."""
     if not _DURATION.fullmatch(text):
         return 0.0
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
 async def read(request: web.BaseRequest) -> bytes:
-    """The whole body, or 413."""
+    """Read the whole body; raise 413 where it is too large."""
     check_size(request.content_length, MAX_BYTES)
     check_encoding(request.headers.get("Content-Encoding", ""))
     try:
@@ -98,9 +98,10 @@ def answer(
 
 
 def _warn(response: web.StreamResponse, warnings: Sequence[str]) -> None:
-    """Clients take only so many bytes of headers: what is long is cut, what is too much left out.
+    """Add warnings to an answer, long ones cut, and those left out that are too many.
 
-    As apiserver/pkg/endpoints/filters/warning.go.
+    Clients take a limited number of bytes of headers. As
+    apiserver/pkg/endpoints/filters/warning.go.
     """
     left = _WARNING_TOTAL
     for warning in warnings[:_WARNINGS]:
@@ -118,7 +119,7 @@ async def answer_pieces(
     *,
     warnings: Sequence[str] = (),
 ) -> web.StreamResponse:
-    """A large answer is sent piece by piece, no faster than the client takes it."""
+    """Send a large answer piece by piece, no faster than the client takes it."""
     if pieces.size <= _AT_ONCE:
         return answer(b"".join(pieces), media_type, warnings=warnings)
     response = web.StreamResponse(headers={"Content-Type": media_type})
@@ -132,7 +133,7 @@ async def answer_pieces(
 
 
 def _quotable(text: str) -> str:
-    """A header's quoted string: one line of printable text, quotes and backslashes escaped."""
+    """Make a header's quoted string: one line of printable text, quotes and backslashes escaped."""
     flat = " ".join(text.split())
     if not flat.isprintable():  # a field may have any name, a header may not end a connection
         flat = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in flat)
@@ -140,7 +141,7 @@ def _quotable(text: str) -> str:
 
 
 def failure(error: ApiError) -> web.Response:
-    """The metav1.Status of an error."""
+    """Make the metav1.Status of an error."""
     status = error.status()
     token = getattr(error, "continue_token", "")
     if token:

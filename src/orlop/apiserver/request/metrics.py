@@ -1,4 +1,4 @@
-"""What is counted of every request, under upstream's names.
+"""Counts every request, under upstream's names.
 
 Called by the handler around each request. Labels are taken from what is served, never from what
 was asked, so that nobody can make up series. As apiserver/pkg/endpoints/metrics.
@@ -62,7 +62,7 @@ _CONNECTS = ("exec", "attach", "portforward", "proxy")
 
 
 def is_long_running(info: RequestInfo) -> bool:
-    """Whether a request may rightly take as long as its client wants."""
+    """Return whether a request may rightly take as long as its client wants."""
     return info.verb == "watch" or (
         info.is_resource and (info.subresource in _CONNECTS or info.subresource == "log")
     )

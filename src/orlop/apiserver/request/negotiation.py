@@ -1,4 +1,4 @@
-"""Which form of an answer a client wants: plain object, Table, or metadata only; JSON or YAML.
+"""The form of an answer that a client wants: plain object, Table, or metadata only; JSON or YAML.
 
 Called per request with its Accept header. We answer JSON whenever JSON is acceptable at all,
 whatever the order: every client that asks for protobuf first takes JSON too.
@@ -39,7 +39,7 @@ PLAIN = Form()
 
 @lru_cache(maxsize=256)
 def form_of(accept: str) -> Form:
-    """The first acceptable clause that we can serve; NotAcceptable if there is none."""
+    """Return the first acceptable clause that we can serve; NotAcceptable if there is none."""
     yaml: Form | None = None
     for media_type, parameters in clauses(accept):
         form = _served(media_type, parameters)
@@ -54,7 +54,10 @@ def form_of(accept: str) -> Form:
 
 
 def clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
-    """Media types and their parameters, in the client's order; anything where it says nothing."""
+    """Return media types and their parameters, in the client's order.
+
+    Anything is acceptable where the client says nothing.
+    """
     return [_clause(text) for text in accept.split(",") if text.strip()] or [("*/*", {})]
 
 

@@ -1,4 +1,4 @@
-"""What is much work for its size: done beside the event loop, one at a time, users taking turns.
+"""Does large work beside the event loop, one at a time, users taking turns.
 
 Used for reading large bodies and for writing large YAML. While a thread works the loop hears
 everybody else; and before the loop itself goes on with what was read, others have had their turn.
@@ -22,7 +22,10 @@ _ROUNDS = 8  # of the loop: from bytes that came to an answer
 
 
 async def beside_the_loop(request: web.BaseRequest, size: int, work: Callable[[], T]) -> T:
-    """What `work` gives for that many bytes; it must touch nothing that others use."""
+    """Do `work` on that many bytes, in a thread if they are many.
+
+    It must touch nothing that others use.
+    """
     seat = request.get(SEAT)
     if size <= LARGE or seat is None:
         return work()

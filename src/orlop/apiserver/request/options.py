@@ -45,7 +45,7 @@ def field_validation(query: Query) -> str:
 
 
 def field_manager(query: Query, verb: str, *, is_apply: bool = False) -> str:
-    """The name a client gives itself; an apply must have one. As ValidatePatchOptions."""
+    """Return the name a client gives itself; an apply must have one. As ValidatePatchOptions."""
     name = query.get("fieldManager", "")
     problems = []
     if is_apply and not name:
@@ -114,7 +114,7 @@ def _invalid_list_options(why: str) -> Invalid:
 
 
 def delete_options(options: DeleteOptions, query: Query) -> DeleteOptions:
-    """What the body says, and the query where it says nothing."""
+    """Return what the body says, and what the query says where the body says nothing."""
     if options.grace is None and "gracePeriodSeconds" in query:
         options = replace(options, grace=_integer(query, "gracePeriodSeconds"))
     if options.propagation is None and query.get("propagationPolicy"):

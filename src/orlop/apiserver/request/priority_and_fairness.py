@@ -1,4 +1,4 @@
-"""How many requests are worked on at once, and whose turn it is when there are more.
+"""Bounds how many requests are worked on at once, and lets users take turns when there are more.
 
 Every request but those open to all takes a seat before it is authorized. Reads and writes have
 seats of their own; who wants one when none is free waits in a queue per user, and users take turns,
@@ -21,7 +21,7 @@ MUTATING, READ_ONLY, LARGE, UPLOAD = "mutating", "readOnly", "large", "upload"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one kind of requests."""
+    """The limits of one kind of requests."""
 
     seats: int  # requests at once, of all users
     of_one: int  # of them, those that one user may have
@@ -56,7 +56,7 @@ class Seat:
 class Seats:
     """Turns among users; a seat that is left is free from the loop's next round on.
 
-    Were it free at once, a crowd of requests that never wait would take turns on one seat, and all
+    Were it free at once, a crowd of requests that do not wait would take turns on one seat, and all
     of them would run before anybody else's.
     """
 
@@ -68,7 +68,10 @@ class Seats:
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}  # the first has the next turn
 
     def seat(self, user: str) -> Seat:
-        """A place to work, as long as `async with` lasts; TooManyRequests if none comes free."""
+        """Give a place to work, as long as `async with` lasts.
+
+        TooManyRequests if none comes free.
+        """
         return Seat(self, user)
 
     async def take(self, user: str) -> None:
@@ -130,7 +133,7 @@ class Seats:
         self._give()
 
     def _give(self) -> None:
-        """Free seats to those who wait, one user after the other."""
+        """Give free seats to those who wait, one user after the other."""
         passed = 0
         while passed < len(self._queues) and self._total < self._limits.seats:
             user, queue = next(iter(self._queues.items()))

@@ -41,7 +41,7 @@ _bare = msgspec.json.Decoder(_Bare).decode
 
 
 def value(form: Form, obj: Any) -> bytes:
-    """Any data, as JSON or YAML."""
+    """Write any data, as JSON or YAML."""
     if form.is_yaml:
         text: str = yaml.dump(obj, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
         return text.encode()
@@ -51,7 +51,8 @@ def value(form: Form, obj: Any) -> bytes:
 def pieces_of(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Join what is small and cut what is large.
 
-    A write that is not read is kept, encrypted and for each client anew: a piece, not an object.
+    What a client does not read is kept encrypted, for each client anew: so at most a piece of an
+    answer waits, and not a whole object.
     """
     block: list[bytes] = []
     size = 0
@@ -94,7 +95,7 @@ class Pieces:
 
 
 class Renderer:
-    """How one kind looks to one request."""
+    """A writer of one kind in the form that one request asked for."""
 
     def __init__(self, kind: Kind, form: Form, *, now: float, include: str = "Metadata") -> None:
         self.kind = kind
@@ -104,7 +105,7 @@ class Renderer:
         self._include: tables.IncludeObject = _included(include)
 
     async def ready(self, record: Record) -> bytes:
-        """As `one`, once a conversion webhook has been asked where it must be."""
+        """Do as `one`, once a conversion webhook has been asked where it must be."""
         await ready(self.kind, [record])
         if self.form.is_yaml and len(record.data) > LARGE:
             return await asyncio.to_thread(self.one, record)
@@ -115,7 +116,7 @@ class Renderer:
         return value(self.form, msgspec.json.decode(body)) if self.form.is_yaml else body
 
     async def page(self, page: Page) -> Pieces:
-        """A list, in pieces that are sent one after the other."""
+        """Write a list, in pieces that are sent one after the other."""
         await ready(self.kind, page.records)
         metadata: Obj = {"resourceVersion": str(page.revision)}
         if page.token:
@@ -128,7 +129,7 @@ class Renderer:
         return await self._in_yaml(pieces) if self.form.is_yaml else pieces
 
     async def _in_yaml(self, pieces: Pieces) -> Pieces:
-        """The same list as YAML, its items one by one: a long list is many seconds of work."""
+        """Write the list as YAML, its items one by one: a long list is many seconds of work."""
         head: Obj = msgspec.json.decode(pieces.frame)
         name, _ = head.popitem()
         if not pieces.items:
@@ -169,9 +170,9 @@ class Renderer:
         return b'%b,"metadata":%b}' % (head, bytes(_bare(record.data).metadata))
 
     def event(self, seen: Seen, *, is_first: bool) -> tuple[bytes, bytes, bytes]:
-        """One line of a watch, around the very bytes of the store where they are the object.
+        """Write one line of a watch, around the very bytes of the store where they are the object.
 
-        A Table names its columns in the first one only.
+        A Table names its columns in the first line of the watch.
         """
         if seen.type == BOOKMARK or seen.record is None:
             body = encode(self._bookmark(seen))

@@ -1,7 +1,7 @@
-"""What a request's method and path ask for, before anything is looked up.
+"""Reads what a request's method and path ask for, before anything is looked up.
 
 Called once per HTTP request. Authorization, audit, admission, dispatch and whoever passes a request
-on all go by the result and never look at the path again: two readings of one path are how rights
+on all go by the result and do not look at the path again: two readings of one path are how rights
 are passed over. It knows the shape of Kubernetes' paths and no kind. As
 apiserver/pkg/endpoints/request/requestinfo.go: a path is unquoted once and then split.
 """
@@ -72,18 +72,24 @@ class _Word:
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    """A boolean parameter: anything but `false` and `0` is true, the empty string too."""
+    """Read a boolean parameter: anything but `false` and `0` is true, the empty string too."""
     value = query.get(name)
     return value is not None and value.lower() not in ("false", "0")
 
 
 def query_of(query: Mapping[str, str]) -> str:
-    """The parameters as they were read here, quoted anew, so that nobody reads others."""
+    """Write the parameters as they were read here, quoted anew.
+
+    So nobody after us reads other parameters.
+    """
     return f"?{urlencode(list(query.items()))}" if query else ""
 
 
 def parse(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
-    """`path` as it is on the wire, still quoted; BadRequest for one that could be two."""
+    """Read a request's path and query; BadRequest for a path that could be read in two ways.
+
+    `path` is as it is on the wire, still quoted.
+    """
     words = [_Word(_unquoted(one[1]), one.end()) for one in _WORD.finditer(path) if one[1]]
     texts = [word.text for word in words]
     if len(texts) >= 3 and texts[0] == "api":
@@ -123,7 +129,7 @@ def parse(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
 
 
 def _unquoted(word: str) -> str:
-    """Once, and never again."""
+    """Unquote once, and not again."""
     try:
         return unquote_to_bytes(word).decode()
     except UnicodeError:
@@ -139,13 +145,16 @@ def _check(words: Sequence[str]) -> None:
 
 
 def _beyond(path: str, end: int) -> str:
-    """What follows a proxy, for the far side to read; it begins with a slash or is empty."""
+    """Return what follows a proxy, for the far side to read.
+
+    It begins with a slash or is empty.
+    """
     rest = path[end:]
     return f"/{rest[3:]}" if rest[:3].lower() == "%2f" else rest
 
 
 def _located(parts: list[str]) -> tuple[str, str, list[str]]:
-    """Namespace, resource, and what follows the resource."""
+    """Return namespace, resource, and what follows the resource."""
     if parts[0] != "namespaces":
         return "", parts[0], parts[1:]
     if len(parts) > 2 and parts[2] not in _OF_A_NAMESPACE:
@@ -161,7 +170,7 @@ def _of_many(verb: str, query: Mapping[str, str]) -> str:
 
 
 def _check_one_watch(query: Mapping[str, str]) -> None:
-    """Said twice, some read the first and others the last."""
+    """Refuse `watch` said twice: some read the first and others the last."""
     said = query.getall("watch", []) if isinstance(query, MultiMapping) else []
     if len({flag({"watch": text}, "watch") for text in said}) > 1:
         raise BadRequest("the request asks for a watch and for none")

@@ -43,7 +43,7 @@ async def watch_over_http(
 async def watch_over_websocket(
     request: web.BaseRequest, batches: Batches, renderer: Renderer
 ) -> web.StreamResponse:
-    """One text message an event; the Java client watches so."""
+    """Send one text message for each event; the Java client watches so."""
     # Who watches has nothing to say but that it goes.
     socket = web.WebSocketResponse(max_msg_size=_MAX_SAID, compress=False)
     await socket.prepare(request)
@@ -85,13 +85,13 @@ async def _send(batches: Batches, renderer: Renderer, write: Write) -> None:
 
 
 def _events(batch: list[Seen], renderer: Renderer, *, is_first: bool) -> Iterator[Parts]:
-    """One by one, as they are written: a large initial list would be much at once."""
+    """Yield events one by one, as they are written: a large initial list would be much at once."""
     for number, seen in enumerate(batch):
         yield renderer.event(seen, is_first=is_first and number == 0)
 
 
 async def copy_log(request: web.BaseRequest, source: StreamReader | None) -> web.StreamResponse:
-    """Chunk by chunk as they come, so that `logs -f` shows a line when it is written."""
+    """Copy a log chunk by chunk, so that `logs -f` shows a line when it is written."""
     response = web.StreamResponse(headers={"Content-Type": "text/plain"})
     response.enable_chunked_encoding()
     await response.prepare(request)

@@ -19,7 +19,7 @@ Type = tuple[str, str, str]
 async def admit(
     registry: Registry, call: Call, body: Obj, of: Type, operation: Operation = "CREATE"
 ) -> None:
-    """Let admission change `body`, of the type `of`, and refuse it."""
+    """Let admission change or refuse `body`, which is of the type `of`."""
     attributes = replace(call.attributes(operation, body, None), object_kind=of)
     await registry.admission.admit(attributes)
     await registry.admission.validate(attributes)

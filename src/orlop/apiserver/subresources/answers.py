@@ -9,5 +9,5 @@ from ...api.objects import Obj
 
 
 def created() -> Obj:
-    """metav1.Status of an action that was done."""
+    """Make the metav1.Status of an action that was done."""
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

@@ -1,7 +1,7 @@
 """approval: whether a certificate that somebody asks for shall be signed.
 
 Called for PUT and PATCH on `certificatesigningrequests/<name>/approval`, by `kubectl certificate
-approve` and `deny`. It changes the conditions and nothing else; signing is a controller's work. As
+approve` and `deny`. It changes the conditions; signing is a controller's work. As
 registry/certificates/certificates/strategy.go: csrApprovalStrategy.
 """
 
@@ -42,7 +42,7 @@ async def patch_approval(registry: Registry, call: Call, media_type: str, body: 
 
 
 def _decided(registry: Registry, call: Call, wanted: Obj, current: Obj) -> Obj:
-    """`current` with the conditions of `wanted`."""
+    """Return `current` with the conditions of `wanted`."""
     conditions = (wanted.get("status") or {}).get("conditions") or []
     if not all(isinstance(condition, dict) for condition in conditions):
         raise bad_request("status.conditions must be objects")

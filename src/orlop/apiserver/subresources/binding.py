@@ -66,7 +66,10 @@ def _assigned(registry: Registry, call: Call, pod: Obj, binding: Obj) -> Obj:
 
 
 def _check_annotations(call: Call, pod: Obj, more: Mapping[str, str]) -> None:
-    """Who gives a pod its node may say what hosts it needs there, and not how else it runs."""
+    """Refuse annotations that a binding must not set.
+
+    Who gives a pod its node may say what hosts it needs there, and not how else it runs.
+    """
     former = annotations_of(pod)
     kept = (*WRITTEN_BACK, MIRROR, GROUP)
     changed = [name for name in kept if name in more and more[name] != former.get(name)]

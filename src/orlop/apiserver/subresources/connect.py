@@ -66,7 +66,7 @@ _KINDS = {
 
 
 async def admit_connection(registry: Registry, call: Call, query: MultiMapping[str]) -> None:
-    """CONNECT, with the options of the connection as the object."""
+    """Let admission see a CONNECT, with the options of the connection as the object."""
     kind = _KINDS[call.subresource]
     options: Obj = {"apiVersion": "v1", "kind": kind}
     options |= {name: True for name in _OPTIONS if flag(query, name)}
@@ -81,7 +81,7 @@ async def admit_connection(registry: Registry, call: Call, query: MultiMapping[s
 
 
 def location(pod: Obj, call: Call, query: MultiMapping[str]) -> URL:
-    """Where the kubelet has what is asked for."""
+    """Return where the kubelet has what is asked for."""
     base = f"{call.namespace}/{call.name}"
     if call.subresource == "portforward":
         ports = [("ports", text) for text in query.getall("ports", [])]
@@ -94,14 +94,14 @@ def location(pod: Obj, call: Call, query: MultiMapping[str]) -> URL:
 
 
 def passed(request: web.BaseRequest) -> Mapping[str, str]:
-    """The headers of the upgrade; several of one name are one, with commas."""
+    """Return the headers of the upgrade; several of one name become one, with commas."""
     found = {name: ", ".join(request.headers.getall(name, [])) for name in _PASSED}
     found["Sec-WebSocket-Protocol"] = without_token(found["Sec-WebSocket-Protocol"])
     return {name: text for name, text in found.items() if text} | {"Content-Length": "0"}
 
 
 async def _refusal(upgraded: Upgraded) -> web.Response:
-    """The kubelet's own words: clients show them behind "unable to upgrade connection"."""
+    """Answer with the kubelet's words: clients show them behind "unable to upgrade connection"."""
     length = 0
     for line in upgraded.head.decode("latin-1").split("\r\n"):
         name, _, text = line.partition(":")

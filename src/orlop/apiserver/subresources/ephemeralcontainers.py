@@ -1,8 +1,8 @@
 """ephemeralcontainers: containers added to a pod that runs, to look into it.
 
 Called for PUT and PATCH on `pods/<name>/ephemeralcontainers`, by `kubectl debug`. It adds to
-spec.ephemeralContainers and changes nothing else; those that are there stay as they are. As
-registry/core/pod/strategy.go: podEphemeralContainersStrategy.
+spec.ephemeralContainers ; those that are there stay as they are. As registry/core/pod/strategy.go:
+podEphemeralContainersStrategy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def patch_ephemeral(registry: Registry, call: Call, media_type: str, body:
 
 
 def _with_added(call: Call, wanted: Obj, current: Obj) -> Obj:
-    """`current` with the ephemeral containers of `wanted`."""
+    """Return `current` with the ephemeral containers of `wanted`."""
     spec = wanted.get("spec") or {}
     containers = spec.get("ephemeralContainers") or []
     if not all(isinstance(container, dict) for container in containers):

@@ -51,7 +51,7 @@ async def evict(registry: Registry, call: Call, body: Any) -> Obj:
 
 
 async def _mark(registry: Registry, call: Call, uid: str) -> None:
-    """Those who count failures, Jobs say, tell an eviction from a fault by this."""
+    """Mark the pod as evicted. Those who count failures, Jobs say, tell it from a fault by this."""
 
     def mark(pod: Obj) -> Obj:
         if pod["metadata"]["uid"] != uid:
@@ -74,7 +74,7 @@ async def _mark(registry: Registry, call: Call, uid: str) -> None:
 
 
 def _with_uid(options: DeleteOptions, pod: Obj) -> DeleteOptions:
-    """Never evict another pod of the same name than the one whose budget was asked.
+    """Demand the uid of the pod whose budget was asked, so that no other of that name is evicted.
 
     A resource version was looked at above; the pod has been marked since.
     """
@@ -123,7 +123,10 @@ async def _spend(registry: Registry, call: Call, pod: Obj, budgets: list[Record]
 
 
 def _costs_nothing(budget: Obj, pod: Obj) -> bool:
-    """A pod that is not well anyway: always, or only while the others keep the budget."""
+    """Return whether a pod may go without a charge to the budget.
+
+    A pod that is not well may: always, or only while the others keep the budget.
+    """
     if is_ready(pod):
         return False
     if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
@@ -165,7 +168,10 @@ def _refusal(status: Obj) -> str:
 
 
 def _exhausted(registry: Registry, budget: Obj) -> None:
-    """The controller says the same a moment later; until then nobody shall read otherwise."""
+    """Set the budget's condition to what the controller says of it a moment later.
+
+    So nobody reads something else until then.
+    """
     told = {
         "type": _ALLOWED,
         "status": "False",

@@ -1,7 +1,7 @@
 """finalize: the namespace controller says that a namespace is empty.
 
-Called for PUT on `namespaces/<name>/finalize`. Only spec.finalizers changes; without any, a deleted
-namespace goes. As registry/core/namespace/storage: FinalizeREST.
+Called for PUT on `namespaces/<name>/finalize`. What changes is spec.finalizers; without any, a
+deleted namespace goes. As registry/core/namespace/storage: FinalizeREST.
 """
 
 from __future__ import annotations

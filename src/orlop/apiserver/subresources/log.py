@@ -24,7 +24,7 @@ from ..request.failures import bad_request, from_backend
 async def open_log(
     registry: Registry, call: Call, kubelet: KubeletClient, query: Mapping[str, str]
 ) -> AsyncIterator[StreamReader | None]:
-    """The container's output; None for a pod that has no node yet."""
+    """Open the container's output; None for a pod that has no node yet."""
     pod = registry.find(call).decode()
     container = container_of(pod, query.get("container", ""))
     node_name = pod["spec"].get("nodeName")
@@ -42,7 +42,7 @@ async def open_log(
 
 
 def node_of(registry: Registry, call: Call, name: str) -> Obj:
-    """The node that a pod is bound to."""
+    """Return the node that a pod is bound to."""
     node = registry.store.get(bucket_of(kinds.NODE), Key("", name))
     if node is None:
         raise InternalError(f'node "{name}" of pod "{call.name}" is not there any more')
@@ -50,7 +50,7 @@ def node_of(registry: Registry, call: Call, name: str) -> Obj:
 
 
 def container_of(pod: Obj, asked: str) -> str:
-    """The container whose log is meant; BadRequest in upstream's words where that is not clear."""
+    """Return the container whose log is meant; BadRequest, in upstream's words, if unclear."""
     spec, name = pod["spec"], pod["metadata"]["name"]
     ordinary = [container["name"] for container in spec.get("containers") or []]
     init = [container["name"] for container in spec.get("initContainers") or []]

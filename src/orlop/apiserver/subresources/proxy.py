@@ -32,7 +32,7 @@ _KEPT = 32  # backends whose connections are kept open
 
 
 class Named(NamedTuple):
-    """What a client calls its target."""
+    """The name by which a client calls its target."""
 
     scheme: str
     name: str
@@ -40,7 +40,10 @@ class Named(NamedTuple):
 
 
 def split_name(text: str) -> Named | None:
-    """`https:web:8443`, `web:http`, `web`. As apimachinery/pkg/util/net: SplitSchemeNamePort."""
+    """Split `https:web:8443`, `web:http` or `web`.
+
+    As apimachinery/pkg/util/net: SplitSchemeNamePort.
+    """
     parts = text.split(":")
     match parts:
         case [name]:
@@ -96,7 +99,7 @@ class Proxies:
         return self._service(key, named)
 
     def _port_of(self, key: Key, named: Named) -> int:
-        """The port of a pod: as asked, or the first that its containers name."""
+        """Return the port of a pod: as asked, or the first that its containers name."""
         record = self._registry.store.newest(kinds.POD.resource, key)
         if record is None:
             raise not_found(kinds.POD, key.name)
@@ -115,7 +118,7 @@ class Proxies:
         return backend, f"pod {key} {port}"
 
     def _service(self, key: Key, named: Named) -> tuple[Backend, str]:
-        """One of the service's pods; never an address that whoever made the service could choose.
+        """Reach one of the service's pods; no address that the service's maker could choose.
 
         As service/storage: isValidAddress. Else who may edit services could reach whatever this
         host does, and as this host.
@@ -129,7 +132,10 @@ class Proxies:
         return Backend(host, backend.dial, backend.tls), known
 
     def _node(self, call: Call) -> tuple[Backend, str]:
-        """The node's kubelet, with our own certificate: whoever may come here may do all there."""
+        """Reach the node's kubelet, with our own certificate.
+
+        Whoever may come here may do everything there.
+        """
         named = split_name(call.name)
         name = call.name if named is None else named.name
         record = self._registry.store.get(kinds.NODE.resource, Key("", name))
@@ -164,7 +170,10 @@ def _tls(scheme: str) -> ssl.SSLContext | None:
 
 @cache
 def _unchecked() -> ssl.SSLContext:
-    """Of a pod's own certificate nobody can say who signed it. As upstream: it is not checked."""
+    """Make a TLS context that does not check certificates.
+
+    Nobody can say who signed a pod's own certificate. Upstream does not check it either.
+    """
     context = ssl.SSLContext(
         ssl.PROTOCOL_TLS_CLIENT
     )  # without authorities, which take long to read

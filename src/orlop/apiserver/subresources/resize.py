@@ -18,6 +18,6 @@ WORDS = (
 
 
 def refuse_resize(registry: Registry, call: Call) -> Invalid:
-    """What to raise: Invalid with the remedy; NotFound if there is no such pod."""
+    """Return the error to raise: Invalid with the remedy; NotFound if there is no such pod."""
     registry.find(call)
     return invalid(call.kind, call.name, [forbidden("spec.containers[*].resources", WORDS)])

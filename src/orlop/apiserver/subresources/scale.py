@@ -1,7 +1,7 @@
 """scale: the number of replicas of a workload, in one shape for all kinds.
 
-Called for GET, PUT and PATCH, apply patches among them, on `<workload>/<name>/scale`. Only
-spec.replicas ever changes. As registry/apps/deployment/storage: ScaleREST.
+Called for GET, PUT and PATCH, apply patches among them, on `<workload>/<name>/scale`. What changes
+is spec.replicas. As registry/apps/deployment/storage: ScaleREST.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def patch_scale(registry: Registry, call: Call, media_type: str, body: Any
 
 
 async def apply_scale(registry: Registry, call: Call, config: Any, *, force: bool) -> Obj:
-    """An applied Scale: only its number of replicas can have owners."""
+    """Apply a Scale: its number of replicas is the one field that can have owners."""
     apply_verb.check_type(config, "autoscaling/v1", "Scale")
     encoded = msgspec.json.encode(config)
 
@@ -67,7 +67,7 @@ async def apply_scale(registry: Registry, call: Call, config: Any, *, force: boo
 
 
 async def _write(registry: Registry, call: Call, change: Callable[[Obj], Obj]) -> Obj:
-    """A change of the Scale, as one of the workload; owners of replicas follow it."""
+    """Write a change of the Scale as one of the workload; the owners of replicas follow it."""
 
     def change_workload(workload: Obj) -> Obj:
         metadata, scale = workload["metadata"], _shown(call, workload)
@@ -112,7 +112,7 @@ def _shown(call: Call, workload: Obj) -> Obj:
 
 
 def scale_of(workload: Obj) -> Obj:
-    """autoscaling/v1 Scale of a workload."""
+    """Make the autoscaling/v1 Scale of a workload."""
     spec, status = workload.get("spec") or {}, workload.get("status") or {}
     metadata = workload["metadata"]
     scale: Obj = {

@@ -29,7 +29,7 @@ _BINDABLE = {("v1", "Pod"): "pod", ("v1", "Secret"): "secret", ("v1", "Node"): "
 
 
 async def request_token(registry: Registry, call: Call, body: Any) -> Obj:
-    """The TokenRequest with its status."""
+    """Return the TokenRequest with its status."""
     tokens = registry.tokens
     if tokens is None:
         raise MethodNotAllowed("this server has no key to sign tokens with", details={})
@@ -97,7 +97,7 @@ def _lifetime(
 
 
 def _bound(registry: Registry, call: Call, account: Obj, reference: Any) -> dict[str, Obj]:
-    """The objects whose end is the token's too; a pod's node is told along with it."""
+    """Return the objects whose end is the token's too; a pod's node is told along with it."""
     if not reference:
         return {}
     named = (reference.get("apiVersion"), reference.get("kind"))

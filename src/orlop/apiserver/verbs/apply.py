@@ -32,7 +32,7 @@ class Applied(NamedTuple):
 
 
 async def apply(registry: Registry, call: Call, config: Any, *, force: bool = False) -> Applied:
-    """The object after the configuration was applied to it."""
+    """Apply the configuration to the object; return the object after that."""
     check_type(config, call.kind.api_version, call.kind.kind)
     encoded = msgspec.json.encode(identify(call, config))  # each try consumes its own copy
     for _ in range(_TRIES):
@@ -46,7 +46,7 @@ async def apply(registry: Registry, call: Call, config: Any, *, force: bool = Fa
 
 
 def check_type(config: Any, api_version: str, kind: str) -> None:
-    """An apply patch says what it is; nothing is filled in for it."""
+    """Check that an apply patch says what it is: no type is filled in for it."""
     if not isinstance(config, dict):
         raise bad_request("the body of an apply patch must be an object")
     found = f"{_group_version(config.get('apiVersion'))}, Kind={config.get('kind') or ''}"
@@ -56,7 +56,7 @@ def check_type(config: Any, api_version: str, kind: str) -> None:
 
 
 def _group_version(api_version: Any) -> str:
-    """As Go prints a GroupVersionKind: `/v1` for the core group."""
+    """Write a version as Go prints a GroupVersionKind: `/v1` for the core group."""
     text = api_version if isinstance(api_version, str) else ""
     return text if "/" in text else f"/{text}"
 

@@ -24,13 +24,12 @@ _GENERATED_TRIES = 8
 
 
 async def create(registry: Registry, call: Call, body: Any, *, tracked: bool = True) -> Record:
-    """The object as it is kept.
+    """Create an object; return it as it is kept.
 
-    1. Well formed: of this kind and place, of known fields.
-    2. Defaults; whose they are, unless apply has noted that; then what admission adds.
-    3. What only the server says: name, uid, time, generation, a fresh status.
-    4. Valid, and not refused.
-    5. Kept; a generated name that is taken is generated again.
+    1. Well formed: of this kind and place, of known fields. 2. Defaults; whose they are, unless
+    apply has noted that; then what admission adds. 3. What only the server says: name, uid, time,
+    generation, a fresh status. 4. Valid, and not refused. 5. Kept; a generated name that is taken
+    is generated again.
     """
     if call.kind.custom is not None and call.kind.custom.is_terminating:
         raise definition_terminating(call.kind)
@@ -65,7 +64,7 @@ async def _keep(registry: Registry, call: Call, obj: Obj) -> Record:
 
 
 def _pretend(registry: Registry, call: Call, kept: Obj) -> Record:
-    """What a dry run answers: the object without a revision."""
+    """Answer a dry run: the object without a revision."""
     taken = registry.store.newest(bucket_of(call.kind), call.key)
     if taken is not None:
         raise RevisionConflict(taken)

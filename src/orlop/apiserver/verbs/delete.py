@@ -45,7 +45,7 @@ class _Preconditions(msgspec.Struct):
 
 
 class _Body(msgspec.Struct):
-    """What of a metav1.DeleteOptions counts, with its types."""
+    """The fields of a metav1.DeleteOptions that count, with their types."""
 
     gracePeriodSeconds: int | None = None
     preconditions: _Preconditions | None = None
@@ -55,7 +55,7 @@ class _Body(msgspec.Struct):
 
 
 def options_from(raw: Any) -> DeleteOptions:
-    """A metav1.DeleteOptions as it came in, or nothing."""
+    """Read a metav1.DeleteOptions as it came in, or nothing."""
     try:
         body = msgspec.convert(raw or {}, _Body)
     except msgspec.ValidationError as error:
@@ -94,7 +94,7 @@ class Deleted:
 
 
 async def delete(registry: Registry, call: Call, options: DeleteOptions) -> Deleted:
-    """Remove the object or mark it; again where another write came in between."""
+    """Remove the object or mark it; try again where another write came in between."""
     for _ in range(_TRIES):
         current = registry.find_newest(call)
         obj = current.decode()
@@ -108,7 +108,7 @@ async def delete(registry: Registry, call: Call, options: DeleteOptions) -> Dele
 
 
 async def _shown(call: Call, current: Record) -> Obj:
-    """The object in the version of the call; as it is kept where nobody can convert it."""
+    """Return the object in the version of the call; as it is kept where nobody can convert it."""
     try:
         await ready(call.kind, [current])
         return decode(call.kind, current)
@@ -149,7 +149,10 @@ def _failed(what: str, wanted: str, found: str) -> str:
 async def _delete(
     registry: Registry, call: Call, options: DeleteOptions, current: Record, obj: Obj
 ) -> Deleted:
-    """1. Finalizers by policy. 2. Grace. 3. Go at once, or be marked and wait."""
+    """Delete once.
+
+    1. Finalizers by policy. 2. Grace. 3. Go at once, or be marked and wait.
+    """
     before = current.decode()
     _add_finalizers(call, obj, options)  # 1
     if call.kind == CUSTOM_RESOURCE_DEFINITION:
@@ -177,7 +180,7 @@ async def _remove(registry: Registry, call: Call, current: Record, obj: Obj) -> 
 
 
 def _add_finalizers(call: Call, obj: Obj, options: DeleteOptions) -> None:
-    """Foreground and Orphan are finalizers that the garbage collector takes off."""
+    """Add Foreground or Orphan: finalizers that the garbage collector takes off."""
     policy = options.propagation
     if options.orphan_dependents is not None:
         policy = "Orphan" if options.orphan_dependents else "Background"
@@ -195,7 +198,7 @@ _BY_POLICY = (FOREGROUND, ORPHAN)
 
 
 def _grace(call: Call, obj: Obj, options: DeleteOptions) -> int:
-    """Seconds a pod is given; every other kind goes at once."""
+    """Return the seconds a pod is given; every other kind goes at once."""
     if (call.kind.group, call.kind.plural) != ("", "pods"):
         return 0
     spec = obj.get("spec", {})
@@ -230,7 +233,7 @@ def _mark(registry: Registry, call: Call, obj: Obj, grace: int) -> None:
 
 
 def status_of(call: Call, deleted: Deleted) -> Obj:
-    """metav1.Status of a finished deletion, where the object itself is not the answer."""
+    """Make the metav1.Status of a finished deletion, where the answer is not the object itself."""
     details = {
         "name": call.name,
         "group": call.kind.group,
@@ -247,5 +250,8 @@ def status_of(call: Call, deleted: Deleted) -> Obj:
 
 
 def returns_object(call: Call, deleted: Deleted) -> bool:
-    """Some kinds answer with the object even when it is gone. As Strategy.ReturnDeletedObject."""
+    """Return whether a kind answers with the object even when it is gone.
+
+    As Strategy.ReturnDeletedObject.
+    """
     return not deleted.is_gone or delete_answers.returns_deleted_object(call.kind)

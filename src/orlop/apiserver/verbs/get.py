@@ -22,7 +22,7 @@ _LONGEST = 20  # digits of what 64 bits can hold
 
 
 def parse_revision(text: str) -> int:
-    """0 where none is given; BadRequest for what is no revision."""
+    """Read a revision: 0 where none is given; BadRequest for what is none."""
     if not text:
         return 0
     if not text.isascii() or not text.isdigit() or len(text) > _LONGEST:

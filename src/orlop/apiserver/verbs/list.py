@@ -43,7 +43,7 @@ class Page:
 
 
 class _Token(msgspec.Struct):
-    """What `continue` carries; clients must not look inside."""
+    """The content of `continue`; clients must not look inside."""
 
     revision: int  # 0: the newest, at the price of consistency
     namespace: str
@@ -51,7 +51,7 @@ class _Token(msgspec.Struct):
 
 
 def list_(registry: Registry, call: Call, options: ListOptions) -> Page:
-    """One page; Gone when its revision is no longer kept."""
+    """Return one page; Gone when its revision is no longer kept."""
     if options.limit < 0:
         raise bad_request("limit must not be negative")
     start = _read_token(options.token) if options.token else None
@@ -103,7 +103,7 @@ def _gone(start: _Token | None, message: str) -> Gone:
 
 
 def _revision_asked_for(registry: Registry, options: ListOptions) -> int | None:
-    """The revision a list must be exactly at, or None: the newest serves."""
+    """Return the revision a list must be exactly at, or None: the newest serves."""
     if options.match and not options.resource_version:
         raise bad_request("resourceVersionMatch is forbidden unless resourceVersion is provided")
     if options.match not in ("", "Exact", "NotOlderThan"):

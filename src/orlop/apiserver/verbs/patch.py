@@ -30,7 +30,7 @@ MEDIA_TYPES = {"json": JSON, "merge": MERGE, "strategic": STRATEGIC}
 
 
 async def patch(registry: Registry, call: Call, media_type: str, body: Any) -> Record:
-    """The object after the patch."""
+    """Patch the object; return the object after the patch."""
     encoded = msgspec.json.encode(body)  # each try consumes its own copy
 
     def change(current: Obj) -> Obj:
@@ -41,7 +41,7 @@ async def patch(registry: Registry, call: Call, media_type: str, body: Any) -> R
 
 
 def apply(registry: Registry, kind: Kind, media_type: str, target: Obj, body: Any) -> Obj:
-    """`target` after a patch of that media type; both are consumed."""
+    """Return `target` after a patch of that media type; both are consumed."""
     if media_type == MERGE:
         return merge_patch.apply(target, body)
     if media_type == JSON:

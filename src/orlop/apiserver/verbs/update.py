@@ -57,7 +57,7 @@ async def _create_instead(registry: Registry, call: Call, obj: Obj) -> Record:
 
 
 async def modify(registry: Registry, call: Call, change: Change, *, tracked: bool = True) -> Record:
-    """Write `change(newest)`, again where another write came in between.
+    """Write `change(newest)`; try again where another write came in between.
 
     A change that insists on a revision fails when it meets another one, in `check_base`. One that
     is not `tracked` has itself noted who manages what.
@@ -79,7 +79,7 @@ async def modify(registry: Registry, call: Call, change: Change, *, tracked: boo
 async def _replace(
     registry: Registry, call: Call, obj: Obj, current: Record, tracked: bool
 ) -> Record:
-    """`obj` in place of `current`.
+    """Put `obj` in place of `current`.
 
     1. Built upon this state; defaults; whose it is; what admission adds; the kind's own rules.
     2. Valid, and not refused.
@@ -108,7 +108,7 @@ async def _replace(
 
 
 async def _admitted(registry: Registry, call: Call, obj: Obj, old: Obj) -> Obj:
-    """What admission makes of the object, or of the other one that stands for it."""
+    """Return what admission makes of the object, or of the other one that stands for it."""
     if call.is_admitted:
         return obj
     attributes = call.attributes("UPDATE", obj, old)
@@ -119,7 +119,10 @@ async def _admitted(registry: Registry, call: Call, obj: Obj, old: Obj) -> Obj:
 
 
 def _prepare(call: Call, obj: Obj, old: Obj) -> None:
-    """Other subresources build upon the old object and change what is theirs alone."""
+    """Prepare the object by its kind's rules, for the object itself, its status and its scale.
+
+    Other subresources build upon the old object and change what is theirs alone.
+    """
     if call.subresource == "status":
         strategy.prepare_for_status_update(call.kind, obj, old)
     elif call.subresource in ("", "scale"):
@@ -138,7 +141,7 @@ def _validate(call: Call, obj: Obj, old: Obj) -> None:
 
 
 def _is_free_to_go(obj: Obj) -> bool:
-    """Whether a deleted object has nothing left to wait for."""
+    """Return whether a deleted object has nothing left to wait for."""
     metadata = obj["metadata"]
     return (
         "deletionTimestamp" in metadata
@@ -154,6 +157,6 @@ def _has_namespace_finalizers(obj: Obj) -> bool:
 
 
 def _copy(obj: Obj) -> Obj:
-    """A change may be tried several times, and each consumes what it is given."""
+    """Copy the object: a change may be tried several times, and each consumes what it is given."""
     copy: Obj = msgspec.json.decode(msgspec.json.encode(obj))
     return copy

@@ -1,7 +1,7 @@
 """watch: what happens to a selection of objects, from a revision on.
 
 Called for GET with `watch`, and by the in-process client. With a selector the type of an event
-follows from whether the object matched before and matches now. It never queues: a reader who is too
+follows from whether the object matched before and matches now. It has no queue: a reader who is too
 slow gets Gone.
 """
 
@@ -46,7 +46,7 @@ class Seen(NamedTuple):
 async def watch(
     registry: Registry, call: Call, options: WatchOptions
 ) -> AsyncGenerator[list[Seen], None]:
-    """Batches of events, until the time is over or the server stops.
+    """Yield batches of events, until the time is over or the server stops.
 
     1. What is there now, where the client has no revision or asks for it (WatchList).
     2. Every change after that, and now and then a bookmark where nothing else tells the revision.
@@ -141,7 +141,7 @@ class _Alarm:
         return self._loop.time() >= self._end
 
     def is_due(self) -> bool:
-        """Whether it is time for a bookmark; asked again, it is time for the next."""
+        """Return whether it is time for a bookmark; asked again, it is time for the next."""
         if self._loop.time() < self._due:
             return False
         self._due = self._loop.time() + self._every
@@ -161,7 +161,7 @@ def _pending(begun: Watch) -> list[Event]:
 
 
 def _states(event: Event) -> list[Record]:
-    """Whatever of an event may have to be read."""
+    """Return every record of an event that may have to be read."""
     previous = event.previous
     return [event.record, *([previous, _last_seen(event)] if previous is not None else [])]
 
@@ -173,7 +173,7 @@ def _visible(events: list[Event], selection: Selection) -> list[Seen]:
 
 
 def _through(event: Event, selection: Selection) -> Seen | None:
-    """The event as it looks to one who sees only what matches."""
+    """Return the event as it looks to a client that sees what matches."""
     before = event.previous is not None and selection.matches(event.previous)
     now = event.type != DELETED and selection.matches(event.record)
     if now:
@@ -182,7 +182,7 @@ def _through(event: Event, selection: Selection) -> Seen | None:
 
 
 def _last_seen(event: Event) -> Record:
-    """An object that no longer matches leaves as it last looked, at the revision of its leaving."""
+    """Return an object that no longer matches as it last looked, at the revision of its leaving."""
     if event.type == DELETED or event.previous is None:
         return event.record
     return record_of(event.previous.decode(), event.record.key, event.revision)

@@ -1,4 +1,4 @@
-"""`orlop backup FILE`: the cluster's state and keys in one file, while it runs or while it is down.
+"""`orlop backup FILE`: puts the cluster's state and keys in one file, running or down.
 
 Called by people and by cron. A running control plane makes the copy itself, wherever it runs, so
 that it is of one moment; pods and clients notice nothing.
@@ -49,7 +49,7 @@ def command(file: Path) -> None:
 
 
 def fetch(api: KubeApi, copy: Path) -> None:
-    """The state as the running control plane copies it."""
+    """Fetch the state as the running control plane copies it."""
     parts = urlsplit(api.url)
     connection = http.client.HTTPSConnection(
         parts.hostname or "", parts.port or 443, timeout=_TIMEOUT, context=api.tls

@@ -1,7 +1,7 @@
-"""`orlop doctor`: everything this site has or lacks, each finding with its remedy.
+"""`orlop doctor`: tells everything this site has or lacks, each finding with its remedy.
 
-Called by people before the first `up` and whenever something is strange. It changes nothing; its
-exit code is 1 when something stands in the way of Orlop, 0 otherwise.
+Called by people before the first `up` and whenever something is strange. Its exit code is 1 when
+something stands in the way of Orlop, 0 otherwise.
 """
 
 from __future__ import annotations

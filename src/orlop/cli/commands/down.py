@@ -91,7 +91,7 @@ def end(running: Record, settings: Settings, paths: Paths) -> bool:
 
 
 async def end_jobs(paths: Paths, settings: Settings) -> None:
-    """Cancels every job of this cluster and waits until they are gone, so that none writes on."""
+    """Cancel every job of this cluster and wait until they are gone, so that none writes on."""
     name = known_engine(settings, paths)
     if not name:
         return
@@ -110,7 +110,7 @@ async def end_jobs(paths: Paths, settings: Settings) -> None:
 
 
 async def living(engine: Engine) -> list[Any]:
-    """Jobs of pods and of SlurmJobs that have not ended."""
+    """Return jobs of pods and of SlurmJobs that have not ended."""
     of_objects: list[JobId] = []
     if isinstance(engine, SlurmJobs):
         engine.on_squeue = lambda text: of_objects.extend(engine.of_objects(text))
@@ -119,7 +119,7 @@ async def living(engine: Engine) -> list[Any]:
 
 
 def remove(paths: Paths) -> None:
-    """Our own files, then the folder if nothing else is in it."""
+    """Remove our own files, then the folder if it is empty."""
     for path in paths.home.iterdir():
         if path.name in OURS or path.name.startswith(("state.", "before-restore-")):
             shutil.rmtree(path, onerror=make_writable) if path.is_dir() else path.unlink()
@@ -136,7 +136,7 @@ def remove(paths: Paths) -> None:
 
 
 def make_writable(function: Callable[..., Any], path: str, _: object) -> None:
-    """Images hold folders that even their owner may not write to; rmtree is helped over them."""
+    """Make folders writable for rmtree: images hold some that their owner may not write to."""
     for folder in (Path(path).parent, Path(path)):
         if folder.is_dir() and not folder.is_symlink():
             folder.chmod(0o700)

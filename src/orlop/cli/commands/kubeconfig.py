@@ -1,6 +1,6 @@
-"""`orlop kubeconfig`: where the kubeconfig is, what it says, or merged into the user's own.
+"""`orlop kubeconfig`: tells where the kubeconfig is, what it says, or merges it into the user's.
 
-Called by people and by `export KUBECONFIG=$(orlop kubeconfig)`. Only --merge changes a file.
+Called by people and by `export KUBECONFIG=$(orlop kubeconfig)`. With --merge it changes that file.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _name(document: Document) -> str:
 
 
 def _for_user(paths: Paths, ours: Document, user: str, groups: tuple[str, ...]) -> Document:
-    """What the user may do is for Roles and bindings to say; a new user may do nothing."""
+    """Make a kubeconfig for a user, who may do what Roles and bindings say: at first nothing."""
     from ... import pki
 
     made = pki.Pki(paths.pki)

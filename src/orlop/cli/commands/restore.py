@@ -1,7 +1,7 @@
-"""`orlop restore FILE`: a home as it was when `orlop backup` wrote FILE.
+"""`orlop restore FILE`: brings a home back to what it was when `orlop backup` wrote FILE.
 
 Called by people, with the control plane down. What was there is put aside, not deleted. Revisions
-leap ahead of all that clients may have seen, so that none mistakes the past for the future.
+leap ahead of all that clients may have seen, so that no client takes an old revision for a new one.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def begin_anew(state: Path) -> None:
 
 
 def replaced(unpacked: Path) -> list[str]:
-    """The names that a backup puts in the home."""
+    """Return the names that a backup puts in the home."""
     return [path.name for path in unpacked.iterdir() if path.name != "backup.json"]
 
 

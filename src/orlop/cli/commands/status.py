@@ -1,7 +1,7 @@
-"""`orlop status`: the control plane, the engine, nodes, pods and the queue, on one screen.
+"""`orlop status`: shows the control plane, engine, nodes, pods and the queue on one screen.
 
 Called by people and, with --output json, by scripts. It reads the record and asks the API server
-and the engine; it changes nothing. Exit code 0: up; 3: not running; 1: running, but silent.
+and the engine. Exit code 0: up; 3: not running; 1: running, but silent.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _node(node: Obj, pods: list[Obj]) -> dict[str, Any]:
 
 
 def _queue(pods: list[Obj]) -> list[dict[str, str]]:
-    """Pods that wait for a machine, in Slurm's words where it has said any."""
+    """Return pods that wait for a machine, in Slurm's words where it has said any."""
     waiting = []
     for pod in pods:
         allocated = condition_of(pod, wellknown.ALLOCATED)

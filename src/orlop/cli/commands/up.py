@@ -1,7 +1,8 @@
-"""`orlop up`: from nothing to a cluster, and what was found on the way.
+"""`orlop up`: makes a cluster from nothing, and tells what was found on the way.
 
 Called by people, again and again: where a control plane runs already it says so and changes
-nothing. It starts the control plane and then ends; it never runs one itself but in the foreground.
+nothing. It starts the control plane and then ends; with the flag for it, it runs one in the
+foreground.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def command(
 
 
 def make_home(paths: Paths) -> None:
-    """The folder, for its owner alone, whatever it was before."""
+    """Make the folder, for its owner alone, whatever it was before."""
     try:
         paths.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         if paths.home.stat().st_mode & 0o077:
@@ -92,7 +93,7 @@ def make_home(paths: Paths) -> None:
 
 
 def wait_for_verdict(paths: Paths) -> Record | None:
-    """The running control plane, or None once it is sure that there is none.
+    """Return the running control plane, or None once it is sure that there is none.
 
     One on another host that does not answer may be dead or only cut off from here; its lease
     decides, so it is waited for.
@@ -110,7 +111,7 @@ def wait_for_verdict(paths: Paths) -> Record | None:
 
 
 def quicker_one(paths: Paths) -> Record:
-    """The control plane of another `up` that was a moment earlier, once it has started."""
+    """Return the control plane of another `up` that was a moment earlier, once it has started."""
     deadline = time.monotonic() + START_TIME
     while (running := resident(paths)) is None:
         if time.monotonic() > deadline:

@@ -1,7 +1,7 @@
-"""What jobs have used, as Slurm counted: from sacct where the site keeps accounts, else squeue.
+"""Reads what jobs have used, from sacct where the site keeps accounts, else from squeue.
 
-Called by `kubectl slurm usage`. Without accounting Slurm knows only what was asked for and how
-long it runs, and forgets a job soon after its end; then the pod itself says what it has used.
+Called by `kubectl slurm usage`. Without accounting Slurm knows only what was asked for and how long
+it runs, and forgets a job soon after its end; then the pod itself says what it has used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SQUEUE = "%i|%T|%M|%C|%m"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """In Slurm's own notation; empty where it does not know."""
+    """The usage of a job in Slurm's own notation; empty where Slurm does not know."""
 
     state: str
     elapsed: str
@@ -33,7 +33,7 @@ class Usage:
 
 
 async def usage_of(jobs: Mapping[str, str], timeout: float) -> dict[str, Usage]:
-    """Of jobs and of members of gangs, `17+3`, whose steps are found by their pods' names."""
+    """Return usage of jobs, and of gangs' members, `17+3`, whose steps have their pods' names."""
     commands = Commands.of_process(timeout)
     members = {job: name for job, name in jobs.items() if "+" in job}
     numbers = list(dict.fromkeys(job.partition("+")[0] for job in jobs))
@@ -48,7 +48,7 @@ async def usage_of(jobs: Mapping[str, str], timeout: float) -> dict[str, Usage]:
 
 
 def _of_array(number: str, found: dict[str, Usage]) -> Usage | None:
-    """An array as a whole: its tasks together; the longest of them, and the largest."""
+    """Return an array's usage: its tasks together; the longest of them, and the largest."""
     tasks = [used for job, used in found.items() if job.startswith(f"{number}_")]
     if not tasks:
         return None
@@ -67,7 +67,7 @@ def _of_array(number: str, found: dict[str, Usage]) -> Usage | None:
 
 
 def _seconds(text: str) -> float:
-    """`1-02:03:04`, `03:04.567`, or nothing."""
+    """Return the seconds of `1-02:03:04`, `03:04.567`, or nothing."""
     days, dash, rest = text.rpartition("-")
     total = 0.0
     for part in rest.split(":"):
@@ -91,7 +91,7 @@ async def _squeue(commands: Commands, jobs: Sequence[str]) -> str:
 
 
 def noted(pod: Obj) -> Usage:
-    """What is written on a pod that is over, in Slurm's notation; for what Slurm has forgotten."""
+    """Return what is written on a pod that is over, for what Slurm has forgotten."""
     found = annotations_of(pod)
     names = (USED_ELAPSED, USED_CPU, USED_MEMORY, USED_ENERGY)
     elapsed, cpu, memory, energy = (_number(found.get(name)) for name in names)
@@ -130,7 +130,7 @@ def parse_squeue(text: str) -> dict[str, Usage]:
 
 
 def parse_sacct(text: str) -> dict[str, Usage]:
-    """A line for the job, then one a step; memory, and often energy, is counted for steps only."""
+    """Parse a line for the job, then one a step; memory, and often energy, is in steps."""
     found: dict[str, Usage] = {}
     for line in text.splitlines():
         fields = _fields(line)
@@ -147,7 +147,7 @@ def parse_sacct(text: str) -> dict[str, Usage]:
 
 
 def parse_steps(text: str, members: Mapping[str, str]) -> dict[str, Usage]:
-    """Members of gangs: the newest step of their job that has their pod's name."""
+    """Parse usage of gangs' members: the newest step of their job with their pod's name."""
     by_name = {(job.partition("+")[0], name): job for job, name in members.items()}
     found: dict[str, Usage] = {}
     for line in text.splitlines():
@@ -159,7 +159,7 @@ def parse_steps(text: str, members: Mapping[str, str]) -> dict[str, Usage]:
 
 
 def _fields(line: str) -> list[str]:
-    """Those of SACCT, without the name behind them; none of a line that cannot be read."""
+    """Return the fields of SACCT, without the name behind; none of a line that is unreadable."""
     fields = line.split("|", len(SACCT.split(",")))
     return fields[:-1] if len(fields) == len(SACCT.split(",")) + 1 else []
 
@@ -170,7 +170,7 @@ def _usage(fields: Sequence[str]) -> Usage:
 
 
 def _kib(size: str) -> float:
-    """`1204K`, `3.5M`, `0`, or nothing."""
+    """Return the KiB of `1204K`, `3.5M`, `0`, or nothing."""
     units = {"K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3}
     number, unit = (size[:-1], size[-1]) if size and size[-1] in units else (size or "0", "K")
     return float(number) * units[unit]

@@ -1,1 +1,1 @@
-"""The control plane as a process: started, put together, stopped."""
+"""The control plane as a process: its start, its parts, its end."""

@@ -1,7 +1,7 @@
-"""Which engine a home uses, and that engine made ready for it.
+"""Chooses which engine a home uses, and makes that engine ready for it.
 
-Called by `up`, `serve`, `status`, `doctor` and `down`. An engine once used stays the home's
-engine, because its pods live there; it is never changed behind the user's back.
+Called by `up`, `serve`, `status`, `doctor` and `down`. An engine once used stays the home's engine,
+because its pods live there; it does not change without the user's knowledge.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ SLURM, LOCAL = "slurm", "local"
 
 
 def known_engine(settings: Settings, paths: Paths) -> str:
-    """The one asked for, else the one this home has used; empty if there is neither."""
+    """Return the one asked for, else the one this home has used; empty if there is neither."""
     last = record.read(paths)
     return settings.engine or (last.engine if last is not None else "")
 
 
 async def chosen_engine(settings: Settings, paths: Paths) -> str:
-    """Slurm where there is one, else this host itself.
+    """Return Slurm where there is one, else this host itself.
 
-    A Slurm that is there but silent is no reason to run pods on a login node: that raises.
+    A Slurm that is there but silent is no reason to run pods on a login node: it raises then.
     """
     known = known_engine(settings, paths)
     if known:
@@ -47,12 +47,12 @@ async def chosen_engine(settings: Settings, paths: Paths) -> str:
 
 
 def _is_absent(words: str) -> bool:
-    """No commands, or commands without any configuration: Slurm is not in use here."""
+    """Return whether Slurm is not in use here: no commands, or none with a configuration."""
     return "is not in PATH" in words or "slurm.conf is found" in words
 
 
 def engine_for(name: str, settings: Settings, paths: Paths) -> Engine:
-    """The engine of that name, for this home's cluster."""
+    """Return the engine of that name, for this home's cluster."""
     if name == SLURM:
         from ...slurm.commands import Commands
         from ...slurm.jobs import SlurmJobs
@@ -67,7 +67,7 @@ def engine_for(name: str, settings: Settings, paths: Paths) -> Engine:
 
 
 def cluster_uid(paths: Paths) -> str:
-    """Who this cluster is; empty before its first start."""
+    """Return the id of this cluster; empty before its first start."""
     try:
         return paths.cluster_uid.read_text().strip()
     except FileNotFoundError:
@@ -75,7 +75,7 @@ def cluster_uid(paths: Paths) -> str:
 
 
 def ensure_cluster_uid(paths: Paths) -> str:
-    """Made once, and kept even if the database is lost."""
+    """Return the id; it is made once, and kept even if the database is lost."""
     if not cluster_uid(paths):
         write_private(paths.cluster_uid, f"{uuid.uuid4()}\n")
     return cluster_uid(paths)

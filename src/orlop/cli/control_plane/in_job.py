@@ -1,8 +1,8 @@
-"""The control plane as a Slurm job of its own, where login nodes kill what stays.
+"""Runs the control plane as a Slurm job of its own, where login nodes kill what stays.
 
-Called by `up --in-job` and `down`. The job runs `serve` on a compute node, in the same home; it
-may be requeued, and then goes on where it was. Its log is the control plane's log. A home has one
-such job at a time, known by its comment while it waits in the queue and has no record yet.
+Called by `up --in-job` and `down`. The job runs `serve` on a compute node, in the same home; it may
+be requeued, and then goes on where it was. Its log is the control plane's log. A home has one such
+job at a time, known by its comment while it waits in the queue and has no record yet.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CPUS, MEMORY = 1, "1G"
 def start(
     paths: Paths, settings: Settings, engine: str, arguments: list[str], flags: str
 ) -> Record:
-    """Submits the job, unless one waits already, and returns when its control plane answers; an
+    """Submit the job, unless one waits already, and return when its control plane answers; an
     interrupt leaves it queued.
     """
     if engine != SLURM:
@@ -100,7 +100,7 @@ def _comment(uid: str) -> str:
 
 
 async def _living(paths: Paths, commands: Commands) -> list[str]:
-    """Jobs of this home's control plane that run or wait, the oldest first."""
+    """Return jobs of this home's control plane that run or wait, the oldest first."""
     text = await commands.run("squeue", "--me", "--local", "--all", "-h", "-S", "i", "-o", "%A|%k")
     comment = _comment(ensure_cluster_uid(paths))
     rows = (line.strip().partition("|") for line in text.splitlines())
@@ -108,7 +108,7 @@ async def _living(paths: Paths, commands: Commands) -> list[str]:
 
 
 def cancel_all(paths: Paths, settings: Settings) -> list[str]:
-    """Takes every such job out of the queue, so that none starts after `down`; which they were."""
+    """Cancel every such job, so that none starts after `down`; return which they were."""
     if not _script_file(paths).exists():  # none was ever submitted, and there may be no Slurm
         return []
     commands = Commands.of_process(settings.slurm.command_timeout)
@@ -120,7 +120,7 @@ def cancel_all(paths: Paths, settings: Settings) -> list[str]:
 
 
 async def _until_up(paths: Paths, commands: Commands, job: str) -> Record:
-    """Two hosts share but files: it looks, ever more rarely, and says why the job waits."""
+    """Wait until it is up, by the shared files, ever more rarely; say why the job waits."""
     pause, said = 0.1, ""
     began = time.monotonic()
     while True:
@@ -138,7 +138,7 @@ async def _until_up(paths: Paths, commands: Commands, job: str) -> Record:
 
 
 async def _state(commands: Commands, job: str) -> tuple[str, str]:
-    """Slurm's words on the job; no words if it has forgotten it, `UNKNOWN` if it is silent."""
+    """Return Slurm's words on the job; none if it is forgotten, `UNKNOWN` if Slurm is silent."""
     try:
         answer = await commands.run("squeue", "-h", "-a", "-t", "all", "-j", job, "-o", "%T|%r")
     except CommandFailed:
@@ -150,7 +150,7 @@ async def _state(commands: Commands, job: str) -> tuple[str, str]:
 
 
 def stop(record: Record, settings: Settings, paths: Paths, timeout: float) -> bool:
-    """Cancels the job, which the control plane hears as TERM; whether it ended in time."""
+    """Cancel the job, which the control plane hears as TERM; return whether it ended in time."""
     commands = Commands.of_process(settings.slurm.command_timeout)
     return asyncio.run(_stop(record, commands, paths, timeout))
 

@@ -1,7 +1,7 @@
 """Starts the control plane in the background, and stops it, on this host.
 
-Called by `up` and `down`. The child leads a session of its own, keeps nothing of the terminal
-and writes to the log; that it is up, or why not, comes through a pipe, so that nobody polls.
+Called by `up` and `down`. The child leads a session of its own, keeps nothing of the terminal and
+writes to the log; that it is up, or why not, comes through a pipe, so that polling is not needed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ LOG_SHOWN = 15  # lines of it, when a start fails
 
 
 class StartFailed(Error):
-    """The control plane did not come up; says why, with the end of its log."""
+    """Raised when the control plane did not come up; says why, with the end of its log."""
 
 
 def start(paths: Paths, flags: list[str]) -> Record:
-    """Returns when the API server answers; raises when the process ends before.
+    """Return when the API server answers; raise when the process ends before.
 
-    HomeInUse where another `up`, here or on another host, was quicker.
+    Raises HomeInUse where another `up`, here or on another host, was quicker.
     """
     paths.log.mkdir(mode=0o700, parents=True, exist_ok=True)
     put_aside(paths.log_file)
@@ -60,7 +60,7 @@ def start(paths: Paths, flags: list[str]) -> Record:
 
 
 def this_program() -> list[str]:
-    """How to run this very installation again; -P: never a module of the current folder."""
+    """Return how to run this very installation again; -P: no module of the current folder."""
     return [sys.executable, "-P", "-m", "orlop.cli"]
 
 
@@ -79,7 +79,7 @@ def _explained(log: Path, where: int, why: str) -> str:
 
 
 def stop(record: Record, timeout: float) -> bool:
-    """Asks the process to end; whether it did in time. `record` must be of this host."""
+    """Ask the process to end; return whether it did in time. `record` must be of this host."""
     try:
         process = os.pidfd_open(record.pid)
     except ProcessLookupError:

@@ -1,8 +1,8 @@
-"""Where the control plane's log goes, and how much of it is kept.
+"""Writes the control plane's log to its file, and limits how much of it is kept.
 
 Used by the command line, once, where the process's own output is the log file, which is put aside
-when it is large. What anybody may cause, as by connecting and speaking nonsense, is told a few
-times and then counted. It knows no components.
+when it is large. Messages that anybody may cause, as by connecting and sending nonsense, are
+written a few times and then counted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NO_HTTP = "aiohttp.http_exceptions"
 
 
 def put_aside(path: Path, limit: int = LIMIT) -> bool:
-    """Whether a log was so large that it is another file's from now on."""
+    """Put a large log aside; return whether the log is another file from now on."""
     with contextlib.suppress(OSError):
         if path.stat().st_size > limit:
             path.replace(path.with_suffix(f"{path.suffix}.1"))
@@ -30,9 +30,9 @@ def put_aside(path: Path, limit: int = LIMIT) -> bool:
 
 
 class Output:
-    """Standard error, and the file behind it: who writes there goes on in another when it is full.
+    """Standard error, and the file behind it: when that is full, output goes on in another.
 
-    Standard output is moved with it; a file that is not `path` is left alone, as a terminal is.
+    Standard output is moved with it; a file that is not `path` stays as it is, like a terminal.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Output:
                 self._turn_over()
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: nothing is held back."""
 
     def _turn_over(self) -> None:
         put_aside(self._path, self._limit)
@@ -113,7 +113,7 @@ class _Kind:
 
 
 def _shorten(record: logging.LogRecord) -> None:
-    """Who sends what is no HTTP is told in one line, and neither its bytes nor our stack."""
+    """Shorten what is told of a client that sends no HTTP to one line, without bytes or stack."""
     error = record.exc_info[1] if record.exc_info else None
     if error is not None and type(error).__module__ == _NO_HTTP:
         record.exc_info, record.levelno, record.levelname = None, logging.WARNING, "WARNING"

@@ -1,7 +1,7 @@
-"""How a control plane tells the command that started it: up, or why not.
+"""Tells the command that started a control plane that it is up, or why not.
 
 One JSON line through an inherited pipe, written by `serve`, awaited by `up`; the pipe closes by
-itself when the process dies, so that nobody waits for the dead. Without a pipe nothing is told.
+itself when the process dies, so that the waiting command notices. Without a pipe nothing is told.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Readiness:
         self._tell({"up": asdict(record)})
 
     def failed(self, why: str, *, is_in_use: bool = False) -> None:
-        """`is_in_use`: another control plane was quicker to move into the home."""
+        """Tell why it failed; `is_in_use`: another control plane got the home first."""
         self._tell({"failed": why, "in_use": is_in_use})
 
     def _tell(self, message: dict[str, object]) -> None:
@@ -37,9 +37,9 @@ class Readiness:
 
 
 def awaited(descriptor: int) -> tuple[Record | None, str]:
-    """Blocks until the other side has spoken or died: its record, or why there is none.
+    """Block until the other side has spoken or died; return its record, or why there is none.
 
-    HomeInUse where that is because the home has a control plane, or is just getting one.
+    Raises HomeInUse where that is because the home has a control plane, or is just getting one.
     """
     with os.fdopen(descriptor, "rb") as pipe:
         line = pipe.readline()

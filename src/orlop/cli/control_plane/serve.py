@@ -1,7 +1,7 @@
-"""The control plane: the one place where its parts are put together, and all its tasks listed.
+"""The control plane: puts its parts together, and lists all its tasks.
 
 Run by `orlop up`, in the background, in a Slurm job or in the foreground. A part that fails for
-good ends the whole process with a line in the log, because half a control plane helps nobody; a
+good ends the whole process with a line in the log, because half a control plane is of no use; a
 TERM or an interrupt ends it in order, and pods run on.
 """
 
@@ -84,7 +84,7 @@ def command(engine: str, port: int, control_plane: str, in_job: bool, ready_fd: 
 
 
 def run(paths: Paths, settings: Settings, engine: str, ready: Readiness, *, job: str = "") -> None:
-    """Serve until told to stop; exits with 1, and why in the log, if something else ended it."""
+    """Serve until told to stop; exit with 1, and why in the log, if something else ended it."""
     output, moderation = log_output.Output(paths.log_file), log_output.Moderation()
     log.configure(settings.log_level, settings.log_format, output, moderation)
     os.umask(0o077)
@@ -101,7 +101,7 @@ def run(paths: Paths, settings: Settings, engine: str, ready: Readiness, *, job:
 
 
 def _first(error: BaseException) -> str:
-    """The words of an error; of a group's first, for a line that people read."""
+    """Return the words of an error, or of a group's first, for a line that people read."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     words = str(error) or type(error).__name__
@@ -123,7 +123,7 @@ class ControlPlane:
         self.pki = pki.ensure(paths.pki, self.names)
 
     async def run(self, ready: Readiness, job: str) -> None:
-        """From nothing to a cluster, and back.
+        """Start all parts, run them until a signal, and stop them.
 
         1. The store, then the API server over it.
         2. The agent's file, the engine, and the components, all clients of that API.
@@ -217,7 +217,7 @@ class ControlPlane:
         logger.info("control plane has stopped")
 
     def _slurm_quota(self) -> tuple[Quota, bool] | None:
-        """Slurm's limits, for ResourceQuotas; no other engine has any."""
+        """Return Slurm's limits, for ResourceQuotas; no other engine has any."""
         if not isinstance(self.engine, SlurmJobs):
             return None
         return self.engine.quota, self.settings.slurm.mirror_quota
@@ -225,7 +225,7 @@ class ControlPlane:
     async def _server(
         self, stack: AsyncExitStack, tls: ssl.SSLContext, signing_key: SigningKey
     ) -> ApiServer | UpstreamServer:
-        """Ours over its store, or the site's own over its etcd."""
+        """Return our server over its store, or the site's own over its etcd."""
         if self.settings.control_plane == "upstream":
             return UpstreamServer(
                 self.paths,
@@ -234,7 +234,7 @@ class ControlPlane:
                 advertise=self._host(),
                 services=str(self.ranges.services),
             )
-        # Where there are no locks, SQLite must not ask for them; the tenancy keeps others out.
+        # Where there are no locks, SQLite must not ask for them; the home lock keeps others out.
         options = "" if self.tenancy.has_locks else "vfs=unix-none"
         store = await Store.open(self.paths.state, options=options, fence=self.tenancy.fence)
         stack.push_async_callback(store.close)
@@ -256,7 +256,7 @@ class ControlPlane:
     def _slurm_objects(
         self, server: ApiServer | UpstreamServer, informers: Informers, kubelet: Kubelet
     ) -> list[Runnable]:
-        """Slurm's own jobs as objects, where there is a Slurm."""
+        """Return the controllers of Slurm's own jobs, where there is a Slurm."""
         if not isinstance(self.engine, SlurmJobs):
             return []
         cluster = self.paths.cluster_uid.read_text().strip()
@@ -273,7 +273,7 @@ class ControlPlane:
         backends: Backends,
         kubelet: Kubelet,
     ) -> list[ServicePorts | IngressRouter | IngressPod]:
-        """What is reached from outside: by kubectl, and as far as the settings open it."""
+        """Return what is reached from outside: by kubectl, and as far as the settings open it."""
         network = self.settings.network
         api = _client(server, "system:service-ports")
         ports = ServicePorts(
@@ -304,8 +304,10 @@ class ControlPlane:
         return [ports, router, pod]
 
     def _without_kinds(self) -> list[str]:
-        """The original API server has its own PodGroup and Workload, where it has any at all; and
-        what is Slurm's means nothing without it.
+        """Return the kinds to leave out.
+
+        The original API server has its own PodGroup and Workload, where it has any at all; and what
+        is Slurm's means nothing without it.
         """
         theirs = BUILT_IN_DEFINITIONS if self.settings.control_plane == "upstream" else ()
         slurms = () if isinstance(self.engine, SlurmJobs) else DEFINITIONS
@@ -320,7 +322,7 @@ class ControlPlane:
         return Auditor(policy, audit_log)
 
     async def _listen(self, server: ApiServer | UpstreamServer) -> int:
-        """At the port asked for, else at that of last time, so that kubeconfigs stay good."""
+        """Listen at the port asked for, else at the last one, so that kubeconfigs stay good."""
         listen, wanted = self.settings.listen, self.settings.port
         last = record.read(self.paths)
         kept = last.port if last is not None else 0
@@ -335,12 +337,12 @@ class ControlPlane:
             return await server.start(listen, 0)
 
     def _host(self) -> str:
-        """The address that is best known on the cluster; the certificate has all of them."""
+        """Return the address that is best known on the cluster; the certificate has all of them."""
         listen = [self.settings.listen] if self.settings.listen not in ANYWHERE else []
         return [*listen, *self.settings.advertise, *addresses.addresses(), "127.0.0.1"][0]
 
     def _ipv4(self) -> str:
-        """As `_host`, but of those that agents can be told."""
+        """Return an IPv4 address, as `_host`, of those that agents can be told."""
         known = [self._host(), *addresses.addresses()]
         return next((one for one in known if addresses.is_ipv4(one)), "127.0.0.1")
 
@@ -359,7 +361,7 @@ class ControlPlane:
         write_private(self.paths.kubeconfig, kubeconfig_file.dumped(document))
 
     async def _beat(self) -> None:
-        """Ends the process when the home has gone or has another tenant; a hiccup does not."""
+        """End the process when the home is gone or another holds it; a hiccup does not matter."""
         while True:
             await asyncio.sleep(BEAT)
             try:
@@ -375,7 +377,7 @@ class ControlPlane:
         return helper_file(self.paths.run) if self.settings.network.compile else None
 
     async def _compile(self) -> None:
-        """Once; pods that start before it is done, or where it cannot be, do without it."""
+        """Compile it once; pods that start before, or where that is impossible, do without it."""
         for part in (STARTER, *([NETWORK] if self.settings.network.compile else [])):
             problem = await compile_helper(helper_file(self.paths.run, part), part=part)
             if problem:
@@ -383,7 +385,7 @@ class ControlPlane:
         await asyncio.Event().wait()
 
     async def _renew(self, contexts: dict[pki.Pair, ssl.SSLContext], url: str) -> None:
-        """Certificates outlive no control plane that runs for years; connections are untouched."""
+        """Renew certificates while the control plane runs for years; connections are untouched."""
         while True:
             await asyncio.sleep(RENEWAL)
             renewed = pki.ensure(self.paths.pki, self.names).renewed
@@ -395,12 +397,12 @@ class ControlPlane:
 
 
 def _client(server: ApiServer | UpstreamServer, user: str) -> Api:
-    """The API for one component: managedFields and events name its writes by upstream's name."""
+    """Return the API for one component; managedFields and events have upstream's name for it."""
     return server.client(user, ["system:masters"])
 
 
 def agent_file(folder: Path) -> Path:
-    """The agent under a name of its contents: jobs that wait keep the one they were made with."""
+    """Return the agent, named by its contents: waiting jobs keep the one they were made with."""
     fresh = build_agent(folder / "agent.pyz")
     digest = hashlib.sha256(fresh.read_bytes()).hexdigest()[:12]
     return fresh.replace(folder / f"agent-{digest}.pyz")

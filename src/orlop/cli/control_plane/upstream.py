@@ -1,4 +1,4 @@
-"""The site's own etcd and kube-apiserver in the place of our API server.
+"""Runs the site's own etcd and kube-apiserver in the place of our API server.
 
 Made by `serve` where `control_plane: upstream` is set; it has the same few methods as `ApiServer`,
 so that everything else stays as it is and speaks HTTPS. The two programs live and die with this
@@ -32,7 +32,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class UpstreamEnded(Error):
-    """etcd or kube-apiserver ended by itself."""
+    """Raised when etcd or kube-apiserver ended by itself."""
 
 
 class UpstreamServer:
@@ -56,7 +56,8 @@ class UpstreamServer:
         self._clients: list[HttpsApi] = []
 
     async def start(self, host: str, port: int) -> int:
-        """Returns the port once kube-apiserver is ready; OSError where the port is taken."""
+        """Start both; return the port once kube-apiserver is ready. OSError if the port is
+        taken."""
         etcd, kube_apiserver = programs(self._settings)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         port = free_port(host, port)
@@ -116,7 +117,7 @@ class UpstreamServer:
         return UpstreamEnded(f"{name} ended with {code}; see {self._log / name}.log")
 
     def client(self, user: str, groups: Sequence[str] = ()) -> HttpsApi:
-        """The API for one of our components, as a user with a certificate of its own."""
+        """Return the API for one of our components, as a user with a certificate of its own."""
         name = f"component-{user.replace(':', '-')}"
         pair = self._keys.pair(name)
         crt, key = self._keys.issue(user, groups)
@@ -128,11 +129,11 @@ class UpstreamServer:
         return api
 
     def serve_computed(self, source: object) -> None:
-        """Upstream serves metrics.k8s.io through an APIService, or not at all."""
+        """Do nothing: upstream serves metrics.k8s.io through an APIService, or not at all."""
         log.info("metrics.k8s.io is not served by upstream's API server")
 
     async def watch(self) -> None:
-        """Raises when one of the programs ends."""
+        """Raise when one of the programs ends."""
         waiting = {
             asyncio.create_task(process.wait(), name=name): name
             for name, process in self._running.items()
@@ -145,7 +146,7 @@ class UpstreamServer:
                 task.cancel()
 
     async def stop(self) -> None:
-        """kube-apiserver first: it writes to etcd to the end."""
+        """Stop kube-apiserver first: it writes to etcd to the end."""
         for api in self._clients:
             await api.close()
         for name in reversed(PROGRAMS):
@@ -162,7 +163,7 @@ class UpstreamServer:
 
 
 def programs(settings: UpstreamSettings) -> tuple[str, str]:
-    """etcd and kube-apiserver, as configured or on PATH."""
+    """Return etcd and kube-apiserver, as configured or on PATH."""
     found = []
     for name, given in zip(PROGRAMS, (settings.etcd, settings.kube_apiserver), strict=True):
         path = shutil.which(given or name)
@@ -184,5 +185,5 @@ def free_port(host: str, wanted: int = 0) -> int:
 
 
 def _die_with_parent() -> None:
-    """In the child: whatever becomes of the control plane, these must not outlive it."""
+    """Ask the kernel, in the child, to end it with the control plane, whatever happens."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""How the original etcd and kube-apiserver are started beside our components: two command lines.
+"""Builds the command lines by which the original etcd and kube-apiserver are started.
 
 Written by `upstream`, which runs them, and by the benchmark. Pure: from paths, ports and keys to
 words. etcd has an authority of its own, because whoever it trusts reads everything past RBAC.
@@ -17,7 +17,7 @@ ISSUER = "https://kubernetes.default.svc.cluster.local"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where everything is, and who trusts whom."""
+    """The paths of everything, and who trusts whom."""
 
     folder: Path  # of etcd's data
     keys: Pki
@@ -35,7 +35,7 @@ class Plan:
 
 
 def etcd_command(plan: Plan) -> list[str]:
-    """A single member on loopback, which is shared with strangers: TLS on both of its ports."""
+    """Return the command of one member on loopback, shared with strangers: TLS on both ports."""
     keys, server = plan.etcd_keys, plan.etcd_keys.apiserver
     client, peer = f"https://127.0.0.1:{plan.etcd_port}", f"https://127.0.0.1:{plan.peer_port}"
     return [

@@ -1,1 +1,1 @@
-"""What `orlop doctor` asks of the host, its network and the site."""
+"""The checks of `orlop doctor`: the host, its network and the site."""

@@ -1,4 +1,4 @@
-"""Under which names and addresses other hosts of the cluster reach this one.
+"""Finds the names and addresses by which other hosts of the cluster reach this one.
 
 Read by `serve` for its certificates and its kubeconfig. Nothing is sent: interfaces are asked of
 the kernel and names of the resolver.
@@ -16,14 +16,14 @@ _SIOCGIFADDR = 0x8915
 
 
 def host_names() -> list[str]:
-    """This host's name, short and in full."""
+    """Return this host's name, short and in full."""
     name = socket.gethostname()
     full = socket.getfqdn()
     return list(dict.fromkeys(n for n in (name, full) if n and n != "localhost"))
 
 
 def addresses() -> list[str]:
-    """IPv4 addresses of this host, the one of the default route first, loopback left out."""
+    """Return IPv4 addresses of this host, the default route's first, loopback left out."""
     preferred = _default_interface()
     interfaces = [name for _, name in socket.if_nameindex()]
     found = [_address(name) for name in sorted(interfaces, key=lambda name: name != preferred)]
@@ -31,7 +31,7 @@ def addresses() -> list[str]:
 
 
 def is_ipv4(text: str) -> bool:
-    """Whether it is such an address, and not a name."""
+    """Return whether it is an IPv4 address, and not a name."""
     try:
         return ipaddress.ip_address(text).version == 4
     except ValueError:
@@ -49,7 +49,7 @@ def _address(interface: str) -> str:
 
 
 def _default_interface() -> str:
-    """The interface of the default route, or of the first route where there is no default."""
+    """Return the interface of the default route, or of the first where there is no default."""
     try:
         lines = Path("/proc/net/route").read_text().splitlines()[1:]
     except OSError:

@@ -1,6 +1,6 @@
-"""What kind of file system a folder is on, and how much room it has.
+"""Tells what kind of file system a folder is on, and how much room it has.
 
-Read by `up` and `doctor`, which tell people; nothing is decided by it.
+Read by `up` and `doctor`, which print it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FileSystem:
 
 
 def of(path: Path) -> FileSystem:
-    """The file system of a path, or of what there is of it."""
+    """Return the file system of a path, or of what there is of it."""
     while not path.exists():
         path = path.parent
     sizes = os.statvfs(path)
@@ -46,7 +46,7 @@ def of(path: Path) -> FileSystem:
 
 
 def mount_of(path: Path, mountinfo: str) -> tuple[str, str]:
-    """Type and source of the innermost mount above a path; the last of equals, which hides others.
+    """Return the innermost mount's type and source; the last of equals, which hides others.
 
     Device numbers would be simpler, but those of btrfs are not the ones in mountinfo.
     """
@@ -62,12 +62,12 @@ def mount_of(path: Path, mountinfo: str) -> tuple[str, str]:
 
 
 def _unescaped(text: str) -> str:
-    """mountinfo writes spaces and backslashes in octal."""
+    """Decode octal: mountinfo writes spaces and backslashes in it."""
     return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)
 
 
 def in_words(size: float) -> str:
-    """`3.2 GiB`."""
+    """Write a size as `3.2 GiB`."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if size < 1024 or unit == "TiB":
             break

@@ -1,6 +1,6 @@
-"""What `doctor` finds: each a sentence, and a remedy where it is not well.
+"""The findings of `doctor`: each a sentence, and a remedy where it is not well.
 
-Made by the checks, printed by `doctor`. A finding never raises: a check that fails is a finding.
+Made by the checks, printed by `doctor`. A check that fails is a finding, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The doctor's questions to this host: Python, home, namespaces, kubectl, network.
+"""Asks this host: Python, home, namespaces, kubectl, network.
 
 Called by `doctor`, each for one or more findings. They look and try, and leave nothing behind.
 """
@@ -55,7 +55,7 @@ def home(paths: Paths) -> Iterator[Finding]:
 
 
 def _written(paths: Paths) -> Iterator[Finding]:
-    """Whether one can write there (a quota says no here), and at what time, by its own clock."""
+    """Write there (a quota may say no), and find the time by the file system's own clock."""
     folder = paths.home
     while not folder.exists():
         folder = folder.parent
@@ -77,7 +77,7 @@ def _written(paths: Paths) -> Iterator[Finding]:
 
 
 def namespaces() -> Iterator[Finding]:
-    """Whether a user may make namespaces here; by trying, since distributions differ in how."""
+    """Check that a user may make namespaces here; by trying, as distributions differ in how."""
     try:
         tried = subprocess.run(
             ["unshare", "--user", "--map-root-user", "--mount", "true"],
@@ -103,7 +103,7 @@ def namespaces() -> Iterator[Finding]:
 
 
 def pod_network() -> Iterator[Finding]:
-    """Whether pods can have addresses of their own; compute nodes mostly run this host's kernel."""
+    """Check that pods can have own addresses; compute nodes mostly run this host's kernel."""
     lack = problem_of_network(is_isolated=True)
     if lack:
         remedy = (
@@ -149,7 +149,7 @@ def kubectl() -> Finding:
 
 
 def ports(paths: Paths, settings: Settings) -> Finding:
-    """Whether the API server's port can be had; our own control plane may have it already."""
+    """Check that the API server's port is free; our own control plane may have it already."""
     running = resident(paths)
     if running is not None:
         return ok("port", f"the control plane listens at {running.url}")
@@ -164,7 +164,7 @@ def ports(paths: Paths, settings: Settings) -> Finding:
 
 
 def proxy(environ: Mapping[str, str], url: str) -> Iterator[Finding]:
-    """kubectl obeys the proxy variables, and no site's proxy leads back into the cluster."""
+    """Check the proxy variables: kubectl obeys them, and no proxy leads back to the cluster."""
     names = ("HTTPS_PROXY", "https_proxy")
     used = next((name for name in names if environ.get(name)), None)
     if used is None:
@@ -177,7 +177,7 @@ def proxy(environ: Mapping[str, str], url: str) -> Iterator[Finding]:
 
 
 def logout() -> Iterator[Finding]:
-    """systemd can be told to end all of a user's processes at logout."""
+    """Check whether systemd is told to end all of a user's processes at logout."""
     pattern = re.compile(r"^\s*KillUserProcesses\s*=\s*(yes|true|1|on)\s*$", re.I | re.M)
     files = [Path("/etc/systemd/logind.conf"), *Path("/etc/systemd/logind.conf.d").glob("*.conf")]
     for file in files:

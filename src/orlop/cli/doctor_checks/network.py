@@ -1,7 +1,7 @@
-"""The doctor's question whether the cluster's ranges are the site's own already.
+"""Asks whether the cluster's ranges are the site's own already.
 
 Called by `doctor`. A pod that means a machine of the site would reach a pod instead, so the ranges
-must be ones that nobody here uses; the kernel's routes and the DNS servers are what is looked at.
+must be unused here; the kernel's routes and the DNS servers are what is looked at.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROUTES, RESOLV_CONF = Path("/proc/net/route"), Path("/etc/resolv.conf")
 def ranges(
     settings: Settings, routes: Path = ROUTES, resolv_conf: Path = RESOLV_CONF
 ) -> Iterator[Finding]:
-    """Whether the ranges of pods and services are free here."""
+    """Check whether the ranges of pods and services are free here."""
     found = Ranges.of(settings.network)
     used = [*networks_in(_text(routes)), *_servers(_text(resolv_conf))]
     for word, mine in (("pod_range", found.pods), ("service_range", found.services)):
@@ -35,7 +35,7 @@ def ranges(
 
 
 def networks_in(table: str) -> Iterator[IPv4Network]:
-    """Where the kernel's routes lead, but for the default."""
+    """Yield where the kernel's routes lead, but for the default."""
     for line in table.splitlines()[1:]:
         words = line.split()
         if len(words) > 7:

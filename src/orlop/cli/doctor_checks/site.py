@@ -1,4 +1,4 @@
-"""The doctor's questions to the site: Slurm, its partitions and accounts, container runtimes.
+"""Asks the site: Slurm, its partitions and accounts, container runtimes.
 
 Called by `doctor`, each for one or more findings. They ask what any user may ask, and submit
 nothing.

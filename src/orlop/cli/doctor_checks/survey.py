@@ -1,7 +1,7 @@
-"""What `up` finds on a site before it starts: engine, partitions, runtimes, home.
+"""Surveys a site before `up` starts: engine, partitions, runtimes, home.
 
-Called by `up`, which prints it. It asks and decides nothing; an engine that does not answer is
-told as such, since the control plane can wait for it.
+Called by `up`, which prints it. An engine that does not answer is told as such, since the control
+plane can wait for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Survey:
     home: str
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """What is said of it, a subject and a sentence a line."""
+        """Yield what is said of it, a subject and a sentence for each line."""
         yield "engine", self.engine
         for machine in self.machines:
             yield "", described(machine)
@@ -38,7 +38,7 @@ class Survey:
 
 
 def described(machine: Machine) -> str:
-    """`main* (4 hosts, 32 CPUs, 31 GiB)`, as sinfo marks the default."""
+    """Describe it as `main* (4 hosts, 32 CPUs, 31 GiB)`, like sinfo, which marks the default."""
     hosts = f"{len(machine.hosts)} hosts, " if len(machine.hosts) != 1 else "1 host, "
     memory = filesystem.in_words(machine.memory_mib << 20)
     gpus = "".join(f", {count} {name}" for name, count in machine.resources.items())

@@ -1,1 +1,1 @@
-"""The home folder: who lives in it, its record, its archive, its removal."""
+"""The home folder: its lock, its record, its archive, its removal."""

@@ -1,4 +1,4 @@
-"""A backup: one tar file with the state and with what makes the cluster this one and no other.
+"""Writes and reads a backup: one tar file with the state, and the keys and id of the cluster.
 
 Written by `orlop backup`, unpacked by `orlop restore`. Beside state.db it holds the keys, by which
 kubeconfigs and tokens stay good, and the cluster's own id, by which it knows its jobs; so it is as
@@ -59,7 +59,7 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 def unpack(file: Path, folder: Path) -> dict[str, Any]:
-    """The files of a backup, for their owner alone; what the backup says of itself."""
+    """Unpack the files of a backup, for their owner alone; return what it says of itself."""
     try:
         with tarfile.open(file) as tar:
             manifest = _read_manifest(tar)
@@ -85,14 +85,14 @@ def _read_manifest(tar: tarfile.TarFile) -> dict[str, Any]:
 
 
 def _belongs(name: PurePosixPath) -> bool:
-    """What a backup never held must not come into a home by one."""
+    """Return whether a backup may hold it: nothing else may come into a home by one."""
     home = Paths(Path("/"))
     files = (_MANIFEST, wellknown.STATE_FILE, home.cluster_uid.name, home.config.name)
     return str(name) in files or name.parts[:1] == (home.pki.name,)
 
 
 def _unpack_one(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) -> None:
-    """Plain files and folders within `folder`, and nothing else that a tar can hold."""
+    """Unpack a plain file or folder within `folder`; refuse anything else a tar can hold."""
     name = PurePosixPath(entry.name)
     is_plain = entry.isfile() or entry.isdir()
     if name.is_absolute() or ".." in name.parts or not is_plain or not _belongs(name):

@@ -1,6 +1,6 @@
-"""Who lives in a home folder: at most one control plane, on whichever host.
+"""Locks a home folder for at most one control plane, on whichever host.
 
-`serve` moves in through `HomeLock`; the other commands ask `resident`. Three signs are read,
+`serve` takes the home by `HomeLock`; the other commands ask `resident`. Three signs are read,
 because none is enough on every file system: a lock (some shared file systems keep locks to one
 host), the process itself (where it is on this host), and a heartbeat on the record (where not).
 """
@@ -30,7 +30,7 @@ _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 
 
 def resident(paths: Paths) -> Record | None:
-    """The control plane that runs now, as far as can be told from here."""
+    """Return the control plane that runs now, as far as can be told from here."""
     known = record.read(paths)
     if known is None or known.is_stopped:
         return None
@@ -40,7 +40,7 @@ def resident(paths: Paths) -> Record | None:
 
 
 def silence(paths: Paths) -> float:
-    """Seconds since the last heartbeat, by the file system's own clock."""
+    """Return the seconds since the last heartbeat, by the file system's own clock."""
     try:
         with tempfile.NamedTemporaryFile(dir=paths.run, prefix=".now.") as probe:
             now = os.fstat(probe.fileno()).st_mtime
@@ -52,10 +52,10 @@ def silence(paths: Paths) -> float:
 
 
 class HomeLock:
-    """This process as the one control plane of a home, from `with` to the end of its block."""
+    """Holds a home for this process, its one control plane, while a `with` block runs."""
 
     def __init__(self, paths: Paths, clock: Callable[[], float] | None = None) -> None:
-        """`clock` must go on while the process is stopped or the machine sleeps."""
+        """Set up; `clock` must go on while the process is stopped or the machine sleeps."""
         self._paths = paths
         self._clock = clock or (lambda: time.clock_gettime(time.CLOCK_BOOTTIME))
         self._lock = -1
@@ -86,7 +86,7 @@ class HomeLock:
         self._beaten = self._clock()
 
     def beat(self) -> None:
-        """Raises HomeInUse if another one took us for dead and moved in: then we are the guest."""
+        """Renew the heartbeat; raise HomeInUse if another took us for dead and has the home now."""
         known = record.read(self._paths)
         if known is not None and known != self._mine:
             raise in_use(self._paths.home, known)
@@ -94,7 +94,8 @@ class HomeLock:
         self._beaten = self._clock()
 
     def fence(self) -> None:
-        """Called before every write to the state: HomeInUse if it may no longer be ours.
+        """Raise HomeInUse if the home may no longer be ours; called before every write to the
+        state.
 
         A process that was stopped for a minute goes on where it was, and that may be just before a
         write. The clock tells it to look first; while all is well it costs no more than that.

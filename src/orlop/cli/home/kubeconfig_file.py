@@ -1,7 +1,7 @@
-"""Kubeconfig files: our own, made of the pki, and what is read or merged of others'.
+"""Reads, writes and merges kubeconfig files: our own, made of the pki, and those of others.
 
 Written by `serve`, read by `orlop kubeconfig` and the kubectl plugin. The user's own file is
-changed only by `merged`, on request.
+changed on request, by way of `merged`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Document = dict[str, Any]
 def document(
     name: str, url: str, ca: bytes, certificate: bytes, key: bytes, *, user: str = ""
 ) -> Document:
-    """A kubeconfig with one cluster, one user and one context, all in the file itself."""
+    """Return a kubeconfig with one cluster, one user and one context, all in the file itself."""
     user = user or f"{name}-admin"
     cluster = {"server": url, "certificate-authority-data": _text(ca)}
     credentials = {"client-certificate-data": _text(certificate), "client-key-data": _text(key)}
@@ -44,7 +44,7 @@ def dumped(config: Document) -> str:
 
 
 def loaded(path: Path) -> Document:
-    """A kubeconfig file; empty where there is none."""
+    """Return a kubeconfig file; empty where there is none."""
     try:
         config = yaml.safe_load(path.read_text()) or {}
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def loaded(path: Path) -> Document:
 
 
 def merged(theirs: Document, ours: Document) -> Document:
-    """`theirs` with our cluster, user and context put in (or replaced), and made the current."""
+    """Return `theirs` with our cluster, user and context put in, and made the current one."""
     result = {"apiVersion": "v1", "kind": "Config", "preferences": {}, **theirs}
     for section in ("clusters", "users", "contexts"):
         new = {entry["name"] for entry in ours[section]}

@@ -1,7 +1,7 @@
 """The record of a home's control plane: where it runs, as which process, at which port.
 
-Written by `serve` and read by every other command, on this host or another of the same shared
-home. It says what was last known; whether that is still true is asked in `tenancy`.
+Written by `serve` and read by every other command, on this host or another of the same shared home.
+It says what was last known; whether that is still true is checked in home_lock.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...settings import Paths
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Kept with pid 0 after the control plane stopped, for the port and engine of next time."""
+    """The record, with pid 0 after the control plane stopped, for next time's port and engine."""
 
     host: str
     pid: int
@@ -48,7 +48,7 @@ class Record:
 
 
 def mine(**known: Any) -> Record:
-    """The record of this very process."""
+    """Return the record of this very process."""
     return Record(
         host=socket.gethostname(),
         pid=os.getpid(),
@@ -74,7 +74,7 @@ def write(paths: Paths, record: Record) -> None:
 
 
 def birth_of(pid: int) -> str:
-    """Boot and start time of a process; empty if there is none, or only its zombie."""
+    """Return boot and start time of a process; empty if there is none, or just its zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

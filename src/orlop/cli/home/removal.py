@@ -2,7 +2,7 @@
 
 `in_namespace` is called by the control plane where it may not remove a volume's folder itself: a
 container with a range of ids has left files of theirs. It runs this module in a process of its own,
-which maps the same range; the control plane never enters a namespace.
+which maps the same range; the control plane itself enters no namespace.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TIMEOUT = 600.0  # seconds for one folder
 
 
 class RemovalFailed(Error):
-    """Some of a folder is still there."""
+    """Raised when some of a folder is still there."""
 
 
 def in_namespace(root: Path, name: str) -> None:

@@ -1,8 +1,8 @@
-"""What a SlurmJob prints, while it prints it: on a terminal, by the API server.
+"""Shows what a SlurmJob prints, while it prints it: on a terminal, by the API server.
 
 Used by `kubectl slurm sbatch --follow` and `kubectl slurm logs`. Each container of the pod that
-shows the job is read as soon as it has started, in a thread; of an array each line has the name
-of its task. It reads only: that the job ends is for others to see.
+shows the job is read as soon as it has started, in a thread; of an array each line has the name of
+its task. That the job ends is for its callers to notice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Output:
         self.is_cut_off = False  # nobody reads what is printed, as after `| head`
 
     def containers(self) -> list[Obj]:
-        """Their statuses; none where there is no pod."""
+        """Return their statuses; none where there is no pod."""
         try:
             status = self._api.get(self._path).get("status") or {}
         except NotFound:
@@ -54,7 +54,7 @@ class Output:
             thread.start()
 
     def finish(self) -> bool:
-        """Whether all has been printed."""
+        """Wait until all is printed; return whether it was, and was not cut off."""
         for thread in self._threads.values():
             while thread.is_alive() and not self.is_cut_off:
                 thread.join(POLL)
@@ -82,7 +82,7 @@ class Output:
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterable[bytes]:
-    """Whole lines; the last one is ended where the job did not."""
+    """Yield whole lines; the last one is ended where the job did not."""
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")

@@ -1,8 +1,7 @@
-"""`kubectl slurm`: pods as Slurm sees them, for people who know squeue.
+"""`kubectl slurm`: shows pods as Slurm sees them, for people who know squeue.
 
 kubectl finds it on PATH as a plugin. It asks the API server of the current context, and Slurm's
-commands or the pod's folder where the API has no answer; it changes nothing, but that `sbatch`
-makes a SlurmJob.
+commands or the pod's folder where the API has no answer; `sbatch` makes a SlurmJob.
 """
 
 from __future__ import annotations
@@ -131,7 +130,7 @@ def events_of(api: KubeApi, pod: Obj) -> list[Obj]:
 
 
 def story(pod: Obj, events: list[Obj]) -> list[str]:
-    """The pod's state in a sentence, every condition that is not well, and its events."""
+    """Return the pod's state in a sentence, each condition that is not well, and its events."""
     status = pod.get("status") or {}
     job = f"job {job_of(pod)}" if job_of(pod) else "no job yet"
     where = annotations_of(pod).get(wellknown.NODE_LIST, "")
@@ -150,7 +149,7 @@ def story(pod: Obj, events: list[Obj]) -> list[str]:
 
 
 def troubles(status: Obj) -> list[tuple[str, str]]:
-    """Containers that wait or have failed, with the reason in Kubernetes' words."""
+    """Return containers that wait or have failed, with the reason in Kubernetes' words."""
     found = []
     for container in (status.get("initContainerStatuses") or []) + (
         status.get("containerStatuses") or []

@@ -1,8 +1,8 @@
-"""`kubectl slurm rank-logs` and `rank-exec`: a single rank of a pod that runs once per task.
+"""`kubectl slurm rank-logs` and `rank-exec`: reach one rank of a pod that runs once per task.
 
 Commands of the plugin, which become kubectl: what a rank printed is asked for as any log, with one
 word more; a command beside a rank is kubectl's own `exec`, told by its first word which one is
-meant. They change nothing.
+meant.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`kubectl slurm sbatch` and `logs`: a user's own batch script as a SlurmJob, and what it prints.
+"""`kubectl slurm sbatch` and `logs`: run a user's batch script as a SlurmJob, and show its output.
 
 Part of the plugin. A command line is what `sbatch_line` makes of it; what becomes of it is the
 SlurmJob's. What sbatch refuses is told at once, and leaves no object behind.
@@ -89,7 +89,7 @@ def sbatch(words: tuple[str, ...]) -> None:
 
 
 def _check_dependencies(api: KubeApi, path: str, wanted: Obj) -> None:
-    """As sbatch, which takes no job that is not there; nobody may ever make one of that name."""
+    """Refuse a dependency that is not there, as sbatch does: it might never be made."""
     for one in wanted["spec"].get("dependencies") or []:
         try:
             api.get(f"{path}/{quote(one['name'])}")
@@ -98,7 +98,7 @@ def _check_dependencies(api: KubeApi, path: str, wanted: Obj) -> None:
 
 
 def made(api: KubeApi, namespace: str, wanted: Obj, shell: Mapping[str, str]) -> str:
-    """The object's name, with variables of a shell in a Secret that goes when it goes."""
+    """Make the object; return its name. A shell's variables go in a Secret that goes with it."""
     secret = _kept_shell(api, namespace, wanted, shell)
     if not secret:
         return str(meta(api.create(_path(namespace), wanted))["name"])
@@ -118,7 +118,7 @@ def made(api: KubeApi, namespace: str, wanted: Obj, shell: Mapping[str, str]) ->
 
 
 def _give(api: KubeApi, secret: Obj, job: Obj) -> None:
-    """Who may make Secrets may not change them everywhere: the job is there, and runs."""
+    """Give the Secret its owner, if the user may change Secrets: the job runs in any case."""
     name, namespace = meta(secret)["name"], meta(job)["namespace"]
     change = {"metadata": {"ownerReferences": [owner_reference(job)]}}
     try:
@@ -131,7 +131,7 @@ def _give(api: KubeApi, secret: Obj, job: Obj) -> None:
 def _kept_shell(
     api: KubeApi, namespace: str, wanted: Obj, variables: Mapping[str, str]
 ) -> Obj | None:
-    """Who may make SlurmJobs may not make Secrets everywhere; the job then has `orlop up`'s."""
+    """Keep the shell in a Secret, if the user may make one; else the job has `orlop up`'s."""
     shell = taken_along(wanted["spec"], variables)
     if shell is None:
         return None
@@ -152,7 +152,7 @@ def _secrets(namespace: str) -> str:
 
 
 def _defaults() -> dict[str, str]:
-    """Options that the user keeps in variables, as sbatch reads them."""
+    """Return options that the user keeps in variables, as sbatch reads them."""
     partition = os.environ.get("SBATCH_PARTITION")
     export = os.environ.get("SBATCH_EXPORT")
     found = Commands(os.environ).sbatch_defaults()
@@ -167,7 +167,7 @@ def _incoming() -> bytes:
 
 
 def _place(asked: Asked) -> tuple[KubeApi, str]:
-    """The cluster that is meant, and the namespace."""
+    """Return the cluster that is meant, and the namespace."""
     api = connect(asked.own.get("kubeconfig", ""), asked.own.get("context", ""))
     return api, asked.own.get("namespace") or api.namespace
 
@@ -177,7 +177,7 @@ def _path(namespace: str) -> str:
 
 
 def _by_number(asked: Asked) -> dict[str, str]:
-    """The names of SlurmJobs by the numbers of their jobs."""
+    """Return the names of SlurmJobs by the numbers of their jobs."""
     api, namespace = _place(asked)
     jobs = api.items(_path(namespace))
     found = {(job.get("status") or {}).get("jobId"): meta(job)["name"] for job in jobs}
@@ -185,9 +185,9 @@ def _by_number(asked: Asked) -> dict[str, str]:
 
 
 def heard(api: KubeApi, path: str, *, needs_number: bool, patience: float = UNTIL_HEARD) -> Obj:
-    """What sbatch, or what keeps it from being called, has to say; ConfigError if it said no.
+    """Wait for what sbatch says, or what keeps it from being called; ConfigError if it said no.
 
-    Who needs a number waits for it, and is told for what.
+    A caller that needs a number waits for it, and is told for what.
     """
     until, told = time.monotonic() + patience, ""
     while True:
@@ -210,7 +210,7 @@ def _why(status: Obj) -> str:
 
 
 def _until_its_end(api: KubeApi, namespace: str, name: str, *, follow: bool) -> int:
-    """Its exit code, as `sbatch --wait` has it."""
+    """Wait until its end; return its exit code, as `sbatch --wait` has it."""
     output: Output | None = None
     while True:
         status = _job(api, namespace, name).get("status") or {}
@@ -276,7 +276,7 @@ def logs(name: str, task: str, follow: bool, namespace: str, kubeconfig: str, co
 
 
 def _read(status: Obj, stream: str, task: str) -> bytes:
-    """From the file itself, as this host sees it: an array may have more tasks than its pod."""
+    """Read from the file itself, as this host sees it: an array's pod may lack some tasks."""
     pattern = status.get(stream) or ""
     if not pattern or (task and re.search(r"%\d*[jJN]", pattern)):
         raise ConfigError("only the job itself knows where it prints to; see `scontrol show job`")

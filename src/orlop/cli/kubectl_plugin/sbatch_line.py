@@ -1,8 +1,8 @@
-"""sbatch's command line, taken as sbatch takes it, and the SlurmJob that it becomes.
+"""Reads a command line as sbatch does, and makes the SlurmJob of it.
 
 Used by `kubectl slurm sbatch`; asks no server. Options come before the script's name, the script's
-arguments behind it; without a name the script is what comes in. What sbatch would refuse before
-it asked Slurm is refused here in its words; all else is left to sbatch itself.
+arguments behind it; without a name the script is what comes in. What sbatch would refuse before it
+asked Slurm is refused here in its words; all else is left to sbatch itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"\d+(_(\d+|\*))?(\+\d+)?")  # how Slurm names a job in a d
 
 @dataclass
 class Asked:
-    """A command line taken apart."""
+    """A command line, taken apart."""
 
     own: dict[str, str] = field(default_factory=dict)
     flags: list[str] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Asked:
 
 
 def split(words: list[str]) -> Asked:
-    """As sbatch takes its command line apart, and what is ours of it."""
+    """Take a command line apart as sbatch does, and pick out the options that are ours."""
     asked, rest = Asked(), list(words)
     while rest and rest[0].startswith("-") and rest[0] != "-":
         word = rest.pop(0)
@@ -70,7 +70,7 @@ def _next(rest: list[str], word: str) -> str:
 
 
 def _takes_next(word: str) -> bool:
-    """Whether the value of an option is the next word."""
+    """Return whether the value of an option is the next word."""
     if word.startswith("--"):
         name = word[2:]
         return "=" not in word and name not in NO_VALUE and name not in VALUE_MAY_FOLLOW
@@ -85,7 +85,7 @@ def manifest(
     numbers: Callable[[], Mapping[str, str]],
     defaults: Mapping[str, str],
 ) -> Obj:
-    """The SlurmJob for a command line given in that folder.
+    """Return the SlurmJob for a command line given in that folder.
 
     `incoming` reads standard input; `numbers` has the names of SlurmJobs by those of their jobs;
     `defaults` are options that the user keeps in variables, stronger than the script's lines.
@@ -112,7 +112,7 @@ def manifest(
 
 
 def _script(asked: Asked, folder: Path, incoming: Callable[[], bytes]) -> tuple[str, str]:
-    """Its text, and the name that sbatch would give the job."""
+    """Return its text, and the name that sbatch would give the job."""
     if asked.wrap is not None:
         if asked.arguments:
             raise ConfigError("script arguments not permitted with --wrap option")
@@ -133,7 +133,7 @@ def _script(asked: Asked, folder: Path, incoming: Callable[[], bytes]) -> tuple[
 def _without_names(
     spec: Obj, flags: list[str], wanted: Options, numbers: Callable[[], Mapping[str, str]]
 ) -> list[str]:
-    """Has the object wait for other SlurmJobs; the flags without what the object then says."""
+    """Set the object to wait for other SlurmJobs; return the flags without what it then says."""
     if not wanted.get("dependency"):
         return flags
     found, rest = depends(str(wanted["dependency"]), numbers())
@@ -145,7 +145,7 @@ def _without_names(
 
 
 def depends(text: str, numbers: Mapping[str, str]) -> tuple[list[Obj], str]:
-    """`--dependency=afterok:train:17`: what names SlurmJobs, and what is left for Slurm itself."""
+    """Read `--dependency=afterok:train:17`: return the SlurmJobs named, and the rest for Slurm."""
     jobs = [job for part in re.split("[,?]", text) for job in part.split(":")[1:]]
     if "?" in text:
         if all(_NUMBER.fullmatch(job) for job in jobs):
@@ -168,9 +168,9 @@ def depends(text: str, numbers: Mapping[str, str]) -> tuple[list[Obj], str]:
 
 
 def taken_along(spec: Obj, shell: Mapping[str, str]) -> dict[str, str] | None:
-    """The variables of a shell that sbatch would hand on to this job: as --export says, or all.
+    """Return a shell's variables that sbatch would hand on to this job: by --export, or all.
 
-    None where it is told to look at no shell.
+    Returns None where it is told to look at no shell.
     """
     wanted = user_script.from_words(spec.get("flags") or [], "sbatch").get("export")
     wanted = wanted or (spec.get("options") or {}).get("export")

@@ -65,7 +65,7 @@ class BootstrapSigner(Loop[Key]):
         return Result.done()
 
     def _token(self, secret: Obj) -> tuple[str, str] | None:
-        """The id and the secret of a token that may sign now."""
+        """Return the id and the secret of a token that may sign now."""
         if not _is_token(secret) or is_deleting(secret):
             return None
         found = _decoded(secret)
@@ -85,7 +85,7 @@ class BootstrapSigner(Loop[Key]):
 
 
 def signature(name: str, secret: str, content: str) -> str:
-    """A detached JWS (RFC 7515, appendix F) with HMAC-SHA256 under the whole token."""
+    """Return a detached JWS (RFC 7515, appendix F) with HMAC-SHA256 under the whole token."""
     header = _base64(json.dumps({"alg": "HS256", "kid": name}, separators=(",", ":")).encode())
     signed = f"{header}.{_base64(content.encode())}".encode()
     mac = hmac.new(f"{name}.{secret}".encode(), signed, hashlib.sha256).digest()

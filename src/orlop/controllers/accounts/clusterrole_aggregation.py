@@ -2,7 +2,7 @@
 
 Called by the controller manager with the key of a ClusterRole whenever any of them changes: who
 labels a role `rbac.authorization.k8s.io/aggregate-to-view` adds it to `view`. As
-pkg/controller/clusterroleaggregation; a role without an aggregationRule is never touched.
+pkg/controller/clusterroleaggregation. A role without an aggregationRule is left as it is.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ClusterRoleAggregation(Loop[Key]):
         return Result.done()
 
     def _summed(self, role: Obj) -> list[Obj]:
-        """The rules of all selected roles, in the order of their names, each once."""
+        """Return the rules of all selected roles, in the order of their names, each once."""
         chosen: dict[str, Obj] = {}
         for structure in role["aggregationRule"].get("clusterRoleSelectors") or []:
             selector = selectors.from_structure(structure)

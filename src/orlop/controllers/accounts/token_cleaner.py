@@ -1,7 +1,7 @@
 """Removes bootstrap tokens whose time is over.
 
 Called by the controller manager with the key of a Secret when it changes and when the token in it
-expires; other Secrets are never looked at. As pkg/controller/bootstrap/tokencleaner.go.
+expires; other Secrets are skipped. As pkg/controller/bootstrap/tokencleaner.go.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TokenCleaner(Controller):
 
 
 def _expires(secret: Obj) -> float | None:
-    """None where it never does; one that cannot be read has expired."""
+    """Return when the token expires: None for never; an unreadable time counts as expired."""
     written = (secret.get("data") or {}).get("expiration")
     if not written:
         return None

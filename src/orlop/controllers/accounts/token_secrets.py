@@ -2,7 +2,7 @@
 
 Called by the controller manager with the key of a Secret whenever it, or the ServiceAccount that
 its annotation names, changes. Such tokens never expire; they end with their Secret. As
-pkg/controller/serviceaccount/tokens_controller.go; it makes no Secret that nobody asked for.
+pkg/controller/serviceaccount/tokens_controller.go.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class TokenSecrets(Loop[Key]):
         return Result.done()
 
     async def _account(self, key: Key) -> Obj | None:
-        """Asked twice where the cache knows none: it may be newer than the cache."""
+        """Return the account; ask the API server where the cache knows none: it may be behind."""
         cached = self._accounts.get(key)
         if cached is not None:
             return cached

@@ -1,8 +1,8 @@
-"""From what metrics ask for to what is done: limits, rates and stabilisation of an autoscaler.
+"""Limits what the metrics ask for: bounds, rates and stabilisation of an autoscaler.
 
-Called by the autoscaler after its metrics have spoken. Pure but for `History`, the memory of recent
-recommendations and changes, which like upstream's is not kept over a restart. As
-pkg/controller/podautoscaler/horizontal.go: normalizeDesiredReplicas and its kin.
+Called by the autoscaler once its metrics are evaluated. Pure but for `History`, the memory of
+recent recommendations and changes, which like upstream's is not kept over a restart. As
+pkg/controller/podautoscaler/horizontal.go: normalizeDesiredReplicas and its helpers.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class History:
-    """What one autoscaler remembers."""
+    """The memory of one autoscaler."""
 
     recommendations: list[Moment] = field(default_factory=list)
     added: list[Moment] = field(default_factory=list)
@@ -122,7 +122,7 @@ def _stabilized(history: History, desired: int, now: float, window: float) -> in
 
 
 def _within(current: int, desired: int, bounds: Bounds) -> tuple[int, Words]:
-    """Without a behavior: at most twice as many at a time, or four."""
+    """Limit a step without a behavior: to at most twice as many at a time, or four."""
     limit = max(2 * current, 4)
     highest, why = (limit, _TOO_FAST_UP) if bounds.maximum > limit else (bounds.maximum, _TOO_MANY)
     if desired < bounds.minimum:
@@ -194,7 +194,7 @@ def _limit(
     most: Callable[[list[int]], int],
     least: Callable[[list[int]], int],
 ) -> int:
-    """How far the policies let it go from what it was when each one's period began."""
+    """Return how far the policies let the size go, from where each one's period began."""
     select = rules.get("selectPolicy") or "Max"
     policies = rules.get("policies") or []
     if select == "Disabled" or not policies:

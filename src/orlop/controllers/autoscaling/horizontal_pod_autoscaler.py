@@ -2,7 +2,7 @@
 
 Called by the controller manager with the key of a HorizontalPodAutoscaler when its spec changes and
 every sync period from then on; where there is none, nothing runs. It writes the target's scale and
-the autoscaler's status, through the API alone. As pkg/controller/podautoscaler/horizontal.go.
+the autoscaler's status. As pkg/controller/podautoscaler/horizontal.go.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class HorizontalPodAutoscalers(Loop[Key]):
         self.watch(self._definitions, lambda event, previous: ())
 
     def _changed(self, event: WatchEvent, previous: Obj | None) -> Iterable[Key]:
-        """Our own words on its status are no reason to look again."""
+        """Skip a change of the status: our own writes are no reason to look again."""
         key = key_of(event.object)
         if event.type == "DELETED":
             self._histories.pop(key, None)
@@ -85,7 +85,7 @@ class HorizontalPodAutoscalers(Loop[Key]):
         return Result.again(self._settings.sync_period)
 
     async def _autoscale(self, key: Key, look: _Look) -> None:
-        """1. The target's scale. 2. What it should be. 3. Make it so."""
+        """Read the target's scale, decide what it should be, and write it."""
         kind, scale = await self._scale_of(look)  # 1
         current = int((scale.get("spec") or {}).get("replicas") or 0)
         history = self._histories.setdefault(key, History())
@@ -142,7 +142,7 @@ class HorizontalPodAutoscalers(Loop[Key]):
     async def _desired(
         self, key: Key, look: _Look, scale: Obj, bounds: Bounds, history: History
     ) -> tuple[int, str]:
-        """What the metrics ask for, within bounds, rates and windows; and why."""
+        """Return what the metrics ask for, within bounds, rates and windows; and why."""
         current: int = look.status["currentReplicas"]
         target = await self._target(key, look, scale)
         wanted, metric = await self._by_metrics(look, target)
@@ -163,7 +163,7 @@ class HorizontalPodAutoscalers(Loop[Key]):
         )
 
     async def _target(self, key: Key, look: _Look, scale: Obj) -> Target:
-        """The pods that count: those of the scale's selector, which must be ours alone."""
+        """Return the pods of the scale's selector, which no other autoscaler may select."""
         status = scale.get("status") or {}
         text = status.get("selector") or ""
         if not text:
@@ -189,7 +189,7 @@ class HorizontalPodAutoscalers(Loop[Key]):
         )
 
     def _rivals(self, key: Key, pods: list[Obj]) -> list[Key]:
-        """All autoscalers that mean these pods, where there are several."""
+        """Return all autoscalers that select these pods, where there are several."""
         found = [
             other
             for other, selector in self._selectors.items()
@@ -200,7 +200,7 @@ class HorizontalPodAutoscalers(Loop[Key]):
         return sorted([key, *found]) if found else []
 
     async def _by_metrics(self, look: _Look, target: Target) -> tuple[int, str]:
-        """The largest number that any metric asks for; metrics that fail never scale down."""
+        """Return the largest number that any metric asks for; failing metrics never scale down."""
         specs = look.autoscaler["spec"].get("metrics") or [_CPU]
         found: list[Evaluation] = []
         failures: list[Failure] = []
@@ -267,7 +267,7 @@ class HorizontalPodAutoscalers(Loop[Key]):
 
 
 class _GiveUp(Exception):
-    """Nothing more can be done in this look; why is in the status already."""
+    """Ends this look early; the reason is in the status already."""
 
 
 class _Look:
@@ -298,5 +298,5 @@ def _ordered(conditions: list[Obj]) -> list[Obj]:
 
 
 def _initial(current: int, now: float) -> list[Moment]:
-    """What it was when we first saw it counts as recommended: a restart is no reason to shrink."""
+    """Count the size at the first look as recommended, so that a restart is no reason to shrink."""
     return [Moment(now, current)]

@@ -1,8 +1,8 @@
-"""One metric of an autoscaler: fetched, weighed, and told in its status.
+"""Evaluates one metric of an autoscaler: fetches it, weighs it, and reports it in the status.
 
 Called by the autoscaler for each entry of spec.metrics. Amounts are thousandths, as metrics APIs
 and targets are compared; what cannot be had or weighed raises, and `Failure.of` gives it upstream's
-reason and words. It changes nothing.
+reason and words.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KindOf = Callable[[Obj], Kind]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is scaled: its pods, and how many there should be and are."""
+    """The scaled object: its pods, and how many there should be and are."""
 
     namespace: str
     selector: str
@@ -49,7 +49,7 @@ class Evaluation(NamedTuple):
 
 
 class Failure(Exception):
-    """A metric that says nothing, with the reason that its condition has."""
+    """A metric that has no value, with the reason for its condition."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -80,7 +80,7 @@ def _name(spec: Obj) -> str:
 async def evaluate(
     metrics: Metrics, spec: Obj, target: Target, caution: Caution, now: float, kind_of: KindOf
 ) -> Evaluation:
-    """The replicas that one metric asks for."""
+    """Return the replicas that one metric asks for."""
     match spec["type"]:
         case "Resource":
             return await _resource(metrics, spec, "resource", target, caution, now)
@@ -158,7 +158,7 @@ async def _external(metrics: Metrics, body: Obj, target: Target, caution: Cautio
 
 
 def _whole(wanted: Obj, target: Target, value: int, caution: Caution) -> tuple[Proposal, Obj]:
-    """One value of the whole, against a target of the whole or for each pod."""
+    """Evaluate one value of the whole, against a target of the whole or for each pod."""
     if wanted.get("averageValue") is not None:
         amount = quantity.to_millis(wanted["averageValue"])
         found = shared_replicas(target.observed, amount, value, caution)

@@ -1,8 +1,8 @@
-"""What autoscalers measure by: the three metrics APIs, asked through the API server.
+"""Reads the three metrics APIs for autoscalers, through the API server.
 
 Used by the autoscaler. metrics.k8s.io is always there; custom.metrics.k8s.io and
 external.metrics.k8s.io are answered by an adapter that somebody installed, and where there is none
-`MetricsError` says so. It calculates nothing.
+`MetricsError` says so.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Metrics:
     async def resource(
         self, namespace: str, selector: str, resource: str, container: str = ""
     ) -> dict[str, Measured]:
-        """What each pod uses of a resource, in all its containers or in one."""
+        """Return what each pod uses of a resource, in all its containers or in one."""
         try:
             listed = await self._api.list(POD_METRICS, namespace, labels=selector)
         except errors.ApiError as error:
@@ -52,7 +52,7 @@ class Metrics:
         return found
 
     async def pods(self, namespace: str, selector: str, metric: Obj) -> dict[str, Measured]:
-        """A custom metric of each pod."""
+        """Return a custom metric of each pod."""
         path = f"namespaces/{namespace}/pods/*/{_quoted(metric['name'])}"
         query = {"labelSelector": selector, **_metric_selector(metric)}
         items = await self._ask(CUSTOM, path, query)
@@ -68,7 +68,7 @@ class Metrics:
         }
 
     async def object(self, namespace: str, kind: Kind, name: str, metric: Obj) -> int:
-        """A custom metric of one object."""
+        """Return a custom metric of one object."""
         name, of = _quoted(name), _quoted(metric["name"])
         path = f"namespaces/{namespace}/{kind.resource}/{name}/{of}"
         if kind == NAMESPACE:
@@ -81,7 +81,7 @@ class Metrics:
         return quantity.to_millis(items[0]["value"])
 
     async def external(self, namespace: str, metric: Obj) -> int:
-        """The sum of all series that an external metric's selector finds."""
+        """Return the sum of all series that an external metric's selector finds."""
         selector = _selector(metric)
         query = {"labelSelector": selector} if selector else {}
         path = f"namespaces/{namespace}/{_quoted(metric['name'])}"
@@ -110,12 +110,12 @@ class Metrics:
 
 
 def _quoted(name: str) -> str:
-    """As one part of a path, whatever a user has called it."""
+    """Quote a name as one part of a path, whatever a user has called it."""
     return quote(name, safe="")
 
 
 def _usage(metrics: Obj, resource: str, container: str) -> int | None:
-    """None where a container that should be measured is not."""
+    """Return a pod's usage; None where a container that should be measured is not."""
     total = 0
     chosen = [one for one in metrics["containers"] if container in ("", one["name"])]
     for one in chosen:
@@ -136,7 +136,7 @@ def _metric_selector(metric: Obj) -> dict[str, str]:
 
 
 def duration(text: str) -> float:
-    """Seconds of a metav1.Duration as metrics servers write it: `10.05s`, `1m30s`."""
+    """Return the seconds of a metav1.Duration as metrics servers write it: `10.05s`, `1m30s`."""
     seconds, number = 0.0, ""
     units = {"h": 3600.0, "m": 60.0, "s": 1.0}
     for character in text.replace("ms", "§"):

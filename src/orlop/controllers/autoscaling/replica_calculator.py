@@ -1,8 +1,9 @@
-"""How many replicas a metric asks for: the arithmetic of the horizontal pod autoscaler.
+"""Calculates how many replicas a metric asks for: the arithmetic of the horizontal pod autoscaler.
 
 Called by the autoscaler with pods and what they use; amounts are integers of thousandths. Pure: the
 moment is passed in. As pkg/controller/podautoscaler/replica_calculator.go, whose cautions it keeps:
-pods that start are not believed to use much, pods that nobody measured are taken for the worse.
+the CPU usage of starting pods is not trusted, and for pods without a measurement the worse case is
+assumed.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ Amounts = dict[str, int]  # by name of the pod
 
 
 class NoReplicas(ValueError):
-    """Nothing can be said from what is known; the words are for the autoscaler's condition."""
+    """Raised where nothing can be said; the words are for the autoscaler's condition."""
 
 
 class Measured(NamedTuple):
-    """What one pod uses."""
+    """The usage of one pod."""
 
     value: int
     time: float
@@ -85,7 +86,7 @@ def group_pods(
 
 
 def _is_starting(pod: Obj, sample: Measured, caution: Caution, now: float) -> bool:
-    """Whether its CPU is that of its start, which says nothing about its load."""
+    """Return whether the pod's CPU is that of its start, which says nothing about its load."""
     ready = condition_of(pod, "Ready")
     start = (pod.get("status") or {}).get("startTime")
     if ready is None or not start:
@@ -99,7 +100,7 @@ def _is_starting(pod: Obj, sample: Measured, caution: Caution, now: float) -> bo
 
 
 def requests_of(pods: Iterable[Obj], resource: str, container: str = "") -> Amounts:
-    """What each pod asks for; NoReplicas where one of its containers asks for nothing."""
+    """Return what each pod asks for; raise NoReplicas where a container asks for nothing."""
     found: Amounts = {}
     for pod in pods:
         spec = pod["spec"]
@@ -134,7 +135,7 @@ def utilization_replicas(
     requests: Amounts,
     caution: Caution,
 ) -> Proposal:
-    """For a target in percent of what pods request."""
+    """Propose replicas for a target in percent of what pods request."""
 
     def ratio(amounts: Amounts) -> _Ratio:
         known = {name: value for name, value in amounts.items() if name in requests}
@@ -159,7 +160,7 @@ def average_replicas(
     measured: Mapping[str, Measured],
     caution: Caution,
 ) -> Proposal:
-    """For a target that is an amount for each pod."""
+    """Propose replicas for a target that is an amount for each pod."""
 
     def ratio(amounts: Amounts) -> _Ratio:
         average = sum(amounts.values()) // len(amounts)
@@ -177,10 +178,11 @@ def _replicas(
     ratio: Callable[[Amounts], _Ratio],
     at_worst: Callable[[str], int],
 ) -> Proposal:
-    """1. By the pods that count. 2. With the others as they would speak against a change.
+    """Propose replicas from the pods that count, then allow for the others.
 
-    Whoever is missing uses all where we would shrink and nothing where we would grow; whoever is
-    not ready uses nothing where we would grow.
+    The others are taken as they would speak against a change. A pod without a measurement counts as
+    using all where we would shrink and nothing where we would grow; a pod that is not ready counts
+    as using nothing where we would grow.
     """
     if not pods:
         raise NoReplicas("no pods returned by selector while calculating replica count")
@@ -217,7 +219,7 @@ def _replicas(
 def value_replicas(
     current: int, target: int, value: int, pods: Sequence[Obj], caution: Caution
 ) -> Proposal:
-    """For one value of the whole, of an object or from outside, against a target of the whole."""
+    """Propose replicas for one value from outside the pods, against a target of the whole."""
     ratio = value / target
     if not current:
         return Proposal(math.ceil(ratio), value)
@@ -230,7 +232,7 @@ def value_replicas(
 
 
 def shared_replicas(replicas: int, target: int, value: int, caution: Caution) -> Proposal:
-    """For one value of the whole that the pods share, against a target for each of them."""
+    """Propose replicas for one value that the pods share, against a target for each of them."""
     ratio = value / (target * replicas) if replicas else math.inf
     wanted = replicas if caution.is_close(ratio) else math.ceil(value / target)
     return Proposal(wanted, math.ceil(value / replicas) if replicas else value)

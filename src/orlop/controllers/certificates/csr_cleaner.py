@@ -1,4 +1,4 @@
-"""Removes CertificateSigningRequests that have served, or that nobody will answer.
+"""Removes CertificateSigningRequests that have served, or that were not answered in time.
 
 Called by the controller manager with the key of a request when it changes and when its time is
 over: an hour after it was approved, denied or failed, a day while it waits, and when the
@@ -42,7 +42,7 @@ class CsrCleaner(Controller):
 
 
 def _ends(request: Obj) -> float:
-    """When the request may go."""
+    """Return when the request may go."""
     status = request.get("status") or {}
     ends = [times.parse(meta(request)["creationTimestamp"]) + _WAITING]
     answers = [one for one in status.get("conditions") or () if one.get("status") != "False"]

@@ -1,4 +1,4 @@
-"""What each signer of the cluster's authority may be asked for.
+"""Says what each signer of the cluster's authority may be asked for.
 
 Used by the controllers that approve and sign; pure. As pkg/controller/certificates/signer and
 pkg/apis/certificates: ValidateKubeletClientCSR and ValidateKubeletServingCSR.
@@ -26,7 +26,7 @@ _NODES, _NODE = "system:nodes", "system:node:"
 
 
 def refusal(spec: Obj) -> str:
-    """Why the signer cannot give what is asked for; empty where it can."""
+    """Return why the signer cannot give what is asked for; empty where it can."""
     signer, usages = spec["signerName"], spec.get("usages") or []
     return _usages(SIGNERS[signer], usages) or (
         "" if signer == CLIENT else _of_kubelet(signer, parsed(spec))

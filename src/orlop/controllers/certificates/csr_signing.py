@@ -1,8 +1,8 @@
 """Signs the certificates of clients and kubelets that were asked for and approved.
 
-Called by the controller manager with the key of a CertificateSigningRequest whenever it changes. It
-is the three signers of upstream that sign with the cluster's authority, and it never approves
-anything. As pkg/controller/certificates/signer.
+Called by the controller manager with the key of a CertificateSigningRequest whenever it changes.
+These are the three signers of upstream that sign with the cluster's authority; approval is done in
+csr_approval.py. As pkg/controller/certificates/signer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST = 365 * 24 * 3600
 
 
 class Sign(Protocol):
-    """A request (PEM) and seconds to a certificate (PEM)."""
+    """Turns a request (PEM) and seconds into a certificate (PEM)."""
 
     def __call__(self, pem: bytes, seconds: float, *, is_server: bool = False) -> bytes: ...
 

@@ -1,1 +1,1 @@
-"""PodDisruptionBudgets, and the word that a pod is about to be disrupted."""
+"""PodDisruptionBudgets, and the condition that a pod is about to be disrupted."""

@@ -1,7 +1,7 @@
-"""How many pods the makers of some pods want in all.
+"""Finds how many pods the owners of some pods want in all.
 
-Used by the disruption controller for budgets that are a share. A maker is a Deployment, ReplicaSet,
-StatefulSet or ReplicationController, or an object of a custom kind with a scale. As
+Used by the disruption controller for budgets that are a share. An owner here is a Deployment,
+ReplicaSet, StatefulSet or ReplicationController, or an object of a custom kind with a scale. As
 pkg/controller/disruption: getExpectedScale and its finders.
 """
 
@@ -34,11 +34,11 @@ class Scales:
 
     @property
     def informers(self) -> list[Informer]:
-        """Those whose changes change an answer."""
+        """The informers whose changes change an answer."""
         return list(self._objects.values())
 
     async def expected(self, pods: Sequence[Obj]) -> tuple[int, bool]:
-        """The sum over the makers of these pods, each once; and whether a pod has no maker."""
+        """Return the sum over these pods' owners, each once; and whether a pod has no owner."""
         seen: set[str] = set()
         scales: dict[str, int] = {}  # by who decides: of a rollout's ReplicaSets, their Deployment
         is_some_unmanaged = False
@@ -53,7 +53,7 @@ class Scales:
         return sum(scales.values()), is_some_unmanaged
 
     async def _scale(self, namespace: str, reference: Obj) -> tuple[str, int]:
-        """The uid of who decides, and how many it wants."""
+        """Return the uid of the object that sets the scale, and how many pods it wants."""
         key = Key(namespace, reference["name"])
         for kind, informer in self._objects.items():
             if reference["kind"] == kind.kind and reference["apiVersion"] == kind.api_version:

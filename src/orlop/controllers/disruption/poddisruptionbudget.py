@@ -54,7 +54,7 @@ class DisruptionBudgets(Controller):
                 yield key_of(budget)
 
     def _owner_changed(self, event: WatchEvent, previous: Obj | None) -> Iterator[Key]:
-        """A workload that is scaled changes how many pods are expected."""
+        """Queue the budgets of a workload that was scaled: that changes the expected pods."""
         if previous is not None and event.object.get("spec", {}).get("replicas") == (
             previous.get("spec", {}).get("replicas")
         ):
@@ -77,7 +77,7 @@ class DisruptionBudgets(Controller):
             raise
 
     async def _sync(self, budget: Obj) -> Result:
-        """1. Which pods. 2. How many there should be. 3. How many are well. 4. What that allows."""
+        """Count the pods, those expected and those healthy; write how many may be evicted."""
         selector = _selector(budget)
         pods = [  # 1
             pod for pod in self._pods.list(meta(budget)["namespace"])
@@ -109,7 +109,7 @@ class DisruptionBudgets(Controller):
         return Result(after)
 
     async def _expected(self, budget: Obj, pods: list[Obj]) -> tuple[int, int]:
-        """How many pods there should be, and how many of them must stay well."""
+        """Return how many pods there should be, and how many of them must stay healthy."""
         spec = budget.get("spec") or {}
         least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
         if most is None and isinstance(least, int):
@@ -125,7 +125,7 @@ class DisruptionBudgets(Controller):
         return expected, _amount(least or 0, expected)
 
     async def _disrupted(self, budget: Obj, pods: list[Obj]) -> tuple[Obj, float | None]:
-        """The evictions that are still to be seen, and when the first of them is given up."""
+        """Return the evictions still to be seen, and when the first of them is given up."""
         noted = (budget.get("status") or {}).get("disruptedPods") or {}
         kept: Obj = {}
         left: list[float] = []
@@ -143,7 +143,7 @@ class DisruptionBudgets(Controller):
         return kept, min(left, default=None)
 
     async def _fail_safe(self, budget: Obj, why: str) -> None:
-        """Whoever cannot count lets nobody be evicted."""
+        """Allow no disruptions where the pods cannot be counted."""
         words = f"Failed to calculate the number of expected pods: {why}"
         await self.recorder.event(budget, "Warning", "CalculateExpectedPodCountFailed", words)
         status = {**(budget.get("status") or {}), "disruptionsAllowed": 0}
@@ -170,7 +170,7 @@ def _face(pod: Obj) -> tuple[object, ...]:
 
 
 def _amount(value: int | str, total: int) -> int:
-    """A number as it is, a percentage of the whole rounded up."""
+    """Return a number as it is, or a percentage of the whole, rounded up."""
     if isinstance(value, int):
         return value
     return -(-int(value.rstrip("%")) * total // 100)

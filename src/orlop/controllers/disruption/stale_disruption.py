@@ -1,7 +1,7 @@
-"""Takes back the word that a pod is about to be disrupted, where nothing came of it.
+"""Takes back the condition that a pod is about to be disrupted, where nothing came of it.
 
 Called by the controller manager with the key of a pod that has the condition DisruptionTarget, and
-again two minutes later: whoever wrote it may have died before the deletion. As
+again two minutes later: the process that wrote it may have died before the deletion. As
 pkg/controller/disruption: syncStalePodDisruption.
 """
 

@@ -1,1 +1,1 @@
-"""What every controller is made of: queues, informers, status, and the manager that runs them."""
+"""The parts of every controller: queues, informers, status, and the manager that runs them."""

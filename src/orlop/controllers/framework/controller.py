@@ -1,9 +1,9 @@
 """The shape of every controller: informers fill a queue of keys, workers reconcile them.
 
 A controller names its kind and what it owns or watches, and writes one method, `reconcile(key)`,
-that makes the world as that one object wants it, whatever happened before. Reads come from
-informer caches; after each write the writer waits until its cache has seen it, so that a reconcile
-never starts from before the last one. Nothing here knows a particular kind.
+that brings the cluster to the state which that object asks for, whatever happened before. Reads
+come from informer caches; after each write the writer waits until its cache has seen it, so that a
+reconcile never starts from a state older than the last one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Runnable(Protocol):
 
 
 class Result(NamedTuple):
-    """How a reconcile ended: done until something changes, or to be looked at again in time."""
+    """The end of a reconcile: done until something changes, or to be looked at again in time."""
 
     after: float | None = None
 
@@ -59,7 +59,7 @@ class Result(NamedTuple):
         return cls(max(after, 0.0))
 
     def sooner(self, other: Result) -> Result:
-        """The earlier of two wishes."""
+        """Return the earlier of two results."""
         times = [result.after for result in (self, other) if result.after is not None]
         return Result(min(times)) if times else self
 
@@ -75,7 +75,7 @@ def without_controller(namespace: str) -> str:
 
 
 class Loop(abc.ABC, Generic[K]):
-    """Informers fill a queue, workers empty it; keys are whatever a subclass reconciles."""
+    """Runs informers that fill a queue and workers that empty it; a subclass says what keys are."""
 
     name: ClassVar[str]  # the component that events come from, upstream's name where it has one
     workers: ClassVar[int] = 5
@@ -94,7 +94,7 @@ class Loop(abc.ABC, Generic[K]):
 
     @abc.abstractmethod
     async def reconcile(self, key: K) -> Result:
-        """Make the world as the object under `key` wants it; safe to call at any time."""
+        """Bring the cluster to what the object under `key` asks for; safe to call at any time."""
 
     def watch(
         self, informer: Informer, keys: Callable[[WatchEvent, Obj | None], Iterable[K]]
@@ -110,7 +110,7 @@ class Loop(abc.ABC, Generic[K]):
             informer.subscribe(handler)
 
     def unwatch(self, informer: Informer) -> None:
-        """Hear no more of an informer."""
+        """Stop listening to an informer."""
         for watched, handler in self._watched:
             if watched is informer:
                 informer.unsubscribe(handler)
@@ -176,7 +176,7 @@ class Loop(abc.ABC, Generic[K]):
                 self._rest(key, min(took * _REST, _LONGEST_REST))
 
     def _rest(self, key: K, seconds: float) -> None:
-        """Whatever asks for the key in the meantime is answered once, afterwards."""
+        """Pause a key; requests for it in the meantime are answered once, afterwards."""
         loop = asyncio.get_running_loop()
         self._resting[key] = loop.call_later(seconds, self._wake, key)
 
@@ -205,7 +205,7 @@ class Controller(Loop[Key]):
             self.watch(owned, self._owner_keys)
 
     async def write_status(self, obj: Obj, status: Obj, *, lock: bool = False) -> Obj:
-        """Write what differs in the status, if anything; `lock`: only if nobody else wrote."""
+        """Write what differs in the status, if anything; `lock`: fail if another client wrote."""
         patch = merge_diff(obj.get("status") or {}, status)
         if not patch:
             return obj
@@ -233,7 +233,7 @@ class Controller(Loop[Key]):
         return bool(reference["kind"] == self.kind.kind and group == self.kind.group)
 
     def _adopters(self, orphan: Obj, previous: Obj | None) -> Iterator[Key]:
-        """Who might adopt an object that has no controller (any more), or has other labels now."""
+        """Queue owners that may adopt an object, which lost its owner or changed its labels."""
         labels = labels_of(orphan)
         is_news = (
             previous is None or labels_of(previous) != labels or controller_of(previous) is not None

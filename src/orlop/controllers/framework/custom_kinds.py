@@ -1,7 +1,7 @@
 """The kinds that definitions have made, for controllers that look after objects of every kind.
 
-Used by the garbage collector and the namespace controller. A kind here is its names alone, in one
-served version: what a schema says is the API server's. As upstream's discovery of resources, but
+Used by the garbage collector and the namespace controller. A kind here is just its names, in one
+served version; schemas are the API server's business. As upstream's discovery of resources, but
 read from the definitions themselves.
 """
 
@@ -13,7 +13,7 @@ from .status import is_true
 
 
 def kind_of(definition: Obj) -> Kind | None:
-    """The kind of an established definition; None where nothing of it is served."""
+    """Return the kind of an established definition; None where nothing of it is served."""
     status, spec = definition.get("status") or {}, definition["spec"]
     if not is_true(status.get("conditions") or (), "Established"):
         return None

@@ -1,7 +1,7 @@
 """Runs all controllers of a cluster, side by side on one set of informers.
 
 Started by the composition; `run` lasts until it is cancelled. A controller that breaks is logged
-and started again, and never takes the others down.
+and started again; the others run on.
 """
 
 from __future__ import annotations

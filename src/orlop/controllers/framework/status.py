@@ -1,7 +1,7 @@
-"""Status, conditions, and the difference between two of them.
+"""Computes status, conditions, and the difference between two of them.
 
-Used by every controller when it writes what it observed. Pure: the moment is passed in, and what
-is given is never changed.
+Used by every controller when it writes what it observed. Pure: the moment is passed in, and
+arguments are not changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...api.times import rfc3339
 
 
 def merge_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> Obj:
-    """The merge patch that makes `new` of `old`; empty where they are equal."""
+    """Return the merge patch that makes `new` of `old`; empty where they are equal."""
     patch: Obj = {key: None for key in old if key not in new}
     for key, value in new.items():
         former = old.get(key)
@@ -28,7 +28,7 @@ def merge_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> Obj:
 
 
 def condition(kind: str, status: str, reason: str, message: str, now: float) -> Obj:
-    """A condition that became so now."""
+    """Return a condition that became so now."""
     return {
         "type": kind,
         "status": status,
@@ -39,10 +39,10 @@ def condition(kind: str, status: str, reason: str, message: str, now: float) -> 
 
 
 def with_condition(conditions: Sequence[Obj], new: Obj) -> list[Obj]:
-    """The list with `new` in its place; what has not changed keeps its times.
+    """Return the list with `new` in its place; what has not changed keeps its times.
 
-    As upstream's SetXCondition: equal status and reason leave the old one alone, an equal status
-    keeps its lastTransitionTime.
+    As upstream's SetXCondition: equal status and reason keep the old one, an equal status keeps its
+    lastTransitionTime.
     """
     result: list[Obj] = []
     found = False

@@ -1,1 +1,1 @@
-"""Removes what nobody needs any more: orphans, ended pods, old events and leases."""
+"""Removes what is not needed any more: orphans, ended pods, old events and leases."""

@@ -1,7 +1,7 @@
 """Forgets Events an hour after they were last seen, as upstream's API server does.
 
 Run by the controller manager. It looks every few minutes, because an Event that lives a little
-longer harms nobody, and keeps no cache of what may be the most numerous kind; an Event that was
+longer does no harm, and keeps no cache of what may be the most numerous kind; an Event that was
 counted again in between is kept.
 """
 
@@ -57,7 +57,7 @@ class EventTtl:
 
 
 def last_seen(event: Obj) -> float:
-    """When the Event was last counted, by whichever of its fields says so."""
+    """Return when the Event was last counted, by whichever of its fields says so."""
     series = event.get("series") or {}
     stamps = (
         series.get("lastObservedTime"),

@@ -1,8 +1,8 @@
 """Deletes what its owners have left behind, and keeps owners until what they own is gone.
 
 Called by the controller manager with every object that has owner references or is being deleted in
-the foreground or to orphan. It reads the metadata of all kinds from informers; that an owner is
-gone is believed only from a deletion seen or from the API server itself. As
+the foreground or to orphan. It reads the metadata of all kinds from informers; it takes an owner
+for gone only after a deletion seen, or on the word of the API server. As
 pkg/controller/garbagecollector, with the informers' indexes in place of a graph.
 """
 
@@ -56,7 +56,7 @@ def finalizers_of(obj: Obj) -> list[str]:
 
 
 def is_waiting(obj: Obj) -> bool:
-    """Whether an owner is being deleted in the foreground."""
+    """Return whether an owner is being deleted in the foreground."""
     return is_deleting(obj) and FOREGROUND in finalizers_of(obj)
 
 
@@ -89,7 +89,7 @@ class GarbageCollector(Loop[Ref]):
         self.watch(cache, partial(self._touched, kind))
 
     async def run(self) -> None:
-        """As every loop, and following the kinds that definitions make meanwhile."""
+        """Run as every loop does, and follow the kinds that definitions make meanwhile."""
         self._definitions.subscribe(self._defined)
         try:
             await super().run()
@@ -114,7 +114,7 @@ class GarbageCollector(Loop[Ref]):
                 self.queue.add(ref)
 
     def _owned_by_kind(self, owner: Kind) -> Iterator[Ref]:
-        """What was let be while nobody knew the kind of its owner."""
+        """Queue the objects that were skipped while the kind of their owner was not known."""
         for kind, cache in self._caches.items():
             for obj in cache.list():
                 if any(self._kind_of(reference) == owner for reference in owners_of(obj)):
@@ -135,14 +135,14 @@ class GarbageCollector(Loop[Ref]):
             yield Ref(kind, key_of(obj))
 
     def _waiting_owners(self, obj: Obj) -> Iterator[Ref]:
-        """Owners that wait for this one, and may be able to go now."""
+        """Queue the owners that wait for this object, and may be able to go now."""
         for reference in owners_of(obj):
             owner = self._cached_owner(obj, reference)
             if owner is not None and is_waiting(owner[1]):
                 yield owner[0]
 
     async def reconcile(self, key: Ref) -> Result:
-        """One object: first what it owns, if it is going; then who owns it."""
+        """Look after one object: first what it owns, if it is going; then who owns it."""
         cache = self._caches.get(key.kind)
         obj = cache.get(key.key) if cache is not None else None
         if obj is None:
@@ -216,7 +216,7 @@ class GarbageCollector(Loop[Ref]):
         return "absent"
 
     async def _is_absent(self, kind: Kind, key: Key, uid: str) -> bool:
-        """The API server's own word: the cache may be behind."""
+        """Ask the API server whether an object is absent: the cache may be behind."""
         try:
             return uid_of(await self.api.get(kind, key)) != uid
         except errors.NotFound:
@@ -240,7 +240,7 @@ class GarbageCollector(Loop[Ref]):
         self.log.debug("deleted", object=ref, propagation=policy)
 
     async def _unblock(self, ref: Ref, obj: Obj) -> None:
-        """What owns and is owned in a circle would wait for itself for ever."""
+        """Unblock objects that own each other in a circle, who would wait for themselves."""
         free = [{**one, "blockOwnerDeletion": False} for one in owners_of(obj)]
         if free != owners_of(obj):
             await self._patch(ref, obj, {"ownerReferences": free})
@@ -293,7 +293,7 @@ class GarbageCollector(Loop[Ref]):
 
 
 def _owner_key(kind: Kind, dependent: Obj, reference: Obj) -> Key:
-    """A namespaced owner is in the dependent's own namespace, or nowhere."""
+    """Return the owner's key; a namespaced one is in the dependent's namespace or nowhere."""
     namespace = (meta(dependent).get("namespace") or "") if kind.namespaced else ""
     return Key(namespace, reference["name"])
 
@@ -306,7 +306,7 @@ def _blocks(dependent: Obj, owner: Obj) -> bool:
 
 
 def _policy(obj: Obj) -> Propagation:
-    """As the object itself asks by its finalizers; else in the background."""
+    """Return the propagation that the object's finalizers ask for; else in the background."""
     if ORPHAN in finalizers_of(obj):
         return "Orphan"
     return "Foreground" if FOREGROUND in finalizers_of(obj) else "Background"

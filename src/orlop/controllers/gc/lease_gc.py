@@ -1,8 +1,8 @@
-"""Removes leases that nobody renews any more and nobody else removes.
+"""Removes leases that are no longer renewed and that nothing else removes.
 
-Called by the controller manager with the key of a lease when it changes and when it runs out. Only
-two sorts are looked at: those of nodes that are gone, and those by which API servers make
-themselves known. As pkg/controlplane/controller/apiserverleasegc.
+Called by the controller manager with the key of a lease when it changes and when it runs out. It
+looks at two sorts: those of nodes that are gone, and those by which API servers make themselves
+known. As pkg/controlplane/controller/apiserverleasegc.
 """
 
 from __future__ import annotations

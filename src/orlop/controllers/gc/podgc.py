@@ -1,7 +1,7 @@
-"""Removes pods that nobody will remove: of nodes that are gone, and ended ones beyond a number.
+"""Removes pods that nothing else removes: of nodes that are gone, and ended ones beyond a number.
 
 Called by the controller manager with the key of a pod when it ends or when its node disappears. As
-pkg/controller/podgc. Pods of living nodes, and ended pods below the threshold, are never touched.
+pkg/controller/podgc. Pods of living nodes, and ended pods below the threshold, stay.
 """
 
 from __future__ import annotations
@@ -130,6 +130,6 @@ class PodGc(Loop[Key]):
 
 
 def _is_out_of_service(node: Obj) -> bool:
-    """Somebody has made sure that nothing runs there any more, and said so by a taint."""
+    """Return whether somebody says by a taint that surely nothing runs on the node any more."""
     taints = (node.get("spec") or {}).get("taints") or ()
     return not is_ready(node) and any(one["key"] == OUT_OF_SERVICE for one in taints)

@@ -1,1 +1,1 @@
-"""What every namespace has, what it may use, and how it is emptied."""
+"""Gives each namespace what it must have, counts what it uses, and empties it."""

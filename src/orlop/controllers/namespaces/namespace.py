@@ -2,7 +2,7 @@
 
 Called by the controller manager with the key of a namespace whenever it, or a pod in one that is
 being deleted, changes. Lists from the API server itself, because nothing may be left behind. As
-pkg/controller/namespace; it never touches a namespace that nobody deletes.
+pkg/controller/namespace.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _AT_ONCE = 50
 
 @dataclass(slots=True)
 class Remains:
-    """What is still in a namespace after everything in it was told to go."""
+    """The rest of a namespace after everything in it was told to go."""
 
     objects: Counter[str] = field(default_factory=Counter)
     finalizers: Counter[str] = field(default_factory=Counter)
@@ -60,13 +60,13 @@ class Namespaces(Controller):
         self.watch(informers.informer(POD), self._emptied)
 
     def _emptied(self, event: WatchEvent, previous: Obj | None) -> Iterable[Key]:
-        """A pod that has gone may have been the last one."""
+        """Queue the namespace of a pod that has gone: it may have been the last one."""
         key = Key("", meta(event.object).get("namespace") or "")
         namespace = self.objects.get(key) if event.type == "DELETED" else None
         return (key,) if namespace is not None and is_deleting(namespace) else ()
 
     async def reconcile(self, key: Key) -> Result:
-        """Delete, look what is left, tell, and finalize when nothing is."""
+        """Delete, look at what is left, report it, and finalize when nothing is."""
         namespace = self.objects.get(key)
         if namespace is None or not is_deleting(namespace):
             return Result.done()
@@ -100,7 +100,7 @@ class Namespaces(Controller):
                 remains.add(kind, obj)
 
     async def _delete(self, kind: Kind, obj: Obj) -> str:
-        """Empty, or what went wrong."""
+        """Delete everything of a kind; return empty, or what went wrong."""
         if is_deleting(obj):
             return ""
         try:
@@ -112,7 +112,7 @@ class Namespaces(Controller):
         return ""
 
     async def _tell(self, namespace: Obj, remains: Remains) -> None:
-        """Say why the namespace is still there; one that goes at once needs no words."""
+        """Write why the namespace is still there; one that goes at once needs no words."""
         if not remains.objects and not remains.failures:
             return
         conditions = (namespace.get("status") or {}).get("conditions") or []
@@ -128,7 +128,7 @@ class Namespaces(Controller):
 
 
 def conditions_of(remains: Remains, now: float) -> list[Obj]:
-    """As pkg/controller/namespace/deletion/status_condition_utils.go."""
+    """Return the conditions, as pkg/controller/namespace/deletion/status_condition_utils.go."""
     objects = ", ".join(
         f"{resource} has {number} resource instances"
         for resource, number in sorted(remains.objects.items())
@@ -176,7 +176,7 @@ def conditions_of(remains: Remains, now: float) -> list[Obj]:
 
 
 def _told(kind: str, bad: str, why: str, good: str, fine: str, now: float) -> Obj:
-    """True with its reason and why, where there is a why; else False."""
+    """Return a condition: True with its reason and why, where there is a why; else False."""
     if why:
         return condition(kind, "True", bad, why, now)
     return condition(kind, "False", good, fine, now)

@@ -70,7 +70,7 @@ class ResourceQuotas(Controller):
         return ()
 
     def _pod_changed(self, event: WatchEvent, previous: Obj | None) -> Iterator[Key]:
-        """A pod that ends gives back; of its other changes none counts."""
+        """Queue the quotas of a pod that ends; none of its other changes counts."""
         is_update = event.type == "MODIFIED" and previous is not None
         if is_update and is_terminal(event.object) == is_terminal(previous or {}):
             return
@@ -84,7 +84,7 @@ class ResourceQuotas(Controller):
                 yield key_of(found)
 
     async def reconcile(self, key: Key) -> Result:
-        """1. Count. 2. Let a charge that may be ahead of the count be. 3. Write."""
+        """Count, leave a charge that may be ahead of the count, and write."""
         found = self.objects.get(key)
         if found is None:
             return Result.done()
@@ -118,7 +118,7 @@ class ResourceQuotas(Controller):
         return total
 
     def _kinds(self, names: list[str]) -> Iterator[Kind]:
-        """The kinds whose objects use one of these resources."""
+        """Yield the kinds whose objects use one of these resources."""
         known = dict(self._built_in)
         if any(name.startswith("count/") for name in names):
             custom = (kind_of(definition) for definition in self._definitions.list())
@@ -128,7 +128,7 @@ class ResourceQuotas(Controller):
                 yield kind
 
     async def _informer(self, kind: Kind) -> Informer:
-        """Of a kind that is only counted, metadata is enough."""
+        """Return an informer; metadata is enough for a kind that is merely counted."""
         wanted = self._counted.get(kind.resource)
         if kind.resource not in (one.resource for one in quota.KINDS_WITH_USAGE):
             wanted = self.informers.metadata(kind)

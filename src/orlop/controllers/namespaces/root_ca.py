@@ -1,8 +1,8 @@
 """Publishes the cluster's CA in every namespace, so that pods can trust the API server.
 
 Called by the controller manager with the key of a namespace whenever it, or the ConfigMap
-kube-root-ca.crt in it, changes. As pkg/controller/certificates/rootcacertpublisher. Only the
-certificate is published, never a key.
+kube-root-ca.crt in it, changes. As pkg/controller/certificates/rootcacertpublisher. The key is not
+published.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Mirrors Slurm's limits on a namespace's account as a ResourceQuota there.
 
 Called by the controller manager with the name of a namespace whenever it changes, and every few
-minutes for those that ask for it by annotation, or all by configuration. It only ever touches the
+minutes for those that ask for it by annotation, or all by configuration. It writes the
 ResourceQuota of its own name and mark; what the engine says of limits is handed in.
 """
 

@@ -90,7 +90,7 @@ def _differs(found: Obj, wanted: Obj) -> bool:
 
 
 def endpoints_of(service: Obj, pods: Iterable[Obj]) -> Obj:
-    """The Endpoints object that should be there."""
+    """Return the Endpoints object that should be there."""
     namespace, name = key_of(service)
     labels = {**labels_of(service), MANAGED_BY: MANAGER}
     if is_headless(service):
@@ -121,7 +121,7 @@ def _family(service: Obj) -> str:
 
 
 def _subsets(service: Obj, pods: Iterable[Obj]) -> list[Obj]:
-    """Pods with the same ports are one subset."""
+    """Group pods with the same ports into one subset."""
     by_ports: dict[bytes, Obj] = defaultdict(dict)
     for pod in pods:
         ports = ports_of(service, pod)

@@ -2,7 +2,7 @@
 
 Called by the controller manager with the key of a Service whenever it, a pod it selects, or one of
 its slices changes. Endpoints stay in the slice they are in, so that one changed pod is one changed
-slice. As pkg/controller/endpointslice; slices that others made are never touched.
+slice. As pkg/controller/endpointslice; slices that others made stay as they are.
 """
 
 from __future__ import annotations
@@ -96,19 +96,19 @@ class EndpointSlices(ServicePods):
 
 
 def _services(one: Obj) -> Iterable[Key]:
-    """The Service of a slice that is ours to manage."""
+    """Return the Service of a slice that is ours to manage."""
     labels = labels_of(one)
     if labels.get(MANAGED_BY) == MANAGER and SERVICE_NAME in labels:
         yield Key(meta(one)["namespace"], labels[SERVICE_NAME])
 
 
 def _owned(service: Obj, slices: Iterable[Obj]) -> list[Obj]:
-    """Slices made while the Service had a selector; it must have lost it since."""
+    """Return slices made while the Service had a selector; it must have lost it since."""
     return [one for one in slices if is_controlled_by(one, service)]
 
 
 def endpoints_of(service: Obj, pods: Iterable[Obj]) -> dict[Group, list[Obj]]:
-    """The endpoints that should be published, by group."""
+    """Return the endpoints that should be published, by group."""
     groups: dict[Group, list[Obj]] = defaultdict(list)
     for pod in pods:
         if is_terminal(pod):
@@ -153,7 +153,7 @@ Contents = list[tuple[Obj | None, list[Obj]]]  # a slice, or one to be made, and
 
 
 def arrange(service: Obj, wanted: Mapping[Group, list[Obj]], slices: Sequence[Obj]) -> Changes:
-    """Slices to create, to update and to delete, moving as few endpoints as can be.
+    """Return the slices to create, to update and to delete, moving as few endpoints as can be.
 
     1. Each slice keeps those of its endpoints that are still wanted, as they are now.
     2. New endpoints fill the slices that have room, fullest first; the rest get new slices.
@@ -206,7 +206,7 @@ def _compare(service: Obj, group: Group, contents: Contents, changes: Changes) -
 
 
 def _refill(slices: Sequence[Obj], endpoints: Sequence[Obj]) -> tuple[Contents, list[Obj]]:
-    """What each slice holds from now on, and the endpoints that found no room."""
+    """Return what each slice holds from now on, and the endpoints that found no room."""
     rest = {_identity(endpoint): endpoint for endpoint in endpoints}
     contents: Contents = []
     for one in slices:

@@ -1,8 +1,8 @@
 """Mirrors Endpoints that people write by hand as EndpointSlices, which is what is read.
 
 Called by the controller manager with the key of an Endpoints object whenever it, its Service or one
-of the slices changes. As pkg/controller/endpointslicemirroring: only for Services without a
-selector, whose slices nobody else makes.
+of the slices changes. As pkg/controller/endpointslicemirroring: for Services without a selector,
+whose slices are made here.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def should_mirror(endpoints: Obj, service: Obj | None) -> bool:
 
 
 def slices_of(endpoints: Obj) -> Iterator[Obj]:
-    """The slices that say the same: one for each subset and family."""
+    """Yield the slices that say the same: one for each subset and family."""
     for subset in endpoints.get("subsets") or []:
         every = [
             *((address, True) for address in subset.get("addresses") or []),

@@ -1,7 +1,7 @@
-"""EndpointSlices made and removed, and seen so in the cache at once.
+"""Creates and deletes EndpointSlices, and waits until the cache has seen it.
 
-Called by the two controllers that write them: of services with a selector, and of Endpoints that
-somebody wrote by hand. It never decides which there should be.
+Called by the two controllers that write them: for Services with a selector, and for Endpoints that
+somebody wrote by hand.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..workloads.pod_control import is_namespace_terminating
 
 
 async def make(api: Api, slices: Informer, one: Obj) -> bool:
-    """False in a namespace that ends, where nothing more can be made."""
+    """Create the slice; return False in a namespace that ends, where nothing more can be made."""
     try:
         made = await api.create(ENDPOINT_SLICE, one, namespace=meta(one)["namespace"])
     except errors.Forbidden as error:

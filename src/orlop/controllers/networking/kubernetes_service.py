@@ -2,7 +2,7 @@
 
 Called by the controller manager whenever that service, its Endpoints or its EndpointSlice changes,
 and at the start, since a control plane may have moved. As pkg/controlplane/reconcilers, with one
-server. An address that others cannot reach is never published.
+server. An address that others cannot reach is not published.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _is_so(found: Obj, obj: Obj) -> bool:
 
 
 def wanted(address: str, port: int) -> list[tuple[Kind, Obj]]:
-    """The two objects; none for an address of loopback, which means another host to each."""
+    """Return the two objects; none for a loopback address, which means another host to each."""
     try:
         ip = ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The pods behind a Service: which it selects, at which addresses and ports.
+"""Finds the pods behind a Service: which it selects, at which addresses and ports.
 
 The base of the two controllers that publish them, as EndpointSlices and as Endpoints: they differ
 only in what they write. Services without a selector are left to whoever made them.
@@ -32,7 +32,7 @@ def _label(namespace: str, name: str, value: str) -> str:
 
 
 class ServicePods(Controller):
-    """Keys are Services; a pod leads to those that select it, now or before its change."""
+    """Loop over Services; a changed pod queues those that select it, now or before its change."""
 
     kind = SERVICE
 
@@ -43,7 +43,7 @@ class ServicePods(Controller):
         self.watch(self.pods, self._selecting)
 
     def selected(self, service: Obj) -> list[Obj]:
-        """The pods that the selector matches, sorted by name; found by its rarest label."""
+        """Return the pods that the selector matches, sorted by name; found by its rarest label."""
         wanted: dict[str, str] = service["spec"].get("selector") or {}
         namespace = meta(service)["namespace"]
         values = [_label(namespace, name, value) for name, value in wanted.items()]
@@ -72,7 +72,7 @@ def _selects(service: Obj, labels: dict[str, str]) -> bool:
 
 
 def _face(pod: Obj) -> tuple[object, ...]:
-    """All of a pod that its Services can see."""
+    """Return all of a pod that its Services can see."""
     status, spec = pod.get("status") or {}, pod["spec"]
     return (
         labels_of(pod),
@@ -87,7 +87,7 @@ def _face(pod: Obj) -> tuple[object, ...]:
 
 
 def is_managed(service: Obj) -> bool:
-    """Whether its pods are found by a selector, and are reached through it at all."""
+    """Return whether its pods are found by a selector, and are reached through it at all."""
     spec = service["spec"]
     return bool(spec.get("selector")) and spec.get("type") != "ExternalName"
 
@@ -101,7 +101,7 @@ def publishes_not_ready(service: Obj) -> bool:
 
 
 def addresses_of(pod: Obj, family: str) -> list[str]:
-    """The pod's addresses of one family, `IPv4` or `IPv6`, that mean the pod to others, too.
+    """Return the pod's addresses of one family, `IPv4` or `IPv6`, by which others reach it, too.
 
     A pod on the network of a node that has none but loopback has no such address.
     """
@@ -114,7 +114,7 @@ def addresses_of(pod: Obj, family: str) -> list[str]:
 
 
 def hostname_of(pod: Obj, service: Obj) -> str:
-    """The name that DNS gives a pod of a headless Service that is its subdomain."""
+    """Return the name that DNS gives a pod of a headless Service that is its subdomain."""
     spec = pod["spec"]
     is_named = spec.get("hostname") and spec.get("subdomain") == meta(service)["name"]
     return str(spec["hostname"]) if is_named else ""
@@ -131,7 +131,7 @@ def target_reference(pod: Obj) -> Obj:
 
 
 def ports_of(service: Obj, pod: Obj) -> list[Obj]:
-    """The Service's ports as this pod has them; a named one that it lacks is left out."""
+    """Return the Service's ports as this pod has them; a named one that it lacks is left out."""
     ports: list[Obj] = []
     for port in service["spec"].get("ports") or []:
         number = _port_number(port, pod)

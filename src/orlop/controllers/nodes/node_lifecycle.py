@@ -1,10 +1,11 @@
 """Watches whether nodes are alive, and says so: in their conditions, taints and pods.
 
 Called by the controller manager with the name of a node whenever it or its lease changes, and when
-its lease has not changed for too long. What counts is when this process saw a sign of life, never
-what a lease says: whoever was away, stopped or suspended, first waits for signs. Nodes whose pods
-are to go are tainted here; the taint eviction controller deletes. As pkg/controller/nodelifecycle,
-but for nodes of our own kubelet that are not ready: see docs/decisions/0011.
+its lease has not changed for too long. What counts is when this process saw a sign of life, not the
+time written in a lease: after it was stopped or suspended it first waits for new signs. Nodes whose
+pods are to go are tainted here; the taint eviction controller deletes. As
+pkg/controller/nodelifecycle, but for nodes of our own kubelet that are not ready: see
+docs/decisions/0011.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class NodeLifecycle(Loop[str]):
         self._beating = self.clock.call_later(_BEAT, self._beat)
 
     def _notice_absence(self) -> None:
-        """After a pause of this process every node gets its whole time anew."""
+        """Give every node its whole time anew after a pause of this process."""
         now = self.clock.now()
         if not -_BEAT <= now - self._beat_at <= _LATE:
             self.log.warning("was away", seconds=round(now - self._beat_at))
@@ -113,7 +114,7 @@ class NodeLifecycle(Loop[str]):
         return seen
 
     async def reconcile(self, key: str) -> Result:
-        """1. Is it alive. 2. If not, say so. 3. Its pods are not ready then. 4. Its taints."""
+        """Check whether the node is alive; then set its conditions, its pods and its taints."""
         self._notice_absence()
         node = self._nodes.get(Key("", key))
         if node is None:
@@ -153,7 +154,7 @@ class NodeLifecycle(Loop[str]):
         return written
 
     async def _mark_pods(self, node: Obj) -> None:
-        """A pod that nobody looks after cannot be said to be ready."""
+        """Mark the node's pods as not ready, since no kubelet looks after them."""
         name = meta(node)["name"]
         if not _is_silent(node) and ENGINE_LABEL in labels_of(node):
             return  # its kubelet is there, and says of each pod what it knows
@@ -197,10 +198,10 @@ class NodeLifecycle(Loop[str]):
         return Result.again(wait) if wait is not None and wait > 0 else Result.done()
 
     def _wait_before_giving_up(self, node: Obj) -> float | None:
-        """Seconds until the pods of a lost node are to go; None where they stay.
+        """Return the seconds until the pods of a lost node are to go; None where they stay.
 
-        They stay where the node is well, where its own kubelet is there and knows better, and
-        where all nodes are lost: then rather something is wrong here.
+        They stay where the node is well, where its own kubelet is there and knows better, and where
+        all nodes are lost: then the fault is rather on this side.
         """
         if _status(node) == "True" or condition_of(node, "Ready") is None:
             return None
@@ -213,14 +214,14 @@ class NodeLifecycle(Loop[str]):
         return max(self._given_up_at + _PACE - self.clock.now(), 0.0)
 
     def _look_at_others(self, name: str) -> None:
-        """Whether all are lost decides for each of them."""
+        """Queue the other nodes: whether all are lost decides for each of them."""
         for other in self._nodes.list():
             if meta(other)["name"] != name and _status(other) != "True":
                 self.queue.add(meta(other)["name"])
 
 
 def _heartbeat(node: Obj) -> str:
-    """When the kubelet last wrote; what this controller writes leaves it alone."""
+    """Return when the kubelet last wrote; what this controller writes does not count."""
     return str((condition_of(node, "Ready") or {}).get("lastHeartbeatTime") or "")
 
 

@@ -1,4 +1,4 @@
-"""The taints that a node's conditions mean.
+"""Computes the taints that follow from a node's conditions.
 
 Used by the node lifecycle controller; pure. Taints of others are left as they are. As
 pkg/controller/nodelifecycle: doNoScheduleTaintingPass and doNoExecuteTaintingPass.
@@ -23,7 +23,7 @@ _LOST = (_PREFIX + "not-ready", _PREFIX + "unreachable")
 
 
 def with_taints(node: Obj, *, gives_up: bool, now: float) -> list[Obj]:
-    """The taints that the node should have; `gives_up`: its pods are to go."""
+    """Return the taints that the node should have; `gives_up`: its pods are to go."""
     spec = node.get("spec") or {}
     present: list[Obj] = spec.get("taints") or []
     wanted = _wanted(node, gives_up=gives_up)

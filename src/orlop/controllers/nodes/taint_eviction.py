@@ -1,7 +1,7 @@
-"""Deletes pods from nodes that have a NoExecute taint, when the pods have borne it long enough.
+"""Deletes pods from nodes that have a NoExecute taint, when the pods have tolerated it long enough.
 
 Called by the controller manager with the key of a pod whenever it, or the taints of its node,
-change. How long a pod has borne a taint counts from when this process saw both. As
+change. The time counts from when this process saw both the pod and the taint. As
 pkg/controller/tainteviction.
 """
 
@@ -102,7 +102,7 @@ def _evicting(node: Obj) -> list[Obj]:
 
 
 def _seconds(pod: Obj, taints: list[Obj]) -> float | None:
-    """How long the pod bears all these taints, which it tolerates; None for ever.
+    """Return how long the pod tolerates all these taints; None for ever.
 
     Of several tolerations for one taint the first counts, as upstream has it.
     """

@@ -2,7 +2,7 @@
 
 Called by the controller manager with the key of a pod that has such a volume. As
 pkg/controller/volume/ephemeral: the claim is `<pod>-<volume>`; one of that name that is not the
-pod's own is never used, and the pod is told.
+pod's own is not used, and an Event tells the pod.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class EphemeralVolumes(Loop[Key]):
             yield Key(meta(event.object)["namespace"], meta(event.object)["name"])
 
     def _claim_changed(self, event: WatchEvent, previous: Obj | None) -> Iterator[Key]:
-        """One that somebody deleted is made anew."""
+        """Queue the pod of a claim that somebody deleted: it is made anew."""
         if event.type == "DELETED":
             claim = event.object
             key = Key(meta(claim)["namespace"], meta(claim)["name"])

@@ -36,7 +36,7 @@ HOME = "home"  # the class of volumes in the home folder
 def folders_in(
     home: Path, scratch: str, cluster: str, remove_foreign: Callable[[Path, str], None]
 ) -> Folders:
-    """`home` in the cluster's own folder, `scratch` where the site has it."""
+    """Return the folders: `home` in the cluster's own folder, `scratch` where the site has it."""
     found = {HOME: VolumeFolders(home, remove_foreign)}
     if scratch:
         root = Path(scratch) / f"orlop-volumes-{cluster}"
@@ -45,7 +45,7 @@ def folders_in(
 
 
 def class_named(name: str, *, is_default: bool) -> Obj:
-    """The StorageClass over a root; its parameter says which, so that others may be added."""
+    """Return the StorageClass over a root; its parameter says which: others may be added."""
     made: Obj = {
         "apiVersion": STORAGE_CLASS.api_version,
         "kind": STORAGE_CLASS.kind,
@@ -62,7 +62,7 @@ def class_named(name: str, *, is_default: bool) -> Obj:
 
 
 class FolderProvisioner(Controller):
-    """Claims: makes volumes, and lets them grow."""
+    """Makes volumes for claims, and lets them grow."""
 
     name = "folder-provisioner"
     kind = PERSISTENT_VOLUME_CLAIM
@@ -83,7 +83,7 @@ class FolderProvisioner(Controller):
         await super().run()
 
     async def _ensure_classes(self) -> None:
-        """What is there stays as it is; `home` is the default unless there is another."""
+        """Create missing classes, change none; `home` is the default unless there is another."""
         listed = (await self.api.list(STORAGE_CLASS)).items
         has_default = storage.default_class(listed) is not None
         present = {meta(one)["name"] for one in listed}
@@ -106,7 +106,7 @@ class FolderProvisioner(Controller):
         return Result.done()
 
     def _is_asked(self, claim: Obj) -> bool:
-        """By the binder, and where that waits for a pod, after the scheduler has chosen."""
+        """Return whether the binder asked for a volume, and the scheduler chose where it must."""
         annotations = annotations_of(claim)
         if not any(annotations.get(name) == FOLDER_PROVISIONER for name in storage.PROVISIONER):
             return False
@@ -155,7 +155,7 @@ class FolderProvisioner(Controller):
         return self._folders[root], storage_class
 
     async def _grow(self, claim: Obj) -> None:
-        """What external resizers do: first the volume, then the claim's status."""
+        """Grow a volume as external resizers do: first the volume, then the claim's status."""
         volume = self._volumes.get(Key("", claim["spec"]["volumeName"]))
         status = claim.get("status") or {}
         has = (status.get("capacity") or {}).get("storage")
@@ -181,7 +181,7 @@ class FolderProvisioner(Controller):
 
 
 class FolderDeleter(Controller):
-    """Volumes: removes the data of those that are let go, where their policy is Delete."""
+    """Removes the data of volumes that are released, where their policy is Delete."""
 
     name = "folder-deleter"
     kind = PERSISTENT_VOLUME
@@ -246,7 +246,7 @@ def _is_to_go(volume: Obj) -> bool:
 
 
 def _is_unused(volume: Obj) -> bool:
-    """Its claim is gone; one that names none is free for the next."""
+    """Return whether the volume's claim is gone; one that names none is free for the next."""
     phase = (volume.get("status") or {}).get("phase")
     if phase == "Released" and not volume["spec"].get("claimRef"):
         return is_deleting(volume)

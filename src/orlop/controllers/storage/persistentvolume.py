@@ -1,4 +1,4 @@
-"""What a PersistentVolume is: available, bound, released or failed.
+"""Keeps the phase of a PersistentVolume: available, bound, released or failed.
 
 Called by the controller manager with the name of a volume whenever it, or its claim, changes. The
 volume's half of pkg/controller/volume/persistentvolume: it keeps the phase, releases what has lost
@@ -56,7 +56,7 @@ class Volumes(Controller):
         return Result.done()  # a claim that names no volume yet is about to
 
     async def _claim(self, reference: Obj) -> Obj | None:
-        """The claim the volume is bound to; another of its name is not that one."""
+        """Return the claim the volume is bound to; another of the same name is not that one."""
         key = Key(reference.get("namespace", ""), reference.get("name", ""))
         claim = self._claims.get(key)
         if claim is None or uid_of(claim) != reference["uid"]:
@@ -67,7 +67,7 @@ class Volumes(Controller):
         return claim if uid_of(claim) == reference["uid"] else None
 
     async def _release(self, volume: Obj) -> None:
-        """As reclaimVolume: Retain keeps it as it is, Delete is the provisioner's work."""
+        """Release the volume as reclaimVolume: Retain keeps it, Delete is for the provisioner."""
         phase = (volume.get("status") or {}).get("phase")
         if phase not in ("Released", "Failed"):
             volume = await self._write(volume, "Released")
@@ -83,7 +83,7 @@ class Volumes(Controller):
             await self._fail(volume, "VolumeFailedDelete", words + "plugin matched")
 
     async def _unbind(self, volume: Obj) -> None:
-        """Its claim went elsewhere: what was made for it goes, what we had bound is free again."""
+        """Free a volume whose claim is bound elsewhere; delete it if it was made for that claim."""
         annotations = annotations_of(volume)
         policy = volume["spec"].get("persistentVolumeReclaimPolicy")
         if PROVISIONED_BY in annotations and policy == "Delete":

@@ -1,8 +1,8 @@
-"""Binds claims to volumes: those there are, or one that a provisioner is asked to make.
+"""Binds claims to volumes: existing ones, or one that a provisioner is asked to make.
 
 Called by the controller manager with the key of a PersistentVolumeClaim whenever it, a volume that
 may serve it, its class or a pod that waits for it changes. The claim's half of
-pkg/controller/volume/persistentvolume; it never makes a volume and never touches data.
+pkg/controller/volume/persistentvolume; making volumes and their data is left to provisioners.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class VolumeClaims(Controller):
         return [key_of(claim) for claim in self.objects.by_index(BY_CLASS, where)]
 
     def _pod_changed(self, event: WatchEvent, previous: Obj | None) -> Iterator[Key]:
-        """Only who waits for its first consumer cares for pods."""
+        """Queue the claims of a pod that wait for their first consumer; no others care for pods."""
         if previous is not None or event.type == "DELETED":
             return
         for claim in storage.claims_of(event.object):
@@ -97,7 +97,7 @@ class VolumeClaims(Controller):
                 yield key
 
     async def reconcile(self, key: Key) -> Result:
-        """One look at a claim.
+        """Look at a claim once and take its next step.
 
         1. Give it the default class, if it may have it and there is one now.
         2. Not bound yet: to the volume it names, to the best there is, or to one yet to be made.
@@ -114,7 +114,7 @@ class VolumeClaims(Controller):
         return await self._find(claim)
 
     async def _with_class(self, claim: Obj) -> Obj:
-        """As assignDefaultStorageClass: also claims older than the default get it."""
+        """Give the claim the default class, as assignDefaultStorageClass: even if it is older."""
         if not storage.names_no_class(claim) or claim["spec"].get("volumeName"):
             return claim
         default = storage.default_class(self._classes.list())
@@ -220,7 +220,7 @@ class VolumeClaims(Controller):
         return Result.done()
 
     async def _fetched(self, name: str) -> Obj | None:
-        """Before anything is called lost: the cache may only be behind."""
+        """Fetch an object before it is called lost: the cache may be behind."""
         try:
             return await self.api.get(PERSISTENT_VOLUME, Key("", name))
         except errors.NotFound:
@@ -235,7 +235,7 @@ class VolumeClaims(Controller):
     # Writing
 
     async def _bind(self, claim: Obj, volume: Obj) -> None:
-        """In upstream's order, so that whoever dies half-way leaves what the next one can finish.
+        """Bind in upstream's order, so that the next start can finish what was left half-way.
 
         1. The volume names the claim. 2. The claim names the volume. 3. Its status says so.
         """
@@ -274,7 +274,7 @@ class VolumeClaims(Controller):
             await self.write_status(claim, {"phase": "Pending"})
 
     async def _write_bound(self, claim: Obj, volume: Obj) -> None:
-        """The capacity is told once; what grows later is the resizer's to tell."""
+        """Write the bound status; the capacity is told once, growth is the resizer's to tell."""
         status = dict(claim.get("status") or {})
         if status.get("phase") != "Bound":
             status["capacity"] = dict(volume["spec"].get("capacity") or {})

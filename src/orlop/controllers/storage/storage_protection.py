@@ -1,8 +1,8 @@
-"""Keeps claims that pods mount, and volumes that claims are bound to, until they are let go.
+"""Keeps claims that pods mount, and volumes that claims are bound to, until they are unused.
 
 Called by the controller manager with the key of a claim or a volume whenever it, or a pod that
 mounts it, changes. As pkg/controller/volume/{pvc,pv}protection: a finalizer is put on at once (by
-admission, or here) and taken off when the object is being deleted and nobody uses it any more.
+admission, or here) and taken off when the object is being deleted and nothing uses it any more.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Protection(Controller):
 
     @abc.abstractmethod
     async def is_used(self, obj: Obj) -> bool:
-        """Whether the object must stay for now; whatever changes that queues it again."""
+        """Return whether the object must stay for now; whatever changes that queues it again."""
 
     async def _write(self, obj: Obj, finalizers: list[str]) -> None:
         metadata = {"resourceVersion": meta(obj)["resourceVersion"], "finalizers": finalizers}
@@ -63,13 +63,13 @@ class ClaimProtection(Protection):
         self.watch(self._pods, self._pod_changed)
 
     def _pod_changed(self, event: WatchEvent, previous: Obj | None) -> Iterator[Key]:
-        """A pod that is gone may have been the last."""
+        """Queue the claims of a pod that is gone: it may have been the last user."""
         if event.type == "DELETED":
             for claim in claims_of(event.object):
                 yield Key(meta(event.object)["namespace"], claim.name)
 
     async def is_used(self, obj: Obj) -> bool:
-        """By a pod that has a node; one without is not let start any more, as upstream has it."""
+        """Return whether a pod with a node uses it; one without may not start, as in upstream."""
         key = key_of(obj)
         if any(_uses(pod, key) for pod in self._pods.by_index(BY_CLAIM, str(key))):
             return True

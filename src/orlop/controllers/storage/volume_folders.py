@@ -1,7 +1,7 @@
-"""The folders of persistent volumes on a shared file system: made, checked, removed.
+"""Makes, checks and removes the folders of persistent volumes on a shared file system.
 
-Used by the provisioner. Each volume is `<root>/<name>/data`: the outer folder is its owner's alone
-(0700), so that the inner one can be open to every user of a pod. Nothing outside the root is ever
+Used by the provisioner. Each volume is `<root>/<name>/data`: the outer folder is private to its
+owner (0700), so that the inner one can be open to every user of a pod. Nothing outside the root is
 made, entered or removed, whatever names and links say. Files of other uids, which containers with a
 range of ids leave behind, are for `remove_foreign`, which has that range too.
 """
@@ -33,11 +33,11 @@ class VolumeFolders:
         self._remove_foreign = remove_foreign
 
     def path_for(self, claim: Key, volume: str) -> Path:
-        """Where the data of a volume are; names of API objects hold neither `/` nor `_`."""
+        """Return where the data of a volume are; names of API objects hold neither `/` nor `_`."""
         return self.root / f"{claim.namespace}_{claim.name[:_LONGEST]}_{volume}" / DATA
 
     def create(self, path: Path) -> None:
-        """Make a volume's folder; one that is there already, from a try before, will do."""
+        """Make a volume's folder; one that is there already, from an earlier try, will do."""
         name = self._name_in(path)
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ class VolumeFolders:
             os.close(root)
 
     def _name_in(self, path: Path) -> str:
-        """The name of the folder in our root that holds `path`; anything else is refused."""
+        """Return the name of the folder in our root that holds `path`; anything else is refused."""
         outer = path.parent
         is_ours = path.name == DATA and outer.parent == self.root
         if not is_ours or outer.name in ("", ".", "..") or ".." in path.parts:

@@ -1,1 +1,2 @@
-"""Makes pods: one folder or file a kind of workload, and what they share."""
+"""The workload controllers, which make pods: one folder or file for each kind, and what they
+share."""

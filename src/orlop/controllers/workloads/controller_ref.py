@@ -1,8 +1,8 @@
-"""Who controls what: adopts orphans that a selector matches, releases what it no longer does.
+"""Adopts orphans that a selector matches, and releases objects that it no longer matches.
 
 Called by workload controllers at the start of a reconcile to learn which pods (or ReplicaSets, or
-revisions) are theirs. As pkg/controller/controller_ref_manager.go. It changes owner references and
-nothing else of an object, but for the finalizer that some owners keep on theirs.
+revisions) are theirs. As pkg/controller/controller_ref_manager.go. It changes owner references, and
+the finalizer that some owners keep on their objects.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Claims:
     async def claim(
         self, owner: Obj, selector: LabelSelector, *, wanted: Wanted = lambda _: True
     ) -> list[Obj]:
-        """What `owner` controls after adopting and releasing; only `wanted` ones are looked at."""
+        """Return what `owner` controls after adopting and releasing; looks at `wanted` ones."""
         mine = [obj for obj in self._owned.by_index(BY_CONTROLLER, uid_of(owner)) if wanted(obj)]
         if is_deleting(owner):
             return mine

@@ -36,7 +36,7 @@ class Revisions(NamedTuple):
 
 
 def data_of(owner: Obj) -> Obj:
-    """What a revision keeps: the patch that makes the template what it was."""
+    """Return what a revision keeps: the patch that makes the template what it was."""
     return {"spec": {"template": {**deep_copy(owner["spec"]["template"]), "$patch": "replace"}}}
 
 
@@ -56,7 +56,8 @@ class History:
         self._claims = Claims(api, self._revisions, owner)
 
     async def sync(self, owner: Obj, collisions: int) -> Revisions:
-        """The owner's revisions, with one for its present template, the latest of all.
+        """Return the owner's revisions; the latest is that of its present template, made if need
+        be.
 
         Raises errors.AlreadyExists where another has the name: try again with one collision more.
         """
@@ -78,7 +79,7 @@ class History:
         return Revisions(update, [*others, update])
 
     async def trim(self, owner: Obj, revisions: Revisions, live: Collection[str]) -> None:
-        """Delete the oldest that nobody uses, beyond revisionHistoryLimit."""
+        """Delete the oldest unused revisions beyond revisionHistoryLimit."""
         limit = owner["spec"].get("revisionHistoryLimit", 10)
         unused = [one for one in revisions.all if meta(one)["name"] not in live]
         for one in unused[: max(len(unused) - limit, 0)]:

@@ -1,4 +1,4 @@
-"""Which pods go first when there are too many.
+"""Orders pods by which to delete first when there are too many.
 
 Called by ReplicaSets and Jobs before they delete. As pkg/controller/controller_utils.go:
 ActivePodsWithRanks, but a total order: of pods about equally long ready, restarts still count.
@@ -29,7 +29,7 @@ _NEVER = -1.0
 
 
 def cheapest_first(pods: Sequence[Obj], related: Iterable[Obj], now: float) -> list[Obj]:
-    """The pods in the order in which they may be spared.
+    """Return the pods in the order in which they may be deleted.
 
     `related` are all pods of the same workload: of two equal pods the one whose node carries more
     of them goes first.
@@ -39,7 +39,7 @@ def cheapest_first(pods: Sequence[Obj], related: Iterable[Obj], now: float) -> l
 
 
 def _rank(pod: Obj, neighbours: int, now: float) -> tuple[object, ...]:
-    """Smaller goes first: unbound, not yet running, not ready, cheap, crowded, young, restless."""
+    """Return the sort key: unbound, not running, unready, cheap, crowded, young, restless."""
     ready = is_ready(pod)
     return (
         bool(_node(pod)),
@@ -59,7 +59,7 @@ def _node(pod: Obj) -> str:
 
 
 def deletion_cost(pod: Obj) -> int:
-    """The annotation's value; what is no number costs nothing."""
+    """Return the annotation's value; 0 where it is no number."""
     try:
         return int(annotations_of(pod).get(DELETION_COST, "0"))
     except ValueError:
@@ -75,7 +75,7 @@ def _time(text: str | None) -> float | None:
 
 
 def _age_bucket(since: float | None, now: float) -> float:
-    """Powers of two: pods of like age are equals, so that not always the youngest goes."""
+    """Return the age in powers of two: like ages are equal, so not always the youngest go."""
     if since is None:
         return _NEVER
     return math.floor(math.log2(max(now - since, 1.0)))

@@ -1,7 +1,6 @@
 """Deletes what is over once its time to live has passed, for kinds that say so in their spec.
 
-Called by the controllers of MPIJobs, PyTorchJobs and JobSets; Jobs have `ttl_after_finished`. It
-looks at nothing but the two times that it is given.
+Called by the controllers of MPIJobs, PyTorchJobs and JobSets; Jobs have `ttl_after_finished`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from ..framework.controller import Controller, Result
 
 
 async def expire(controller: Controller, obj: Obj, ttl: int | None, ended: str | None) -> Result:
-    """Delete it with all it made, or say when to look again."""
+    """Delete it with all it made, or return when to look again."""
     if ttl is None or ended is None:
         return Result.done()
     left = times.parse(ended) + float(ttl) - controller.clock.now()

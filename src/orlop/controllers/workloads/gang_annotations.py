@@ -1,8 +1,8 @@
-"""How a workload of ours asks that its pods start together: annotations of the pods it makes.
+"""Writes the annotations by which a workload of ours asks that its pods start together.
 
 Asked by the controllers of MPIJobs, JobSets and LeaderWorkerSets. Pure. A gang is one Slurm job for
-several pods; the annotations are the whole of the agreement with those who submit it. Pods that are
-made only when others are ready are announced by those: the job has room for them from its start.
+several pods; these annotations are all that those who submit it go by. Pods that are made only when
+others are ready are announced by those: the job has room for them from its start.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def gang_of(
     earlier: int = 0,
     later: Sequence[Later] = (),
 ) -> dict[str, str]:
-    """The annotations of a pod of the gang of `owner`, or of a part of it; none for a gang of one.
+    """Return the annotations of a pod of `owner`'s gang, or a part of it; none for one pod.
 
     `size` are those that start with it, `later` those that come once these run, `earlier` those
-    after which it comes itself. The user's word on the owner counts: `slurm.orlop.dev/gang: "true"`
-    or `"false"`.
+    after which it comes itself. The user's annotation on the owner counts: `slurm.orlop.dev/gang:
+    "true"` or `"false"`.
     """
     asked = annotations_of(owner).get(GANG, str(default)).lower()
     if asked == "false" or earlier + size + sum(one.count for one in later) < 2:
@@ -46,8 +46,9 @@ def gang_of(
 
 
 def to_come(count: int, template: Obj, inherited: Mapping[str, str]) -> Later:
-    """Pods of a template, as far as it says what they ask of Slurm; `inherited` is their owner's
-    word, which the template's own overrules.
+    """Return the pods of a template, as far as it says what they ask of Slurm.
+
+    `inherited` are the annotations of their owner, which the template's own overrule.
     """
     own = annotations_of(template)
     notes = {n: v for n, v in {**inherited, **own}.items() if "slurm" in n and n not in _OWN}

@@ -1,8 +1,8 @@
-"""Keeps small objects that a controller makes for its own: Services, ConfigMaps, whole Jobs.
+"""Keeps small objects up to date that a controller makes: Services, ConfigMaps, whole Jobs.
 
-Used by the controllers of bundled kinds. What is there is known by its metadata alone, and what it
-was made from by a digest in its annotations, so that nothing is read where nothing has changed. It
-never takes over what somebody else made under the name.
+Used by the controllers of bundled kinds. Existing objects are known by their metadata, and what
+they were made from by a digest in their annotations, so that nothing is read where nothing has
+changed. An object that somebody else made under the name is not taken over.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ DIGEST = "orlop.dev/made-from"
 
 
 class Taken(errors.Conflict):
-    """Somebody else has an object of the name."""
+    """Raised where somebody else has an object of the name."""
 
 
 class Possessions:
-    """Writes for one controller; `fields` are what is brought up to date, say `data`."""
+    """Writes the objects of one controller; `fields` are what is kept up to date, say `data`."""
 
     def __init__(
         self, api: Api, informers: Informers, recorder: Recorder, kind: Kind, *fields: str
@@ -35,7 +35,7 @@ class Possessions:
         self.informer: Informer = informers.metadata(kind)
 
     async def keep(self, owner: Obj, wanted: Obj) -> None:
-        """Make it, or bring its fields up to date; raises Taken where it is another's."""
+        """Make it, or bring its fields up to date; raise Taken where it is another's."""
         made = self.with_owner(owner, wanted)
         digest = annotations_of(made)[DIGEST]
         key = key_of(made)
@@ -57,7 +57,7 @@ class Possessions:
 
     @staticmethod
     def is_current(found: Obj, wanted: Obj) -> bool:
-        """Whether it was made from this, suspended or not."""
+        """Return whether it was made from this, suspended or not."""
         return annotations_of(found).get(DIGEST) == _digest(wanted)
 
     def with_owner(self, owner: Obj, wanted: Obj) -> Obj:

@@ -40,13 +40,13 @@ BURST = 500  # pods made or deleted in one reconcile, as upstream's BurstReplica
 
 
 def deep_copy(obj: Obj) -> Obj:
-    """A copy that may be changed; seven times quicker than copy.deepcopy."""
+    """Return a copy that may be changed; seven times quicker than copy.deepcopy."""
     copied: Obj = msgspec.json.decode(msgspec.json.encode(obj))
     return copied
 
 
 def pod_from_template(template: Obj, owner: Obj, name: str = "") -> Obj:
-    """The pod that `owner` makes of its template; without a name the API server finds one."""
+    """Return the pod that `owner` makes of its template; unnamed, it gets a name from the API."""
     given = meta(template)
     metadata: Obj = {
         "namespace": meta(owner)["namespace"],
@@ -68,7 +68,7 @@ def pod_from_template(template: Obj, owner: Obj, name: str = "") -> Obj:
 
 
 def watched_fields(pod: Obj) -> tuple[object, ...]:
-    """All of a pod that its controller looks at; the rest may change without its being asked."""
+    """Return all of a pod that its controller looks at; other changes do not queue it."""
     metadata, status = meta(pod), pod.get("status") or {}
     ready = condition_of(pod, "Ready") or {}
     return (
@@ -86,12 +86,12 @@ def watched_fields(pod: Obj) -> tuple[object, ...]:
 
 
 def is_expiring(pod: Obj) -> bool:
-    """Whether another pod is to take its place; the mark is its own, never a copied manifest's."""
+    """Return whether another pod is to replace it; a mark copied from a manifest is ignored."""
     return annotations_of(pod).get(EXPIRING) == uid_of(pod)
 
 
 def eviction_of(pod: Obj) -> Obj:
-    """The body of a request that deletes the pod, if its disruption budget allows."""
+    """Return the body of a request that deletes the pod, if its disruption budget allows."""
     preconditions = {"preconditions": {"uid": uid_of(pod)}}
     metadata = {"name": meta(pod)["name"], "namespace": meta(pod)["namespace"]}
     head = {"apiVersion": "policy/v1", "kind": "Eviction"}
@@ -99,12 +99,12 @@ def eviction_of(pod: Obj) -> Obj:
 
 
 def is_available(pod: Obj, min_ready: float, now: float) -> bool:
-    """Whether a pod has been ready for at least `min_ready` seconds."""
+    """Return whether a pod has been ready for at least `min_ready` seconds."""
     return is_ready(pod) and seconds_until_available(pod, min_ready, now) <= 0
 
 
 def seconds_until_available(pod: Obj, min_ready: float, now: float) -> float:
-    """How long a ready pod must stay so; at most 0 where it has been long enough."""
+    """Return how long a ready pod must stay so; at most 0 where it has been long enough."""
     condition = condition_of(pod, "Ready") or {}
     since = condition.get("lastTransitionTime")
     if not min_ready or not since:
@@ -113,7 +113,7 @@ def seconds_until_available(pod: Obj, min_ready: float, now: float) -> float:
 
 
 async def slow_start(items: Sequence[T], action: Callable[[T], Awaitable[Obj | None]]) -> list[Obj]:
-    """Act on all items in batches of 1, 2, 4, ...; stops after a batch in which one failed.
+    """Act on all items in batches of 1, 2, 4, ...; stop after a batch in which one failed.
 
     Returns what succeeded before; raises the first failure after everything begun has ended, with
     the successes in its `succeeded`. As pkg/controller/replicaset/replica_set.go: slowStartBatch.
@@ -132,7 +132,7 @@ async def slow_start(items: Sequence[T], action: Callable[[T], Awaitable[Obj | N
 
 
 class BatchFailed(Exception):
-    """Some of a batch failed: the first failure, and what succeeded all the same."""
+    """Raised where some of a batch failed: the first failure, and what succeeded all the same."""
 
     def __init__(self, error: BaseException, succeeded: list[Obj]) -> None:
         super().__init__(str(error))
@@ -141,7 +141,7 @@ class BatchFailed(Exception):
 
 
 def is_namespace_terminating(error: BaseException) -> bool:
-    """Whether nothing can be made because the namespace is on its way out."""
+    """Return whether nothing can be made because the namespace is being deleted."""
     details = getattr(error, "details", None) or {}
     causes = details.get("causes") or []
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
@@ -157,7 +157,7 @@ class PodControl:
         self._uncertain: set[str] = set()  # owners whose last creations may or may not have been
 
     async def create(self, owner: Obj, pods: Sequence[Obj]) -> None:
-        """Make all these pods; raises the API's first refusal."""
+        """Make all these pods; raise the API's first refusal."""
         if uid_of(owner) in self._uncertain:
             await self._make_certain(owner)
         try:
@@ -170,7 +170,7 @@ class PodControl:
         await self._seen(made)
 
     async def delete(self, owner: Obj, pods: Sequence[Obj]) -> None:
-        """Delete all these pods, with their own grace; one that is gone already is no failure."""
+        """Delete all these pods with their own grace; one that is gone already is no failure."""
         answers = await asyncio.gather(
             *(self._delete(owner, pod) for pod in pods), return_exceptions=True
         )
@@ -182,7 +182,7 @@ class PodControl:
                 raise answer
 
     async def evict(self, owner: Obj, pod: Obj) -> bool:
-        """Delete a pod that another has replaced; False while its disruption budget forbids it."""
+        """Delete a pod that another has replaced; return False while its budget forbids it."""
         name = meta(pod)["name"]
         try:
             await self._api.create_subresource(POD, key_of(pod), "eviction", eviction_of(pod))
@@ -224,9 +224,9 @@ class PodControl:
         await self._recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {name}")
 
     async def _make_certain(self, owner: Obj) -> None:
-        """After a creation without an answer: wait for the cache to know all that there is.
+        """Wait for the cache to know all pods, after a creation without an answer.
 
-        Always raises, because what was to be made was reckoned from before.
+        It always raises, because the number to make was computed from an older state.
         """
         listed = await self._api.list(POD, meta(owner)["namespace"])
         await self._seen([pod for pod in listed.items if is_controlled_by(pod, owner)])

@@ -1,9 +1,9 @@
 """Keeps the number of pods of a ReplicaSet at `spec.replicas`.
 
 Called by the controller manager with the key of a ReplicaSet whenever it, or a pod it owns,
-changes. Reads only from informer caches, writes only through the API; it never looks at nodes or
-jobs. As pkg/controller/replicaset/replica_set.go, but instead of counting expectations it waits
-for its cache to reach the revision of its last write.
+changes. It reads from informer caches and writes through the API. As
+pkg/controller/replicaset/replica_set.go, but instead of counting expectations it waits for its
+cache to reach the revision of its last write.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class ReplicaSets(Controller):
         return Result.again(0) if is_partial else result.sooner(expired)
 
     async def _scale(self, replica_set: Obj, active: Sequence[Obj]) -> bool:
-        """Make or delete pods; whether more are left to do than one reconcile should."""
+        """Make or delete pods; return whether more are left than one reconcile should do."""
         missing = replica_set["spec"].get("replicas", 1) - len(active)
         if missing > 0:
             template = replica_set["spec"]["template"]
@@ -97,7 +97,7 @@ class ReplicaSets(Controller):
     async def _expire(
         self, replica_set: Obj, active: Sequence[Obj], staying: Sequence[Obj]
     ) -> Result:
-        """Let go of pods whose time limit is near, as far as others have taken their place."""
+        """Delete pods whose time limit is near, as far as others have taken their place."""
         expiring = [pod for pod in active if is_expiring(pod)]
         if not expiring:
             return Result.done()
@@ -113,7 +113,7 @@ class ReplicaSets(Controller):
         return Result.done() if all(gone) else Result.again(BUDGET_RETRY)
 
     def _related(self, replica_set: Obj) -> list[Obj]:
-        """The pods of all ReplicaSets of the same owner: they share its nodes."""
+        """Return the pods of all ReplicaSets of the same owner: they share its nodes."""
         owner = controller_of(replica_set)
         siblings = self.objects.by_index(BY_CONTROLLER, owner["uid"]) if owner else [replica_set]
         return [
@@ -123,7 +123,7 @@ class ReplicaSets(Controller):
         ]
 
     async def _write_status(self, replica_set: Obj, failure: errors.ApiError | None) -> Result:
-        """Observe what is there now, our own writes included."""
+        """Write what is there now, our own writes included."""
         pods = self.pods.by_index(BY_CONTROLLER, uid_of(replica_set))
         active = [pod for pod in pods if is_active(pod)]
         seen = _observe(replica_set, active, self.clock.now())
@@ -152,7 +152,7 @@ class _Seen(NamedTuple):
 
 
 def _observe(replica_set: Obj, active: Sequence[Obj], now: float) -> _Seen:
-    """As calculateStatus: counts of zero are left out, but for `replicas`."""
+    """Count as calculateStatus: zeros are left out, but for `replicas`."""
     min_ready = replica_set["spec"].get("minReadySeconds", 0)
     wanted = labels_of(replica_set["spec"]["template"]).items()
     labelled = ready = available = 0

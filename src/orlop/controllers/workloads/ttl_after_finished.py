@@ -1,7 +1,7 @@
 """Deletes Jobs some time after they have finished, as their ttlSecondsAfterFinished says.
 
 Called by the controller manager with the key of a Job whenever it changes, and again when its time
-has come. As pkg/controller/ttlafterfinished; a Job that names no time is never touched.
+has come. As pkg/controller/ttlafterfinished; a Job that names no time stays.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TtlAfterFinished(Controller):
 
 
 def seconds_left(job: Obj, now: float) -> float | None:
-    """Until a Job expires; None where it is not finished, or may stay, or is on its way."""
+    """Return seconds until a Job expires; None where it is unfinished, may stay, or is going."""
     ttl = job["spec"].get("ttlSecondsAfterFinished")
     finished = _finished_at(job)
     if ttl is None or finished is None or is_deleting(job):

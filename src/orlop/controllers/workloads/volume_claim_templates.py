@@ -1,4 +1,4 @@
-"""Claims that a workload makes of its own templates, and how its pods mount them.
+"""Makes claims from a workload's own templates, and mounts them in its pods.
 
 Used by the controllers of StatefulSets, JobSets and LeaderWorkerSets. What a claim is called and
 who takes it along when it goes is theirs to say; a claim that is there already is left as it is.
@@ -18,7 +18,7 @@ from .pod_control import deep_copy
 
 
 def claim_from(template: Obj, owner: Obj, name: str, labels: Mapping[str, str]) -> Obj:
-    """The claim of a template under its own name, beside its owner."""
+    """Return the claim of a template under its own name, beside its owner."""
     claim = deep_copy(template)
     given = meta(claim)
     claim["apiVersion"] = PERSISTENT_VOLUME_CLAIM.api_version
@@ -34,7 +34,7 @@ def claim_from(template: Obj, owner: Obj, name: str, labels: Mapping[str, str]) 
 
 
 def with_claims(volumes: Iterable[Obj], claims: Mapping[str, str]) -> list[Obj]:
-    """Claims take the place of the template's volumes of the same name."""
+    """Replace the template's volumes by the claims of the same name."""
     own = [
         {"name": name, "persistentVolumeClaim": {"claimName": claim, "readOnly": False}}
         for name, claim in claims.items()
@@ -43,7 +43,7 @@ def with_claims(volumes: Iterable[Obj], claims: Mapping[str, str]) -> list[Obj]:
 
 
 def mounts(pod_spec: Obj, name: str) -> bool:
-    """Whether any container mounts the volume."""
+    """Return whether any container mounts the volume."""
     containers = [*(pod_spec.get("initContainers") or []), *(pod_spec.get("containers") or [])]
     return any(
         mount.get("name") == name
@@ -63,7 +63,7 @@ def told(owner: Obj, name: str, failure: str) -> tuple[str, str]:
 
 
 class ClaimMaker:
-    """Makes what is missing, and tells of it in the words of the owner's kind."""
+    """Makes the missing claims, and tells of them in the words of the owner's kind."""
 
     def __init__(
         self, api: Api, informers: Informers, recorder: Recorder, told: Told = told
@@ -72,7 +72,7 @@ class ClaimMaker:
         self.informer = informers.informer(PERSISTENT_VOLUME_CLAIM)
 
     async def ensure(self, owner: Obj, claims: Sequence[Obj]) -> None:
-        """Raises Conflict where one of the name is still on its way out."""
+        """Make the missing claims; raise Conflict where one of the name is still being deleted."""
         for claim in claims:
             if self.is_going(claim):
                 raise errors.Conflict(f"claim {key_of(claim)} is still being deleted")
@@ -80,7 +80,7 @@ class ClaimMaker:
                 await self._create(owner, claim)
 
     def is_going(self, claim: Obj) -> bool:
-        """Whether one of the name is still on its way out."""
+        """Return whether a claim of the name is still being deleted."""
         found = self.informer.get(key_of(claim))
         return found is not None and is_deleting(found)
 

@@ -4,7 +4,7 @@ Called by the controller manager with the key of a pod whenever it changes, and 
 has come. A pod of a ReplicaSet is only marked here: its ReplicaSet makes another, and lets the
 marked one go when the other is available. A pod of a StatefulSet is evicted, one at a time while
 all others are well, because no two pods may have its name. Pods without a limit, or that do not
-want it, are left alone; so is every other kind of pod.
+want it, stay; so does every other kind of pod.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class WallTimes(Loop[Key]):
         return Result.done()
 
     async def _of_stateful_set(self, pod: Obj, owner: Obj) -> Result:
-        """The highest ordinal first, as in an update; a set of one gains nothing by going early."""
+        """Replace the highest ordinal first, as in an update; a set of one gains nothing by it."""
         stateful_set = self._sets.get(Key(key_of(pod).namespace, owner["name"]))
         if stateful_set is None or uid_of(stateful_set) != owner["uid"]:
             return Result.done()
@@ -132,11 +132,11 @@ class WallTimes(Loop[Key]):
     # When
 
     def _left(self, pod: Obj, lead: float) -> float:
-        """Seconds until the pod is to be replaced."""
+        """Return the seconds until the pod is to be replaced."""
         return times.parse(annotations_of(pod)[END_TIME]) - lead - self.clock.now()
 
     def _lead(self, pod: Obj, owner: Obj) -> float:
-        """Long enough for another pod to wait as long as those before it did, and to start."""
+        """Return time for another pod to wait as long as those before it did, and to start."""
         asked = annotations_of(pod).get(REPLACE, "")
         if asked.isdecimal():
             return min(float(asked), self._most(pod, MOST_ASKED))
@@ -150,14 +150,14 @@ class WallTimes(Loop[Key]):
 
 
 def _may_go(pod: Obj) -> bool:
-    """A member of a gang would find its successor in the same job, with the same end."""
+    """Return whether it may go; a gang's member would get a successor in the same job."""
     annotations = annotations_of(pod)
     is_wanted = annotations.get(REPLACE, "true").lower() not in ("false", "no")
     return END_TIME in annotations and is_wanted and mark_of(pod) is None and not is_terminal(pod)
 
 
 def _wait(pod: Obj) -> float:
-    """How long a pod was without a machine."""
+    """Return how long a pod was without a machine."""
     allocated = condition_of(pod, ALLOCATED) or {}
     if allocated.get("status") != "True":
         return 0.0

@@ -1,9 +1,9 @@
-"""BridgeJob of Bridge Operator (bridgejob.ibm.com/v1alpha1), run as a SlurmJob of ours.
+"""Runs BridgeJobs of Bridge Operator (bridgejob.ibm.com/v1alpha1) as SlurmJobs of ours.
 
 Run by the control plane while its definition is ours. The cluster that it names is the one Orlop
-runs on: `resourceURL` and `resourcesecret` need not be right, because no REST server is asked.
-A script may be in S3, and what the job prints goes there after its end. Jobs for LSF, Ray and
-quantum machines are refused in plain words.
+runs on: `resourceURL` and `resourcesecret` need not be right, because no REST server is asked. A
+script may be in S3, and what the job prints goes there after its end. Jobs for LSF, Ray and quantum
+machines are refused in plain words.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class BridgeJobs(Adapter):
         return made
 
     async def _script(self, obj: Obj) -> str:
-        """Inline, a file of this cluster, or an object in S3."""
+        """Return the script: inline, a file of this cluster, or an object in S3."""
         data = obj["spec"]["jobdata"]
         place, text = data.get("scriptlocation") or "remote", str(data["jobscript"])
         if place == "inline":
@@ -110,9 +110,9 @@ class BridgeJobs(Adapter):
         return (obj.get("status") or {}).get("jobstatus") in _ENDED
 
     async def ended(self, obj: Obj, job: Obj, status: Obj) -> Obj:
-        """What the job has left goes to S3, before anybody hears that it has ended.
+        """Upload what the job has left to S3, before its end is reported.
 
-        Unavailable while it is worth another try.
+        Raises Unavailable while it is worth another try.
         """
         upload, former = obj["spec"].get("s3upload"), obj.get("status") or {}
         if not upload:
@@ -184,7 +184,7 @@ async def _in_thread(work: Callable[[], T]) -> T:
 
 
 def _until(job: Obj) -> float:
-    """When to give up, counted from when the control plane has heard of the job's end."""
+    """Return when to give up, counted from when the control plane has heard of the job's end."""
     conditions = job_status(job).get("conditions") or []
     heard = [one for one in conditions if one["type"] in (COMPLETE, IS_FAILED)]
     times = [parse_time(one["lastTransitionTime"]) for one in heard]
@@ -192,7 +192,7 @@ def _until(job: Obj) -> float:
 
 
 def _upload(server: Server, upload: Mapping[str, str], job: Obj) -> str:
-    """As Bridge Operator does: objects `<name of the job>/<name of the file>`."""
+    """Upload as Bridge Operator does: objects `<name of the job>/<name of the file>`."""
     bucket, name, status = upload["bucket"], meta(job)["name"], job_status(job)
     server.write(bucket, f"{name}/script", str(job["spec"]["script"]).encode())
     work = Path(status.get("workingDirectory") or "/")

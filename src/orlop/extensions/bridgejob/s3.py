@@ -1,8 +1,9 @@
-"""Objects of an S3 server, read and written with its credentials: what BridgeJobs need of it.
+"""Reads and writes objects of an S3 server with its credentials, as far as BridgeJobs need it.
 
-Used by `bridge`, in a thread: it blocks. The standard library only: a request and its signature
-(version 4) are a page, an SDK is many megabytes. Buckets are named in the path, as every S3 server
-understands it. What the server refuses is a ConfigError, its silence is Unavailable.
+Used by the BridgeJob controller, in a thread: it blocks. It needs just the standard library: a
+request and its signature (version 4) are a page, an SDK is many megabytes. Buckets are named in the
+path, as every S3 server understands it. What the server refuses is a ConfigError, its silence is
+Unavailable.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ class Answer:
 
     @property
     def words(self) -> str:
-        """What the server says, out of its XML."""
+        """The server's message, out of its XML."""
         return self._element("Message") or f"HTTP {self.status}"
 
     @property
     def region(self) -> str:
-        """Where the bucket is, if it is elsewhere: some say it in a header, some in their words."""
+        """The region of the bucket, if it is elsewhere: in a header, or in the server's words."""
         if self.status not in (301, 400):
             return ""
         return self.headers.get("x-amz-bucket-region") or self._element("Region")
@@ -85,7 +86,7 @@ class Server:
         return answer.body
 
     def write(self, bucket: str, key: str, source: Path | bytes) -> None:
-        """The bucket is made where there is none."""
+        """Write an object; the bucket is made where there is none."""
         answer = self._put(_path(bucket, key), source)
         if answer.status == 404 and self._ask(_Request("PUT", _path(bucket))).status == 200:
             answer = self._put(_path(bucket, key), source)
@@ -107,7 +108,7 @@ class Server:
             raise ConfigError(f"{source} cannot be read: {error.strerror}") from error
 
     def _ask(self, request: _Request) -> Answer:
-        """Once more where the server names the region that it is in."""
+        """Ask once more where the server names the region that it is in."""
         answer = self._send(request)
         if answer.region not in ("", self.region):
             return replace(self, region=answer.region)._send(request)
@@ -142,7 +143,7 @@ class Server:
         return answer
 
     def _place(self) -> SplitResult:
-        """Where it is, as a URL."""
+        """Return where the server is, as a URL."""
         scheme = "https" if self.is_secure else "http"
         url = self.endpoint if "://" in self.endpoint else f"{scheme}://{self.endpoint}"
         try:
@@ -155,7 +156,7 @@ class Server:
         raise ConfigError(f"S3 endpoint: {expected}, found {self.endpoint!r}")
 
     def authorization(self, method: str, path: str, headers: Mapping[str, str]) -> str:
-        """Signature version 4 of a request without a query; `headers` in small letters."""
+        """Sign a request without a query by signature version 4; `headers` in small letters."""
         stamp = headers["x-amz-date"]
         names = ";".join(sorted(headers))
         lines = "".join(f"{name}:{headers[name].strip()}\n" for name in sorted(headers))
@@ -172,7 +173,7 @@ class Server:
 
 
 def _path(bucket: str, key: str = "") -> str:
-    """Encoded as it is signed: all but letters, digits and `-._~/`."""
+    """Encode a path as it is signed: all but letters, digits and `-._~/`."""
     return quote(f"/{bucket}/{key}" if key else f"/{bucket}", safe="/~")
 
 
@@ -184,7 +185,7 @@ def _body(said: http.client.HTTPResponse, most: int) -> bytes:
 
 
 def _connection(place: SplitResult, destinations: Destinations) -> http.client.HTTPConnection:
-    """Not made yet; whoever names a server does not get at what only we can reach."""
+    """Prepare a connection, not yet open, which cannot reach what is reserved to us."""
     host = place.hostname or ""
     made: http.client.HTTPConnection
     if place.scheme == "https":

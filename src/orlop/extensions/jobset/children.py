@@ -1,4 +1,4 @@
-"""What a JobSet is made of: its headless Service, and Jobs with their names and labels.
+"""Builds what a JobSet is made of: its headless Service, and Jobs with their names and labels.
 
 Asked by the JobSet controller. Pure. Names, labels and annotations are those that the JobSet
 project documents; a JobSet that asks for it by annotation is a gang, with room from the start for
@@ -36,7 +36,7 @@ def replicas(one: Obj) -> int:
 
 
 def pods_of(one: Obj) -> int:
-    """How many pods each of its Jobs has at a time."""
+    """Return how many pods each of its Jobs has at a time."""
     spec = one["template"].get("spec") or {}
     parallelism = int(spec.get("parallelism", 1))
     return min(parallelism, int(spec.get("completions", parallelism)))
@@ -72,7 +72,7 @@ def service(jobset: Obj) -> Obj:
 
 
 def coordinator(jobset: Obj) -> str:
-    """The name of the pod that the others are told of; empty: there is none."""
+    """Return the name of the pod that the others are told of; empty: there is none."""
     asked = jobset["spec"].get("coordinator")
     if not asked:
         return ""
@@ -81,7 +81,7 @@ def coordinator(jobset: Obj) -> str:
 
 
 def attempts(jobset: Obj, one: Obj, index: int) -> int:
-    """How often a Job was made again on its own."""
+    """Return how often a Job was made again on its own."""
     statuses = (jobset.get("status") or {}).get("replicatedJobsStatus") or []
     for status in statuses:
         if status["name"] == one["name"]:
@@ -95,7 +95,7 @@ def restarts(jobset: Obj) -> int:
 
 
 def is_outdated(jobset: Obj, job: Obj) -> bool:
-    """Whether a Job is of an earlier attempt, or is none of the set's any more."""
+    """Return whether a Job is of an earlier attempt, or is none of the set's any more."""
     for one in replicated(jobset):
         if labels_of(job).get(REPLICATED_JOB) != one["name"]:
             continue
@@ -107,7 +107,7 @@ def is_outdated(jobset: Obj, job: Obj) -> bool:
 
 
 def job_for(jobset: Obj, one: Obj, index: int) -> Obj:
-    """A Job of the set; its pods can be told apart, and named, by everything that is documented."""
+    """Return a Job of the set, whose pods have all the documented names, labels and variables."""
     template = deep_copy(one["template"])
     metadata, spec = template.get("metadata") or {}, template.setdefault("spec", {})
     pod = spec.setdefault("template", {})
@@ -145,14 +145,14 @@ def job_for(jobset: Obj, one: Obj, index: int) -> Obj:
 
 
 def claim_names(jobset: Obj) -> dict[str, str]:
-    """Volume -> claim, for all Jobs of the set."""
+    """Return the claims of all Jobs of the set, by volume."""
     policies = jobset["spec"].get("volumeClaimPolicies") or []
     names = [meta(one)["name"] for policy in policies for one in policy.get("templates") or []]
     return {name: f"{name}-{meta(jobset)['name']}" for name in names}
 
 
 def claims_for(jobset: Obj) -> list[Obj]:
-    """Claims that its Jobs share; they go with the set, unless their policy says otherwise."""
+    """Return the claims that its Jobs share; they go with the set, unless their policy says no."""
     names, made = claim_names(jobset), []
     for policy in jobset["spec"].get("volumeClaimPolicies") or []:
         kept = (policy.get("retentionPolicy") or {}).get("whenDeleted") == "Retain"
@@ -166,13 +166,13 @@ def claims_for(jobset: Obj) -> list[Obj]:
 
 
 def unmounted(jobset: Obj) -> list[str]:
-    """Claims that no container mounts: they would be made for nobody."""
+    """Return claims that no container mounts, which would be made in vain."""
     specs = [one["template"]["spec"]["template"]["spec"] for one in replicated(jobset)]
     return [name for name in claim_names(jobset) if not any(mounts(s, name) for s in specs)]
 
 
 def not_honoured(jobset: Obj) -> list[str]:
-    """What is asked for by annotations that mean nothing where Slurm chooses the hosts."""
+    """Return what annotations ask for that means nothing where Slurm chooses the hosts."""
     given = {**annotations_of(jobset)}
     for one in replicated(jobset):
         given |= annotations_of(one["template"])
@@ -181,14 +181,14 @@ def not_honoured(jobset: Obj) -> list[str]:
 
 
 def slurm_wishes(owner: Obj) -> dict[str, str]:
-    """What is asked of Slurm for all pods of a workload: on the workload itself."""
+    """Return what is asked of Slurm for all pods of a workload: on the workload itself."""
     given = annotations_of(owner).items()
     own = {GANG, GANG_SIZE, GANG_ROOM, DISTRIBUTED, DISTRIBUTED_PORT, SLURM_PREFIX + "launcher"}
     return {name: v for name, v in given if name.startswith(SLURM_PREFIX) and name not in own}
 
 
 def _place(jobset: Obj, one: Obj, index: int) -> dict[str, str]:
-    """Where the first pod of a Job is among all pods of the set, the coordinator's Jobs first."""
+    """Return the place of a Job's first pod among all pods, the coordinator's Jobs first."""
     every = replicated(jobset)
     asked = (jobset["spec"].get("coordinator") or {}).get("replicatedJob")
     every = sorted(every, key=lambda each: each["name"] != asked) if asked else every
@@ -224,10 +224,10 @@ def _gang(jobset: Obj, one: Obj) -> dict[str, str]:
 
 
 def _gang_places(jobset: Obj) -> dict[str, tuple[str, int]]:
-    """For each set of Jobs its gang, and how many others of that gang start before it.
+    """Return each set of Jobs' gang, and how many others of that gang start before it.
 
-    Who waits until another is ready runs beside it: both are of one gang. Who only waits for an
-    end needs what the other then holds no more.
+    A set that waits until another is ready runs beside it: both are of one gang. One that waits for
+    an end needs what the other then no longer holds.
     """
     policy = jobset["spec"].get("startupPolicy") or {}
     if policy.get("startupPolicyOrder") == "InOrder":
@@ -244,7 +244,7 @@ def _gang_places(jobset: Obj) -> dict[str, tuple[str, int]]:
 
 
 def _marks(jobset: Obj, one: Obj, index: int) -> dict[str, str]:
-    """The labels of a Job and its pods."""
+    """Return the labels of a Job and its pods."""
     name, namespace = meta(jobset)["name"], meta(jobset)["namespace"]
     job = job_name(jobset, one, index)
     every = replicated(jobset)

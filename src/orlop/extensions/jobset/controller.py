@@ -2,7 +2,7 @@
 
 Run by the controller manager while the kind is ours, with the key of a JobSet whenever it or a Job
 of its changes. It makes Jobs and a Service; the pods are the Job controller's. What the ends of
-Jobs mean is in `jobset_policy`; it never looks at pods or talks to Slurm.
+Jobs mean is in policy.py. Pods are looked at for restarts in place.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class JobSets(Controller):
         self.watch(self._pods, self._pod_changed)
 
     def _pod_changed(self, event: WatchEvent, previous: Obj | None) -> Iterable[Key]:
-        """Pods are looked at only where what runs in them is restarted in place."""
+        """Queue the set of a pod where what runs in its pods is restarted in place."""
         pod = event.object
         name = labels_of(pod).get(NAME)
         if name is None or (
@@ -89,7 +89,7 @@ class JobSets(Controller):
             yield key
 
     async def reconcile(self, key: Key) -> Result:
-        """One look at a JobSet.
+        """Look at a JobSet once and take its next steps.
 
         1. One that is over loses the Jobs that still run, and goes when its time has come.
         2. Jobs of earlier attempts go.
@@ -121,14 +121,14 @@ class JobSets(Controller):
         return Result.done()
 
     def _in_place(self, jobset: Obj) -> End | None:
-        """Whether pods that are restarted in place have been so too often."""
+        """Judge whether pods that are restarted in place have been so too often."""
         if not is_in_place(jobset):
             return None
         found = judge_in_place(jobset, self._pods.by_index(BY_JOB_SET, uid_of(jobset)))
         return found if isinstance(found, End) else None
 
     async def _again(self, jobset: Obj, jobs: Sequence[Obj], verdict: Again) -> None:
-        """The counters first: the Jobs are then of an earlier attempt, whatever dies meanwhile."""
+        """Write the counters first: the Jobs are then of an earlier attempt, after any crash."""
         counted = {**jobset, "status": {**(jobset.get("status") or {})}}
         counted["status"]["replicatedJobsStatus"] = progress(jobset, jobs)
         await self.write_status(jobset, after(counted, verdict), lock=True)
@@ -175,7 +175,7 @@ class JobSets(Controller):
             await self._made.keep(jobset, job)
 
     async def _claim(self, jobset: Obj, *, is_needed: bool) -> None:
-        """A claim on its way out keeps back Jobs that are to be made, and nothing else."""
+        """Make the claims; one still being deleted holds back Jobs that are to be made, no more."""
         claims = claims_for(jobset)
         if not is_needed:
             claims = [claim for claim in claims if not self._claims.is_going(claim)]
@@ -189,13 +189,13 @@ class JobSets(Controller):
         return job
 
     async def _name(self, jobset: Obj) -> None:
-        """A subdomain that somebody else has made, another JobSet say, is shared with them."""
+        """Make the Service; one that somebody else made, another JobSet say, is shared."""
         key = Key(meta(jobset)["namespace"], subdomain(jobset))
         if self._services.informer.get(key) is None:
             await self._services.keep(jobset, service(jobset))
 
     async def _align(self, jobset: Obj, job: Obj, wanted: Obj) -> None:
-        """Suspended or not; one that waited while its JobSet was edited is made anew."""
+        """Suspend or resume; a Job that waited while its JobSet was edited is made anew."""
         suspended = is_suspended(jobset)
         if job["spec"].get("suspend") and not self._made.is_current(job, wanted):
             return await self._delete([job])
@@ -234,7 +234,7 @@ class JobSets(Controller):
             await self.recorder.event(jobset, "Normal", *news)
 
     async def _warn(self, jobset: Obj) -> None:
-        """Once, of what it asks for in vain."""
+        """Warn once of what it asks for in vain."""
         for name in unmounted(jobset):
             words = f"volumeClaimPolicies: no container mounts {name}"
             await self.recorder.event(jobset, "Warning", "VolumeNotMounted", words)

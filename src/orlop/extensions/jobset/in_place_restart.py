@@ -1,4 +1,4 @@
-"""How a JobSet is restarted in place: its pods stay, and what runs in them begins anew together.
+"""Restarts a JobSet in place: its pods stay, and what runs in them begins anew together.
 
 Asked by the JobSet controller, for the restart strategy InPlaceRestart. Pure. In each pod an agent
 of the JobSet project's writes which attempt it is at into an annotation, and reads from the
@@ -24,12 +24,12 @@ def is_in_place(jobset: Obj) -> bool:
 
 
 def watched_fields(pod: Obj) -> tuple[object, ...]:
-    """All of a pod that is looked at here."""
+    """Return all of a pod that is looked at here."""
     return annotations_of(pod).get(ATTEMPT), phase_of(pod), _restarts(pod)
 
 
 def judge_in_place(jobset: Obj, pods: Sequence[Obj]) -> End | Obj:
-    """The end of a set that has restarted too often; else what changes in its status."""
+    """Return the end of a set that has restarted too often; else what changes in its status."""
     status = jobset.get("status") or {}
     attempts = [int(text) for pod in pods if (text := _attempt(pod)) is not None]
     most = int((jobset["spec"].get("failurePolicy") or {}).get("maxRestarts") or 0)
@@ -53,7 +53,7 @@ def expected(jobset: Obj) -> int:
 
 
 def _attempt(pod: Obj) -> str | None:
-    """What its agent has written; one that has failed may have a successor already."""
+    """Return what its agent has written; a pod that failed may have a successor already."""
     text = annotations_of(pod).get(ATTEMPT)
     return text if text is not None and text.isdecimal() and phase_of(pod) != "Failed" else None
 

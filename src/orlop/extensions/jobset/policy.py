@@ -1,4 +1,4 @@
-"""When a JobSet is done, has failed, or is made again; and how far each set of its Jobs has come.
+"""Decides when a JobSet is done, has failed, or is made again; and how far its Jobs have come.
 
 Asked by the JobSet controller. Pure. As the JobSet project documents its policies: the first
 failure is judged by the first rule that fits it, and without a rule the whole set is made again as
@@ -17,7 +17,7 @@ from .children import JOB_INDEX, REPLICATED_JOB, pods_of, replicas, replicated, 
 
 
 class End(NamedTuple):
-    """How a JobSet ends."""
+    """The end of a JobSet."""
 
     type: str  # Completed or Failed
     reason: str
@@ -25,7 +25,7 @@ class End(NamedTuple):
 
 
 class Again(NamedTuple):
-    """What is made again: the whole set, or one Job of it."""
+    """Says what is made again: the whole set, or one Job of it."""
 
     job: Obj | None
     counts: bool  # towards maxRestarts
@@ -33,7 +33,7 @@ class Again(NamedTuple):
 
 
 def end_of(job: Obj) -> str:
-    """Complete, Failed, or empty while it goes on."""
+    """Return Complete, Failed, or empty while it goes on."""
     conditions = (job.get("status") or {}).get("conditions") or []
     return next((kind for kind in ("Complete", "Failed") if is_true(conditions, kind)), "")
 
@@ -52,7 +52,7 @@ def finished_time(jobset: Obj) -> str | None:
 
 
 def judge(jobset: Obj, jobs: Sequence[Obj]) -> End | Again | None:
-    """What the ends of its Jobs mean for the set; None: it goes on."""
+    """Return what the ends of its Jobs mean for the set; None: it goes on."""
     failed = [job for job in jobs if end_of(job) == "Failed"]
     if failed:
         return _on_failure(jobset, min(failed, key=_failed_at))
@@ -99,7 +99,7 @@ def _on_failure(jobset: Obj, job: Obj) -> End | Again:
 
 
 def counted(jobset: Obj) -> int:
-    """How many restarts count towards the limit."""
+    """Return how many restarts count towards the limit."""
     status = jobset.get("status") or {}
     single: list[int] = [
         sum(one.get("jobRestartsCountTowardsMax") or [])
@@ -123,7 +123,7 @@ def _rule_for(policy: Obj, job: Obj) -> Obj | None:
 
 
 def _matches(pattern: str, message: str) -> bool:
-    """What is no expression, or too large a one, matches nothing."""
+    """Match an expression; an invalid one, or one that is too large, matches nothing."""
     try:
         return compiled(pattern).matches(message)
     except (PatternError, TooMuchWork):
@@ -131,7 +131,7 @@ def _matches(pattern: str, message: str) -> bool:
 
 
 def after(jobset: Obj, again: Again) -> Obj:
-    """The counters of the status once something is to be made again."""
+    """Return the counters of the status once something is to be made again."""
     status = {**(jobset.get("status") or {})}
     if again.job is None:
         status["restarts"] = restarts(jobset) + 1
@@ -156,7 +156,7 @@ def _raised(counts: list[int], index: int) -> list[int]:
 
 
 def progress(jobset: Obj, jobs: Sequence[Obj]) -> list[Obj]:
-    """`replicatedJobsStatus`; the counters of restarts are kept."""
+    """Return `replicatedJobsStatus`; the counters of restarts are kept."""
     former = {
         one["name"]: one for one in (jobset.get("status") or {}).get("replicatedJobsStatus") or []
     }
@@ -184,7 +184,7 @@ def _progress_of(one: Obj, jobs: Sequence[Obj], former: Obj) -> Obj:
 
 
 def may_start(jobset: Obj, one: Obj, reached: Sequence[Obj]) -> bool:
-    """Whether the Jobs of one may be there, as far as those before it have come."""
+    """Return whether the Jobs of a set may start, as far as those before it have come."""
     by_name = {status["name"]: status for status in reached}
     every = {each["name"]: each for each in replicated(jobset)}
     for wait in one.get("dependsOn") or []:

@@ -1,4 +1,4 @@
-"""What a LeaderWorkerSet is made of: groups of pods with their names, labels and variables.
+"""Builds what a LeaderWorkerSet is made of: groups of pods with names, labels and variables.
 
 Asked by the LeaderWorkerSet controller. Pure. Names, labels and variables are those that the
 project documents; the pods of a group are one Slurm job, also where the leader has to be ready
@@ -38,7 +38,7 @@ def waits_for_leader(lws: Obj) -> bool:
 
 
 def revision(lws: Obj) -> str:
-    """Changes with what pods are made of; what becomes of their claims is not part of that."""
+    """Return a hash that changes with the pods' templates, but not with their claims' policy."""
     template = {**lws["spec"]["leaderWorkerTemplate"]}
     template.pop("persistentVolumeClaimRetentionPolicy", None)
     parts = [template, lws["spec"].get("networkConfig")]
@@ -56,7 +56,7 @@ def subdomain(lws: Obj, group: int) -> str:
 
 
 def services(lws: Obj, groups: int) -> list[Obj]:
-    """One for all, or one for each group."""
+    """Return one Service for all, or one for each group."""
     policy = (lws["spec"].get("networkConfig") or {}).get("subdomainPolicy")
     own = {NAME: meta(lws)["name"]}
     if policy != "UniquePerReplica":
@@ -70,7 +70,7 @@ def _headless(name: str, selector: dict[str, str]) -> Obj:
 
 
 def subgroup(lws: Obj, worker: int) -> int | None:
-    """Which part of its group a pod is in; None: the groups have no parts, or it is in none."""
+    """Return which part of its group a pod is in; None where it is in none."""
     policy = lws["spec"]["leaderWorkerTemplate"].get("subGroupPolicy") or {}
     size = policy.get("subGroupSize")
     if not size:
@@ -84,14 +84,14 @@ def subgroup(lws: Obj, worker: int) -> int | None:
 
 
 def _subgroups(lws: Obj) -> dict[str, str]:
-    """What pods are told of the parts of their group."""
+    """Return what pods are told of the parts of their group."""
     policy = lws["spec"]["leaderWorkerTemplate"].get("subGroupPolicy") or {}
     names = {"subgroup-size": "subGroupSize", "subgroup-policy-type": "subGroupPolicyType"}
     return {_KEY + name: str(policy[key]) for name, key in names.items() if policy.get(key)}
 
 
 def restart_policy(lws: Obj) -> str:
-    """By its field, or by the annotation that said so before there was one."""
+    """Return the policy by its field, or by the annotation that said so before there was one."""
     asked = lws["spec"]["leaderWorkerTemplate"].get("restartPolicy") or "RecreateGroupOnPodRestart"
     is_late = _KEY + "experimental-recreate-group-after-start" in annotations_of(lws)
     late = is_late and asked == "RecreateGroupOnPodRestart"
@@ -99,7 +99,7 @@ def restart_policy(lws: Obj) -> str:
 
 
 def gang(lws: Obj, group: int, worker: int, siblings: list[Obj], now: float) -> dict[str, str]:
-    """That of the group's pods that are there, or a new one: the last may still be ending."""
+    """Return the gang of the group's existing pods, or a new one: the last may still be ending."""
     part, size = f"{group}-{int(now * 10):x}", size_of(lws)
     if waits_for_leader(lws) and worker == 0:
         template = lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]
@@ -113,7 +113,7 @@ def gang(lws: Obj, group: int, worker: int, siblings: list[Obj], now: float) -> 
 
 
 def pod_for(lws: Obj, group: int, worker: int, together: dict[str, str]) -> Obj:
-    """A pod of a group; `together` are the annotations of its gang."""
+    """Return a pod of a group; `together` are the annotations of its gang."""
     parts = lws["spec"]["leaderWorkerTemplate"]
     template = deep_copy(
         (parts.get("leaderTemplate") if not worker else None) or parts["workerTemplate"]
@@ -149,14 +149,14 @@ def pod_for(lws: Obj, group: int, worker: int, together: dict[str, str]) -> Obj:
 
 
 def claim_names(lws: Obj, group: int, worker: int) -> dict[str, str]:
-    """Volume -> claim of a pod, as a StatefulSet's pod of that name has them."""
+    """Return a pod's claims by volume, as a StatefulSet's pod of that name has them."""
     templates = lws["spec"]["leaderWorkerTemplate"].get("volumeClaimTemplates") or []
     names = [meta(template)["name"] for template in templates]
     return {name: f"{name}-{pod_name(lws, group, worker)}" for name in names}
 
 
 def claims_for(lws: Obj, group: int, worker: int) -> list[Obj]:
-    """The claims that a pod needs before it can be made."""
+    """Return the claims that a pod needs before it can be made."""
     names = claim_names(lws, group, worker)
     labels = {NAME: meta(lws)["name"], GROUP: str(group), WORKER: str(worker)}
     templates = lws["spec"]["leaderWorkerTemplate"].get("volumeClaimTemplates") or []
@@ -164,26 +164,26 @@ def claims_for(lws: Obj, group: int, worker: int) -> list[Obj]:
 
 
 def retention(lws: Obj, when: str) -> str:
-    """Delete or Retain, of `whenDeleted` and `whenScaled`."""
+    """Return Delete or Retain, of `whenDeleted` and `whenScaled`."""
     parts = lws["spec"]["leaderWorkerTemplate"]
     return str((parts.get("persistentVolumeClaimRetentionPolicy") or {}).get(when) or "Retain")
 
 
 def claim_owners(lws: Obj, former: list[Obj]) -> list[Obj]:
-    """The owners of a claim: the set, where its claims go with it."""
+    """Return the owners of a claim: the set, where its claims go with it."""
     others = [one for one in former if one["uid"] != meta(lws)["uid"]]
     is_tied = retention(lws, "whenDeleted") == "Delete"
     return [*others, owner_reference(lws)] if is_tied else others
 
 
 def is_condemned(lws: Obj, claim: Obj, groups: int) -> bool:
-    """Whether a claim is of a group that the set does not have any more."""
+    """Return whether a claim is of a group that the set does not have any more."""
     text = labels_of(claim).get(GROUP, "")
     return retention(lws, "whenScaled") == "Delete" and text.isdecimal() and int(text) >= groups
 
 
 def not_honoured(lws: Obj) -> list[str]:
-    """What is asked for by annotations that mean nothing where Slurm chooses the hosts."""
+    """Return what annotations ask for that means nothing where Slurm chooses the hosts."""
     names = (_KEY + "exclusive-topology", _KEY + "subgroup-exclusive-topology")
     remedy = f"{SLURM_PREFIX}exclusive and {SLURM_PREFIX}switches say so to Slurm"
     given = annotations_of(lws)

@@ -1,8 +1,7 @@
 """Runs LeaderWorkerSets (leaderworkerset.x-k8s.io/v1): groups of pods that live and die together.
 
 Run by the controller manager while the kind is ours, with the key of a set whenever it or a pod of
-its changes. It makes the pods itself, a group at a time; which groups are made or go is in
-`leaderworkerset_plan`. It never talks to Slurm.
+its changes. It makes the pods itself, a group at a time; which groups are made or go is in plan.py.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class LeaderWorkerSets(Controller):
         self.watch(self.pods, self._gone)
 
     def _gone(self, event: WatchEvent, previous: Obj | None) -> Iterable[Key]:
-        """Keep in mind a pod that has gone without our doing; its set is told by the others."""
+        """Keep in mind a pod that went without our doing; other handlers queue its set."""
         pod = event.object
         owner = controller_of(pod)
         if event.type != "DELETED" or owner is None or not self._is_ours(owner):
@@ -69,7 +68,7 @@ class LeaderWorkerSets(Controller):
         return ()
 
     async def reconcile(self, key: Key) -> Result:
-        """One look at a LeaderWorkerSet.
+        """Look at a LeaderWorkerSet once and take its next steps.
 
         1. The Services.
         2. Groups that must go.
@@ -106,7 +105,7 @@ class LeaderWorkerSets(Controller):
         return Result.done()
 
     async def _tie(self, lws: Obj, groups: Groups) -> None:
-        """Claims go with the set, or with their group, where it says so; never under a pod."""
+        """Set the owners of claims: they go with the set or group if it says so, not with a pod."""
         wanted = wanted_groups(groups)
         for claim in self._claims.informer.list(meta(lws)["namespace"]):
             if labels_of(claim).get(NAME) != meta(lws)["name"] or is_deleting(claim):

@@ -1,4 +1,4 @@
-"""Which groups of a LeaderWorkerSet are to be made, made again or to go; and what its status is.
+"""Plans which groups of a LeaderWorkerSet to make, make again or delete, and its status.
 
 Asked by the LeaderWorkerSet controller. Pure. A group is made only where nothing of it is left, so
 that its pods start together; it is ready when all of its pods are. As the project documents its
@@ -68,7 +68,7 @@ def has_restarted(pod: Obj) -> bool:
 
 
 def plan(groups: Groups, broken: frozenset[int] = frozenset()) -> Plan:
-    """What to do now; `broken` are groups that a pod has just gone from."""
+    """Return what to do now; `broken` are groups that a pod has just gone from."""
     lws, todo = groups.lws, Plan()
     wanted = wanted_groups(groups)
     for group, pods in groups.by_group.items():
@@ -98,7 +98,7 @@ def _missing(lws: Obj, group: int, pods: dict[int, Obj]) -> list[tuple[int, int]
 
 
 def _is_lost(groups: Groups, group: int, is_broken: bool) -> bool:
-    """Whether the whole group must go because of one of its pods."""
+    """Return whether the whole group must go because of one of its pods."""
     pods = groups.of(group).values()
     policy = restart_policy(groups.lws)
     if not pods or policy in ("None", "Default"):
@@ -126,7 +126,7 @@ def _share(value: object, whole: int, *, up: bool) -> int:
 
 
 def wanted_groups(groups: Groups) -> int:
-    """The groups that should be there: some more while others are being updated."""
+    """Return the number of groups that should be there: some more during an update."""
     replicas = replicas_of(groups.lws)
     outdated = any(not groups.is_current(group) for group in range(replicas))
     surge = _share(rolling(groups.lws).get("maxSurge", 0), replicas, up=True) if outdated else 0
@@ -134,7 +134,7 @@ def wanted_groups(groups: Groups) -> int:
 
 
 def _to_update(groups: Groups) -> frozenset[int]:
-    """Groups of an earlier template that may go now: the last first, those of no use always."""
+    """Return groups of an earlier template that may go now: the last first, useless ones always."""
     lws, replicas = groups.lws, replicas_of(groups.lws)
     configuration = rolling(lws)
     first = int(configuration.get("partition", 0))
@@ -150,7 +150,7 @@ def _to_update(groups: Groups) -> frozenset[int]:
 
 
 def observe(groups: Groups, now: float) -> Obj:
-    """The status."""
+    """Return the status."""
     lws = groups.lws
     replicas = replicas_of(lws)
     there = [group for group in groups.by_group if 0 in groups.of(group)]

@@ -1,4 +1,4 @@
-"""What an MPIJob is made of: its Service, ConfigMap, worker pods and the launcher's Job.
+"""Builds what an MPIJob is made of: its Service, ConfigMap, worker pods and the launcher's Job.
 
 Asked by the MPIJob controller. Pure. Names, labels, variables and the hostfile are those that the
 MPI operator documents; in the place of ssh and its keys stands a script that has the pods' agents
@@ -64,7 +64,7 @@ def labels(job: Obj, role: str) -> dict[str, str]:
 
 
 def services(job: Obj) -> list[Obj]:
-    """One under the job's own name, which gives launcher and workers theirs.
+    """Return one Service under the job's own name, which gives launcher and workers theirs.
 
     Hydra's proxies ask for the launcher by its host name alone: that has to be a service too.
     """
@@ -102,7 +102,7 @@ def hostfile(job: Obj) -> str:
 
 
 def _working_launcher(job: Obj) -> list[str]:
-    """The launcher, where it has ranks of its own; it runs whenever anybody asks."""
+    """Return the launcher where it has ranks of its own; it runs whenever anybody asks."""
     return [launcher_name(job)] if job["spec"].get("runLauncherAsWorker") else []
 
 
@@ -115,7 +115,7 @@ def _implementation(job: Obj) -> str:
 
 
 def worker_pod(job: Obj, index: int) -> Obj:
-    """A worker: as written, but one that would run sshd, or nothing, only holds its place."""
+    """Return a worker as written; one that would run sshd, or nothing, just holds its place."""
     template = _template(job, "Worker", index)
     container = template["spec"]["containers"][0]
     if is_held(container):
@@ -130,7 +130,7 @@ def worker_pod(job: Obj, index: int) -> Obj:
 
 
 def is_held(container: Obj) -> bool:
-    """Whether a worker's container has nothing to do of its own."""
+    """Return whether a worker's container has nothing to do of its own."""
     words = [*(container.get("command") or []), *(container.get("args") or [])]
     return not words or any(_SSHD.search(str(word)) for word in words)
 
@@ -168,7 +168,7 @@ def launcher_template(job: Obj) -> Obj:
 
 
 def _template(job: Obj, role: str, index: int) -> Obj:
-    """A role's pod template with all that both roles get."""
+    """Return a role's pod template with all that both roles get."""
     replica = job["spec"]["mpiReplicaSpecs"][role]
     template = _own(job, role)
     metadata, spec = template.setdefault("metadata", {}), template["spec"]
@@ -194,7 +194,7 @@ def _own(job: Obj, role: str) -> Obj:
 
 
 def _gang(job: Obj, role: str) -> dict[str, str]:
-    """A launcher that waits for the others has its room from the start: they would hold theirs."""
+    """Return the gang; a waiting launcher has room in it from the start, or workers hold it."""
     if not launcher_waits(job):
         return gang_of(job, members(job))
     if role == "Launcher":
@@ -204,7 +204,7 @@ def _gang(job: Obj, role: str) -> dict[str, str]:
 
 
 def gang_notes(job: Obj, role: str) -> dict[str, str]:
-    """What a pod of the role, made now, would say of its gang's size; none if it is in none."""
+    """Return what a pod of the role, made now, would say of its gang's size; none without one."""
     own = annotations_of(job["spec"]["mpiReplicaSpecs"][role]["template"])
     found = {**_gang(job, role), **own}
     return {name: found[name] for name in (GANG_SIZE, GANG_ROOM) if name in found}
@@ -216,12 +216,12 @@ def _restart_policy(replica: Obj, role: str) -> str:
 
 
 def members(job: Obj) -> int:
-    """How many pods must start together; without the launcher where that waits for the others."""
+    """Return how many pods start together; without a launcher that waits for the others."""
     return training.members(job, replicas(job, "Worker") + (0 if launcher_waits(job) else 1))
 
 
 def everybody(job: Obj) -> int:
-    """How many pods its gang has, those that come later included."""
+    """Return how many pods its gang has, those that come later included."""
     return members(job) + launcher_waits(job)
 
 
@@ -246,7 +246,7 @@ def _add_volumes(job: Obj, spec: Obj) -> None:
 
 
 def _rsh_env(job: Obj) -> dict[str, str]:
-    """How an mpirun, or a daemon of its that starts others, starts what is on another host."""
+    """Return the variables by which mpirun, or its daemons, start what is on another host."""
     if _implementation(job) == "OpenMPI":
         # Both of OpenMPI 4 and of PRRTE, which OpenMPI 5 starts its ranks by.
         return {"OMPI_MCA_plm_rsh_agent": RSH, "PRTE_MCA_plm_ssh_agent": RSH, **_BY_ADDRESS}
@@ -274,7 +274,7 @@ def _launcher_env(job: Obj) -> dict[str, str]:
 
 
 def surplus(job: Obj, workers: Sequence[Obj]) -> list[Obj]:
-    """Workers of an index that the job does not have any more."""
+    """Return workers of an index that the job does not have any more."""
     wanted = {worker_name(job, index) for index in range(replicas(job, "Worker"))}
     return [pod for pod in workers if meta(pod)["name"] not in wanted]
 
@@ -286,9 +286,9 @@ def missing(job: Obj, workers: Sequence[Obj]) -> list[int]:
 
 
 def are_spent(workers: Sequence[Obj], launchers: Sequence[Obj]) -> bool:
-    """Whether all workers have ended, and another try of the launcher waits for new ones.
+    """Return whether all workers have ended, and the launcher's next try waits for new ones.
 
-    Those made for that try are not: workers that fail by themselves would be made without end.
+    Workers made for that try do not count: those that fail by themselves would be made without end.
     """
     waiting = [pod for pod in launchers if not is_terminal(pod)]
     if not waiting or len(waiting) == len(launchers):

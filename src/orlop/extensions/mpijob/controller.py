@@ -3,7 +3,7 @@
 Run by the controller manager while the kind is ours, with the key of an MPIJob whenever it, a pod
 or a Job of its changes. It makes a Service, a ConfigMap, the workers and a Job for the launcher;
 their ranks are started through the pods' agents (kubelet/agents/group_exec.py). As the MPI
-operator, but without Secrets; it never talks to Slurm.
+operator, but without Secrets.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ MANAGED_BY = "kubeflow.org/mpi-operator"
 
 
 def _face(obj: Obj) -> object:
-    """All that is looked at of a pod; of a Job, everything."""
+    """Return all that is looked at of a pod; of a Job, everything."""
     return watched_fields(obj) if obj["kind"] == POD.kind else obj
 
 
@@ -95,7 +95,7 @@ class MpiJobs(Controller):
             self.watch(kept.informer, self._owner_keys)
 
     def _of_launcher(self, event: WatchEvent, previous: Obj | None) -> Iterable[Key]:
-        """A pod of a launcher's Job leads to the MPIJob that this belongs to."""
+        """Queue the MPIJob that a pod of a launcher's Job belongs to."""
         if previous is not None and watched_fields(previous) == watched_fields(event.object):
             return
         reference = controller_of(event.object)
@@ -108,7 +108,7 @@ class MpiJobs(Controller):
             yield Key(namespace, owner["name"])
 
     async def reconcile(self, key: Key) -> Result:
-        """One look at an MPIJob.
+        """Look at an MPIJob once and take its next steps.
 
         1. One that is over keeps what its cleanPodPolicy leaves it, until its time has come.
         2. The Service and the ConfigMap, then the workers, then the launcher.
@@ -160,7 +160,7 @@ class MpiJobs(Controller):
         await self._make_launcher(job, launcher_job)
 
     async def _make_launcher(self, job: Obj, made_of: Callable[[Obj], Obj]) -> None:
-        """One that waited, suspended, while its MPIJob was edited is made anew."""
+        """Make the launcher; one that was suspended while its MPIJob was edited is made anew."""
         launcher = self._launcher(job)
         if launcher is None:
             await self._launchers.keep(job, made_of(job))
@@ -182,7 +182,8 @@ class MpiJobs(Controller):
             await self._control.create(job, [worker_pod(job, index) for index in indexes])
 
     def _lost(self, job: Obj, workers: list[Obj]) -> list[Obj]:
-        """Workers that Slurm has ended, or all where none is left: the next try needs others.
+        """Return workers that Slurm has ended, or all where none is left: the next try needs
+        others.
 
         As long as a launcher of the same gang runs it is not known yet whether there is a next.
         """
@@ -209,8 +210,8 @@ class MpiJobs(Controller):
             await self._control.delete(job, going)
 
     async def _resize(self, job: Obj) -> None:
-        """Pods that wait for their gang say its size as it is now: a launcher that is tried again
-        is made from a template that may be older than the number of workers.
+        """Update the gang's size on pods that wait for it: a launcher that is tried again is
+        made from a template that may be older than the number of workers.
         """
         if is_by_srun(job):
             return
@@ -224,7 +225,7 @@ class MpiJobs(Controller):
                     await self.pods.seen(await self.api.patch(POD, key_of(pod), body))
 
     def _launchers_of(self, job: Obj) -> list[Obj]:
-        """The pods of the launcher's Job."""
+        """Return the pods of the launcher's Job."""
         launcher = self._launcher(job)
         return [] if launcher is None else list(self.pods.by_index(BY_CONTROLLER, uid_of(launcher)))
 
@@ -241,7 +242,7 @@ class MpiJobs(Controller):
         return written
 
     async def _waiting(self, job: Obj) -> Result:
-        """What its scheduling policy wants told while its pods wait."""
+        """Tell what its scheduling policy wants told while its pods wait."""
         pods = [*self._workers(job), *self._launchers_of(job)]
         if not is_waiting(job, pods, members(job)):
             return Result.done()
@@ -258,7 +259,7 @@ class MpiJobs(Controller):
         return Result.done()
 
     async def _after(self, job: Obj) -> Result:
-        """Which workers go is asked for; the documented default is those that still run."""
+        """Delete the workers that its policy names; by default those that still run."""
         policy = run_policy(job)
         if policy.get("cleanPodPolicy") != "None":
             await self._control.delete(job, to_clean(job, self._workers(job)))
@@ -271,7 +272,7 @@ def _says(pod: Obj, name: str) -> str:
 
 
 def _without_workers(job: Obj) -> Obj:
-    """No worker is active any more."""
+    """Return the status in which no worker is active any more."""
     status = {**(job.get("status") or {})}
     replicas = {**(status.get("replicaStatuses") or {})}
     if (replicas.get("Worker") or {}).get("active"):

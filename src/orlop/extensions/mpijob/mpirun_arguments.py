@@ -1,8 +1,8 @@
-"""What an mpirun or mpiexec was to start, and how: the words of its command, read.
+"""Reads the words of an mpirun or mpiexec command: what it was to start, and how.
 
 Asked for MPIJobs whose ranks srun starts. Pure. Knows the options of Open MPI's, MPICH's and
 Intel's launchers: those about hosts and daemons fall away with the launcher, those about ranks are
-kept in other words, and whatever it does not know, or could not keep, it refuses by its name.
+kept in other words, and an option that it does not know, or could not keep, is refused by its name.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ PROGRAMS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
 
 
 class NotStripped(Exception):
-    """The launcher's command is no plain mpirun; the words are for an Event."""
+    """Raised where the launcher's command is no plain mpirun; the words are for an Event."""
 
 
 @dataclass(slots=True)
 class Stripped:
-    """What mpirun was to start."""
+    """The command that mpirun was to start, without mpirun's own words."""
 
     argv: list[str] = field(default_factory=list)
     ranks: int | None = None
@@ -35,7 +35,7 @@ class Stripped:
 
 
 def strip(words: Sequence[str]) -> Stripped:
-    """The program and its arguments, without mpirun and its options."""
+    """Return the program and its arguments, without mpirun and its options."""
     rest = deque(_plain(words))
     if not rest or rest[0].rsplit("/", 1)[-1] not in PROGRAMS:
         raise NotStripped(f"wants the command mpirun or mpiexec, found {shlex.join(words)!r}")
@@ -67,7 +67,7 @@ def strip(words: Sequence[str]) -> Stripped:
 
 
 def _plain(words: Sequence[str]) -> list[str]:
-    """The words of a command; those of a shell's one line where that is no more than one."""
+    """Return the words of a command; those of a shell's one line where it has no more than one."""
     is_shell = bool(words) and words[0].rsplit("/", 1)[-1] in ("sh", "bash", "dash")
     if not is_shell:
         return list(words)
@@ -91,7 +91,7 @@ Take = Callable[[Stripped, str, Sequence[str]], None]
 
 
 def _ignore(found: Stripped, option: str, values: Sequence[str]) -> None:
-    """It is about hosts, daemons or what they print."""
+    """Ignore an option about hosts, daemons or what they print."""
 
 
 def _ranks(found: Stripped, option: str, values: Sequence[str]) -> None:
@@ -123,7 +123,7 @@ def _set(found: Stripped, option: str, values: Sequence[str]) -> None:
 
 
 def _parameter(prefix: str) -> Take:
-    """Of Open MPI's parts: a variable says the same."""
+    """Take a parameter of Open MPI's components: a variable says the same."""
 
     def take(found: Stripped, option: str, values: Sequence[str]) -> None:
         found.env[f"{prefix}_MCA_{values[0]}"] = values[1]
@@ -144,7 +144,7 @@ def _by_node(found: Stripped, option: str, values: Sequence[str]) -> None:
 
 
 def _one_of(table: Mapping[str, str]) -> Take:
-    """srun's word for it; other values are refused."""
+    """Translate a value into srun's word for it; other values are refused."""
 
     def take(found: Stripped, option: str, values: Sequence[str]) -> None:
         if values[0] not in table:

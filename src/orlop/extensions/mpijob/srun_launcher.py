@@ -1,8 +1,9 @@
-"""An MPIJob without a launcher: one pod whose ranks srun starts, for `slurm.orlop.dev/launcher`.
+"""Builds an MPIJob without a launcher: one pod whose ranks srun starts.
 
-Asked by the MPIJob controller. Pure. What is left of the launcher's command once mpirun and its
-options are taken off is what each rank runs; the shape comes from the workers. How a pod becomes a
-set of ranks is the business of the annotations `ntasks`, `ntasks-per-node` and `nodes`.
+Asked by the MPIJob controller, for the annotation `slurm.orlop.dev/launcher`. Pure. What is left of
+the launcher's command once mpirun and its options are taken off is what each rank runs; the shape
+comes from the workers. How a pod becomes a set of ranks is the business of the annotations
+`ntasks`, `ntasks-per-node` and `nodes`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def is_by_srun(job: Obj) -> bool:
 
 
 def rank_set_job(job: Obj) -> Obj:
-    """The launcher's Job with the rank set for its pod: a worker's template, the ranks' command."""
+    """Return the launcher's Job with a rank set: a worker's template and the ranks' command."""
     made = launcher_job(job)
     specs = job["spec"]["mpiReplicaSpecs"]
     launcher = specs["Launcher"]["template"]["spec"]["containers"][0]
@@ -60,7 +61,7 @@ def rank_set_job(job: Obj) -> Obj:
 
 
 def _as_oneself(spec: Obj, container: Obj) -> None:
-    """As the user whose srun it is, and not as another: PMIx answers nobody else."""
+    """Run as the user whose srun it is: PMIx answers no other user."""
     for holder in (spec, container):
         context = holder.get("securityContext") or {}
         kept = {name: value for name, value in context.items() if not name.startswith("runAs")}
@@ -77,7 +78,7 @@ def _ranks_of_node(text: str) -> int:
 
 
 def _share(container: Obj, ranks: int) -> None:
-    """What a worker asks for is all its ranks' together; a rank set's container is each one's."""
+    """Divide what a worker asks for among its ranks: a rank set's container is each one's."""
     resources = container.get("resources") or {}
     for given in (resources.get("limits") or {}, resources.get("requests") or {}):
         for name, text in given.items():
@@ -94,13 +95,13 @@ def _share(container: Obj, ranks: int) -> None:
 
 
 def _wishes(stripped: Stripped) -> dict[str, str]:
-    """What mpirun was told of binding and output, in srun's words."""
+    """Return annotations for what mpirun was told of binding and output, in srun's words."""
     flags = {SRUN_FLAGS: shlex.join(stripped.flags)} if stripped.flags else {}
     return flags | ({LABEL: "true"} if stripped.is_labelled else {})
 
 
 def shape(job: Obj, stripped: Stripped) -> dict[str, str]:
-    """How many ranks, and how many to a node: mpirun's own words before the slots."""
+    """Return how many ranks, and how many to a node: mpirun's own words before the slots."""
     workers = (replicas(job, "Worker") or 1) + bool(job["spec"].get("runLauncherAsWorker"))
     per_node = stripped.per_node or slots(job) or 1
     ranks = stripped.ranks or workers * per_node
@@ -116,7 +117,7 @@ def shape(job: Obj, stripped: Stripped) -> dict[str, str]:
 
 
 def _merge(container: Obj, launcher: Obj, stripped: Stripped) -> None:
-    """Variables and folder of the program are the launcher's, which was to start it."""
+    """Take variables and folder from the launcher, which was to start the program."""
     env = {one["name"]: one for one in container.get("env") or []}
     env |= {one["name"]: one for one in launcher.get("env") or []}
     env |= {name: {"name": name, "value": value} for name, value in stripped.env.items()}
@@ -127,7 +128,7 @@ def _merge(container: Obj, launcher: Obj, stripped: Stripped) -> None:
 
 
 def _merge_volumes(spec: Obj, container: Obj, launcher: Obj) -> None:
-    """What only the launcher mounts its ranks would miss; of two with one name the worker's."""
+    """Add volumes that only the launcher mounts; of two with one name the worker's stays."""
     mounts = container.get("volumeMounts") or []
     taken = {one["mountPath"] for one in mounts}
     launchers = launcher["containers"][0].get("volumeMounts") or []

@@ -1,4 +1,4 @@
-"""What is known of an MPIJob, in the words of the MPI operator: conditions and replica counts.
+"""Computes the status of an MPIJob in the MPI operator's words: conditions and replica counts.
 
 Asked by the MPIJob controller after it has looked and acted. Pure: the moment is passed in. The
 launcher's Job decides how the job ends; workers only count, unless one was evicted.
@@ -19,7 +19,7 @@ _BACKOFF = "BackoffLimitExceeded"
 
 
 class Seen(NamedTuple):
-    """What there is of an MPIJob."""
+    """The objects of an MPIJob at one moment."""
 
     launcher: Obj | None  # its Job
     launchers: Sequence[Obj]  # the pods of that
@@ -27,7 +27,7 @@ class Seen(NamedTuple):
 
 
 def observe(job: Obj, seen: Seen, now: float) -> tuple[Obj, list[News]]:
-    """The new status, and what is to be told about it."""
+    """Return the new status, and what is to be told about it."""
     statement = Statement(job, now)
     statement.begin()
     title = statement.title
@@ -43,7 +43,7 @@ def observe(job: Obj, seen: Seen, now: float) -> tuple[Obj, list[News]]:
 
 
 def _launcher(statement: Statement, seen: Seen) -> None:
-    """How the launcher is, and with it the job."""
+    """Set how the launcher is, and with it the job."""
     job, title = seen.launcher, statement.title
     if job is None:
         return
@@ -70,7 +70,7 @@ def _launcher(statement: Statement, seen: Seen) -> None:
 
 
 def _failure(job: Obj, launchers: Sequence[Obj], title: str) -> tuple[str, str]:
-    """Why the launcher's Job failed, and with the last pod's own words where it gave up."""
+    """Return why the launcher's Job failed, with the last pod's own words where it gave up."""
     told = condition_of(job, "Failed") or {}
     reason = str(told.get("reason") or "MPIJobFailed")
     message = str(told.get("message") or f"{title} has failed")
@@ -85,7 +85,7 @@ def _failure(job: Obj, launchers: Sequence[Obj], title: str) -> tuple[str, str]:
 
 
 def _workers(statement: Statement, seen: Seen) -> int:
-    """Count the workers; how many pods of the job run, the launcher among them."""
+    """Count the workers; return how many pods of the job run, the launcher among them."""
     phases = [phase_of(pod) for pod in seen.workers]
     running, failed = phases.count("Running"), phases.count("Failed")
     succeeded = phases.count("Succeeded")

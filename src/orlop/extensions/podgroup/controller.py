@@ -1,9 +1,9 @@
-"""Says of each PodGroup how its members do: that of scheduling.x-k8s.io, and the built-in one.
+"""Writes the status of each PodGroup: that of scheduling.x-k8s.io, and the built-in one.
 
 Each runs while its kind's definition is the one that comes with Orlop. Called with the key of a
-PodGroup whenever it, or a pod that names it, changes. They start nothing and keep nobody waiting:
-the kubelet reads the least number of members itself. As pkg/controllers/podgroup_controller.go of
-scheduler-plugins, and KEP 4671.
+PodGroup whenever it, or a pod that names it, changes. Starting is not their work: the kubelet reads
+the least number of members itself. As pkg/controllers/podgroup_controller.go of scheduler-plugins,
+and KEP 4671.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class PodGroups(Controller):
         return await self._tell_late(group, status)
 
     async def _tell_late(self, group: Obj, status: Obj) -> Result:
-        """Members that have waited for longer than the group says."""
+        """Tell of members that have waited for longer than the group says."""
         limit = (group.get("spec") or {}).get("scheduleTimeoutSeconds")
         if not limit:
             return Result.done()
@@ -82,7 +82,7 @@ class PodGroups(Controller):
 
 
 class BuiltInPodGroups(Controller):
-    """Whether a group was ever scheduled; once so, it stays so."""
+    """Writes whether a built-in group was ever scheduled; once so, it stays so."""
 
     name = "built-in-pod-group"
     kind = BUILT_IN
@@ -127,7 +127,7 @@ def _has_started(pod: Obj) -> bool:
 
 
 def status_of(group: Obj, members: Sequence[Obj], now: float) -> Obj:
-    """What the group's status should be, from its members."""
+    """Return what the group's status should be, from its members."""
     least = int((group.get("spec") or {}).get("minMember") or 1)
     counts = {
         name: sum(phase_of(pod) == phase for pod in members)

@@ -1,7 +1,7 @@
-"""Whether any node has what a group of pods says that it needs in all (`minResources`).
+"""Checks whether any node has what a group of pods says that it needs in all (`minResources`).
 
 Asked by the controllers of PodGroups, MPIJobs and PyTorchJobs. Pure. Slurm itself counts what the
-pods ask for, so this is only told, in an Event, and keeps nobody from starting.
+pods ask for, so this is told in an Event, and keeps no pod from starting.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ REASON = "MinResourcesNotMet"
 
 
 def lacking(asked: Mapping[str, Any] | None, nodes: Iterable[Obj]) -> str:
-    """What the node that lacks least of it lacks; empty where one has all, or none is known.
+    """Return what the node that lacks least lacks; empty where one has all, or none is known.
 
-    An amount that cannot be read is one that nobody has.
+    An amount that cannot be read counts as more than any node has.
     """
     unread = [f"{name} {wanted}" for name, wanted in (asked or {}).items() if not _is_read(wanted)]
     if unread:

@@ -1,4 +1,4 @@
-"""What a PyTorchJob is made of: its pods, a headless Service for each, and its autoscaler.
+"""Builds what a PyTorchJob is made of: its pods, a headless Service for each, its autoscaler.
 
 Asked by the PyTorchJob controller. Pure. Names, labels, ports and variables are those that the
 training operator documents, so that a program finds its master, its rank and torchrun its
@@ -33,7 +33,7 @@ _NPROC = "auto"
 
 
 def specs(job: Obj) -> dict[str, Obj]:
-    """Of its roles, the master first."""
+    """Return the specs of its roles, the master first."""
     found = job["spec"]["pytorchReplicaSpecs"]
     return {role: found[role] for role in (MASTER, WORKER) if found.get(role)}
 
@@ -57,7 +57,7 @@ def elastic(job: Obj) -> Obj | None:
 
 
 def members(job: Obj) -> int:
-    """How many pods must start together: an elastic job is content with its least number."""
+    """Return how many pods must start together: for an elastic job its least number."""
     policy = elastic(job) or {}
     least = policy.get("minReplicas")
     if least is None:
@@ -67,7 +67,7 @@ def members(job: Obj) -> int:
 
 
 def rounds(job: Obj) -> int:
-    """How often pods were made again.
+    """Return how often pods were made again.
 
     A node that fails takes a gang along: that is one reason to begin again, not one for each pod.
     """
@@ -75,7 +75,7 @@ def rounds(job: Obj) -> int:
 
 
 def is_new_round(job: Obj, failed: Iterable[Obj]) -> bool:
-    """Whether one has failed since pods were last made again."""
+    """Return whether one has failed since pods were last made again."""
     attempts = [int(annotations_of(pod).get(ATTEMPT, "0")) for pod in failed]
     return any(attempt >= rounds(job) for attempt in attempts)
 
@@ -85,7 +85,7 @@ def name_of(job: Obj, role: str, index: int) -> str:
 
 
 def names(job: Obj) -> dict[str, tuple[str, int]]:
-    """Every pod that it should have: its role and its index."""
+    """Return every pod that it should have: its role and its index."""
     return {
         name_of(job, role, index): (role, index)
         for role in specs(job)
@@ -112,7 +112,7 @@ def role_of(pod: Obj) -> str:
 
 
 def service(job: Obj, role: str, index: int) -> Obj:
-    """A pod is reached by its own name: its Service has that, too."""
+    """Return a pod's Service, of the same name: the pod is reached by its own name."""
     wanted = {**selector(job, role), REPLICA_INDEX: str(index)}
     port = {"name": PORT_NAME, "port": port_of(job, role)}
     return headless(name_of(job, role, index), job, wanted, [port])
@@ -156,7 +156,7 @@ def _add_port(container: Obj) -> None:
 
 
 def variables(job: Obj, role: str, index: int) -> dict[str, str]:
-    """Where the master is and which rank this is, and the same as torchrun reads it (PET_*)."""
+    """Return where the master is and which rank this is, also as torchrun reads it (PET_*)."""
     policy = elastic(job)
     each = nproc_per_node(job)
     found = {"PYTHONUNBUFFERED": "1", "PET_NPROC_PER_NODE": each}
@@ -171,7 +171,7 @@ def nproc_per_node(job: Obj) -> str:
 
 
 def _static(job: Obj, role: str, index: int, each: int) -> dict[str, str]:
-    """A rank is a pod; a master is the first, and without one the first worker is."""
+    """Return ranks where a rank is a pod: first the master, or without one the first worker."""
     first = MASTER if MASTER in specs(job) else WORKER
     rank = index + (replicas(job, MASTER) if role == WORKER else 0)
     address, port = name_of(job, first, 0), str(port_of(job, first))
@@ -210,7 +210,7 @@ def _rendezvous(job: Obj, policy: Obj) -> dict[str, str]:
 
 
 def autoscaler(job: Obj) -> Obj | None:
-    """For an elastic job that says by which measures; None for all others."""
+    """Return an autoscaler for an elastic job that says by which measures; None for all others."""
     policy = elastic(job) or {}
     if not policy.get("metrics") or not policy.get("maxReplicas"):
         return None
@@ -230,6 +230,6 @@ def missing(job: Obj, pods: Iterable[Obj]) -> list[tuple[str, int]]:
 
 
 def surplus(job: Obj, pods: Sequence[Obj]) -> list[Obj]:
-    """Pods of an index that the job does not have any more."""
+    """Return pods of an index that the job does not have any more."""
     wanted = names(job)
     return [pod for pod in pods if meta(pod)["name"] not in wanted]

@@ -2,7 +2,7 @@
 
 Run by the controller manager while the kind is ours, with the key of a PyTorchJob whenever it or a
 pod of its changes. It makes the pods and a Service for each, and an autoscaler where an elastic job
-asks for one. As the training operator; it never talks to Slurm.
+asks for one. As the training operator.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PyTorchJobs(Controller):
         self.watch(self._services.informer, self._owner_keys)
 
     async def reconcile(self, key: Key) -> Result:
-        """One look at a PyTorchJob.
+        """Look at a PyTorchJob once and take its next steps.
 
         1. One that is over keeps what its cleanPodPolicy leaves it, until its time has come.
         2. Judge the ends of its pods, and write it down: what is deleted cannot be counted later.
@@ -114,7 +114,7 @@ class PyTorchJobs(Controller):
         return Result.done()
 
     async def _waiting(self, job: Obj) -> Result:
-        """What its policies want told, or looked at, while it goes on."""
+        """Tell, or look at, what its policies want while it goes on."""
         now = self.clock.now()
         left = seconds_left(job, now)
         result = Result.again(left) if left is not None else Result.done()

@@ -1,4 +1,4 @@
-"""What is known of a PyTorchJob, in the words of the training operator; and what an end means.
+"""Computes the status of a PyTorchJob in the training operator's words; and what an end means.
 
 Asked by the PyTorchJob controller. Pure: the moment is passed in. The master's success is the
 job's, or that of all workers where there is no master; a pod that fails is made again where its
@@ -33,7 +33,7 @@ _LONGEST_BACKOFF = 360.0
 
 
 def exit_code(pod: Obj) -> int | None:
-    """That of the program, if it has one."""
+    """Return the exit code of the program, if it has one."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or []
     for one in statuses:
         ended = (one.get("state") or {}).get("terminated")
@@ -43,7 +43,7 @@ def exit_code(pod: Obj) -> int | None:
 
 
 def is_retried(job: Obj, pod: Obj) -> bool:
-    """Whether a pod that has failed is made again; of one that Slurm ended no code tells why."""
+    """Return whether a failed pod is made again; if Slurm ended it, no exit code tells why."""
     policy = restart_policy(job, role_of(pod))
     if policy != "ExitCode":
         return policy != "Never"
@@ -52,18 +52,18 @@ def is_retried(job: Obj, pod: Obj) -> bool:
 
 
 def failed_now(pods: Sequence[Obj]) -> list[Obj]:
-    """Those that have failed and that nobody has done anything about."""
+    """Return those that have failed and that nothing has been done about."""
     return [pod for pod in pods if phase_of(pod) == "Failed" and not is_deleting(pod)]
 
 
 def counted(job: Obj, role: str) -> int:
-    """How many of a role's pods have failed and were made again."""
+    """Return how many of a role's pods have failed and were made again."""
     statuses = (job.get("status") or {}).get("replicaStatuses") or {}
     return int((statuses.get(role) or {}).get("failed") or 0)
 
 
 def restarts(job: Obj, pods: Sequence[Obj]) -> int:
-    """How often anything of the job was started anew: containers in their pods, and whole pods."""
+    """Return how often anything was started anew: containers in their pods, and whole pods."""
     statuses = [
         status
         for pod in pods
@@ -73,7 +73,7 @@ def restarts(job: Obj, pods: Sequence[Obj]) -> int:
 
 
 def seconds_left(job: Obj, now: float) -> float | None:
-    """Until the job has been active for too long; None where it may be active for ever."""
+    """Return seconds until the job has been active for too long; None without such a limit."""
     limit = run_policy(job).get("activeDeadlineSeconds")
     started = (job.get("status") or {}).get("startTime")
     if limit is None or not started or is_suspended(job):
@@ -82,7 +82,7 @@ def seconds_left(job: Obj, now: float) -> float | None:
 
 
 def backoff_left(job: Obj, now: float) -> float:
-    """Seconds until pods may be made again: 10, 20, 40 ... since some failed, as Jobs wait."""
+    """Return seconds until pods may be made again: 10, 20, 40 ... since some failed, like Jobs."""
     told = condition_of(job, "Restarting")
     if told is None or told["status"] != "True":
         return 0.0
@@ -91,7 +91,7 @@ def backoff_left(job: Obj, now: float) -> float:
 
 
 def verdict(job: Obj, pods: Sequence[Obj], now: float) -> tuple[str, str] | None:
-    """How the job ends now: Succeeded or Failed, and the words for it; None: it goes on."""
+    """Return how the job ends now: Succeeded or Failed, and why; None: it goes on."""
     title = f"PyTorchJob {meta(job)['name']}"
     decisive = MASTER if MASTER in specs(job) else WORKER
     done = sum(role_of(pod) == decisive and phase_of(pod) == "Succeeded" for pod in pods)
@@ -126,7 +126,7 @@ def _last_words(failed: Sequence[Obj]) -> str:
 def observe(
     job: Obj, pods: Sequence[Obj], end: tuple[str, str] | None, again: Sequence[Obj], now: float
 ) -> tuple[Obj, list[News]]:
-    """The status, and what is told; `again` are the pods that failed and are made again."""
+    """Return the status, and what is told; `again` are the failed pods that are made again."""
     statement = Statement(job, now)
     statement.begin()
     _count(statement, pods, end is not None, again)
@@ -156,7 +156,7 @@ def observe(
 
 
 def _is_running(job: Obj, pods: Sequence[Obj], *, is_whole: bool) -> bool:
-    """The master runs, or any worker of a job without one; after a restart all of it must."""
+    """Return whether the master runs, or any worker without one; after a restart all of it must."""
     if is_whole:
         begun = [pod for pod in pods if phase_of(pod) in ("Running", "Succeeded")]
         return len(begun) >= every(job)
@@ -165,7 +165,7 @@ def _is_running(job: Obj, pods: Sequence[Obj], *, is_whole: bool) -> bool:
 
 
 def _count(statement: Statement, pods: Sequence[Obj], is_end: bool, again: Sequence[Obj]) -> None:
-    """What has failed is kept count of: those that are made again are soon no more."""
+    """Count what has failed: pods that are made again are soon gone."""
     job = statement.job
     for role in specs(job):
         own = [pod for pod in pods if role_of(pod) == role and not is_deleting(pod)]
@@ -181,7 +181,7 @@ def _count(statement: Statement, pods: Sequence[Obj], is_end: bool, again: Seque
 
 
 def left_over(job: Obj) -> Obj:
-    """The status of a job whose remaining pods were deleted: those of one that succeeded did."""
+    """Return the status of a job whose remaining pods were deleted; they succeeded if it did."""
     status = {**(job.get("status") or {})}
     is_good = any(
         one["type"] == "Succeeded" and one["status"] == "True" for one in status["conditions"]

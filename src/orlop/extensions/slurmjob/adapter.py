@@ -1,4 +1,4 @@
-"""The shape of controllers for job kinds of earlier operators: each object runs as a SlurmJob.
+"""The base of controllers for job kinds of earlier operators: each object runs as a SlurmJob.
 
 Called with the key of such an object whenever it, or the SlurmJob of the same name that runs it,
 changes. A subclass says what the SlurmJob should be, and what of its status the earlier kind would
@@ -41,36 +41,37 @@ class Adapter(Controller):
 
     @abc.abstractmethod
     async def spec_of(self, obj: Obj) -> Obj:
-        """The spec of the SlurmJob; ConfigError where the object asks for what cannot be.
+        """Return the spec of the SlurmJob; raise ConfigError where the object asks for the
+        impossible.
 
-        NotFound and Unavailable for what may come: it is asked again.
+        NotFound and Unavailable are for what may come: it is called again.
         """
 
     @abc.abstractmethod
     def status_of(self, obj: Obj, job: Obj | None) -> Obj:
-        """What the earlier operator would say of a job in that state; before there is one, None."""
+        """Return what the earlier operator would say of a job in that state; None before it is."""
 
     @abc.abstractmethod
     def failed(self, obj: Obj, words: str) -> Obj:
-        """The status of one that cannot run."""
+        """Return the status of one that cannot run."""
 
     @abc.abstractmethod
     def is_over(self, obj: Obj) -> bool:
-        """Whether its own status says that it has ended, or can never run."""
+        """Return whether its own status says that it has ended, or can never run."""
 
     def waiting(self, obj: Obj, words: str) -> Obj:
-        """The status of one that cannot run yet."""
+        """Return the status of one that cannot run yet."""
         return self.status_of(obj, None)
 
     async def ended(self, obj: Obj, job: Obj, status: Obj) -> Obj:
-        """The status, after what is to be done once the job has ended; may be called again.
+        """Do what is to be done once the job has ended; return the status. May be called again.
 
-        Unavailable for what may be done soon: it is called again.
+        Raises Unavailable for what may be possible soon: it is called again.
         """
         return status
 
     def change_of(self, obj: Obj, job: Obj) -> Obj:
-        """What of the SlurmJob's spec must change, because the object has."""
+        """Return what of the SlurmJob's spec must change, because the object has changed."""
         return {}
 
     async def reconcile(self, key: Key) -> Result:
@@ -134,7 +135,7 @@ class Adapter(Controller):
 
 
 def _with_options(obj: Obj, spec: Obj) -> Obj:
-    """As on a pod, annotations may ask sbatch for what the kind has no field for."""
+    """Add sbatch options from annotations, as on a pod, for what the kind has no field for."""
     asked = from_annotations(annotations_of(obj), [])
     if not asked:
         return spec

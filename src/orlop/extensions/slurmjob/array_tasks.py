@@ -1,8 +1,8 @@
-"""What is known of each SlurmJob's job, or of the tasks of its array, beyond Slurm's memory.
+"""Keeps what is known of each SlurmJob's job, or of its array's tasks, beyond Slurm's memory.
 
-Used by the controller. Slurm forgets an ended task minutes after its end, while others of its
-array may run for days; so their ends are kept in the job's folder. A task that nobody knows has
-been cancelled while it waited, which leaves no trace in Slurm but its absence.
+Used by the controller. Slurm forgets an ended task minutes after its end, while others of its array
+may run for days; so their ends are kept in the job's folder. A task that neither knows was
+cancelled while it waited, which leaves no trace in Slurm but its absence.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Tasks:
         self._cancelled.setdefault(number, now)
 
     def cancelled_at(self, number: str) -> float:
-        """When Slurm was first told to cancel a job; far ahead if it was not."""
+        """Return when Slurm was first told to cancel a job; far ahead if it was not."""
         return self._cancelled.get(number, float("inf"))
 
     def forget(self, job: Obj) -> None:
@@ -63,7 +63,7 @@ class Tasks:
         self._cancelled.pop(str((job.get("status") or {}).get("jobId") or ""), None)
 
     def is_missed(self, job: Obj) -> bool:
-        """Whether Slurm should be looked at again, because it has lost something of the job."""
+        """Return whether to look at Slurm again, because it has lost something of the job."""
         return uid_of(job) in self._missed
 
     def _found(self, uid: str) -> None:
@@ -71,18 +71,18 @@ class Tasks:
         self._missed_at.pop(uid, None)
 
     def known(self, job: Obj, plan: Plan) -> dict[str, UserJob]:
-        """By task, the last that was heard of it."""
+        """Return the last that was heard of each task."""
         uid = uid_of(job)
         if uid not in self._known:
             self._known[uid] = _read(plan.folder / FILE)
         return self._known[uid]
 
     async def look(self, job: Obj, plan: Plan, now: float) -> list[UserJob] | None:
-        """All tasks that are known; none while Slurm has not been heard yet, None if it never will.
+        """Return all known tasks; none while Slurm has not answered yet, None if it never will.
 
         1. What squeue lists.
         2. What is not listed and has not ended, from the accounting.
-        3. What nobody knows: cancelled while it waited, or forgotten.
+        3. What neither knows: cancelled while it waited, or forgotten.
         """
         number = job["status"]["jobId"]
         known = self.known(job, plan)
@@ -139,7 +139,7 @@ def _is_end(task: UserJob | None) -> bool:
 
 
 def _gone(last: UserJob, now: float) -> UserJob:
-    """Of one that waited, that it was cancelled; of one that ran nobody can say how it ended."""
+    """Return a lost task with its end: cancelled if it waited, unknown if it ran."""
     has_run = last.state is not JobState.PENDING and not last.state.has_ended
     word = "UNKNOWN" if has_run else "CANCELLED"
     state = JobState.FAILED if has_run else JobState.CANCELLED
@@ -159,7 +159,7 @@ def _read(file: Path) -> dict[str, UserJob]:
 
 
 def _write(file: Path, known: dict[str, UserJob]) -> None:
-    """Only what has ended: the rest Slurm still knows."""
+    """Write what has ended: the rest Slurm still knows."""
     ended = {
         task: {**asdict(job), "state": job.state.value}
         for task, job in known.items()

@@ -58,7 +58,7 @@ class SlurmObjects:
         self._jobs: SlurmJobs | None = None
 
     def controllers(self) -> list[Runnable]:
-        """To be run side by side, for as long as the control plane runs."""
+        """Return the controllers, to be run side by side as long as the control plane runs."""
         jobs = SLURM_JOB.resource
         found: list[Runnable] = [
             self.queue,
@@ -96,5 +96,5 @@ class SlurmObjects:
         ]
 
     def output_of(self, pod: Obj, container: str) -> Path | None:
-        """See kubelet.mirror_logs.Outputs."""
+        """Return where a container's output lies; see kubelet.server.mirror_logs.Outputs."""
         return self._jobs.output_of(pod, container) if self._jobs is not None else None

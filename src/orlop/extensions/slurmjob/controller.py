@@ -1,9 +1,9 @@
-"""SlurmJobs: each is handed to sbatch once, follows its job, and cancels it when it is deleted.
+"""Submits each SlurmJob to sbatch once, follows its job, and cancels it when it is deleted.
 
 Called with the key of a SlurmJob whenever it, a job it depends on, its pod, or its job in Slurm's
-queue changes. What was submitted is known from the job's folder and from Slurm itself, never from
-memory, so that being killed at any moment loses nothing and submits nothing twice. It never looks
-at jobs that no SlurmJob of this cluster has asked for.
+queue changes. What was submitted is known from the job's folder and from Slurm itself, not from
+memory, so that being killed at any moment loses nothing and submits nothing twice. Jobs that no
+SlurmJob of this cluster has asked for are left to queue_mirror.py.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ UNTIL_GONE = 1.0  # seconds between two looks at a job that is being cancelled
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What all SlurmJobs of a cluster share."""
+    """The things that all SlurmJobs of a cluster share."""
 
     slurm: UserSlurm
     queue: Queue
@@ -51,7 +51,7 @@ class Site:
 
 
 def number_of(job: Obj) -> str:
-    """As its status says, which others than Orlop may be let to write."""
+    """Return the number in its status, which others than Orlop may be let to write."""
     number = str((job.get("status") or {}).get("jobId") or "")
     return number if number.isdecimal() else ""
 
@@ -61,7 +61,7 @@ def phase_of(job: Obj) -> str:
 
 
 def is_shown_only(job: Obj) -> bool:
-    """Whether it stands for a job that somebody else has submitted."""
+    """Return whether it stands for a job that somebody else has submitted."""
     return "jobId" in job["spec"]
 
 
@@ -100,14 +100,14 @@ class SlurmJobs(Controller):
                 self.queue.add(key_of(job))
 
     def _dependents(self, event: WatchEvent, previous: Obj | None) -> Iterator[Key]:
-        """Who may be submitted, or never, now that this one has come so far."""
+        """Queue the SlurmJobs that depend on this one: they may be submitted now, or never."""
         key = key_of(event.object)
         for job in self.objects.by_index(BY_DEPENDENCY, str(key)):
             if not number_of(job):
                 yield key_of(job)
 
     def output_of(self, pod: Obj, container: str) -> Path | None:
-        """The file that a container of a SlurmJob's pod prints to; None for any other pod."""
+        """Return the file that a container of a SlurmJob's pod prints to; None for other pods."""
         job = self._pods.owner_of(pod, self.objects)
         if job is None or not number_of(job):
             return None
@@ -151,7 +151,7 @@ class SlurmJobs(Controller):
         return await self._follow(job, plan)
 
     async def _not_ours(self, job: Obj) -> Result:
-        """What shows the queue is `shown`'s; nobody else may make such an object."""
+        """Refuse an object that claims to show the queue: queue_mirror.py makes those."""
         if meta(job)["namespace"] != QUEUE_NAMESPACE and phase_of(job) != "Failed":
             words = f"jobId is for Orlop's own objects in the namespace {QUEUE_NAMESPACE}"
             return await self._fail(job, "InvalidSpec", f"{words}; give a script or a command")
@@ -200,7 +200,7 @@ class SlurmJobs(Controller):
         return await self._submitted(job, plan, number)
 
     async def _keep(self, job: Obj) -> Obj:
-        """From here on it may not go without its job."""
+        """Add the finalizer: from here on it may not go without its job."""
         finalizers = meta(job).get("finalizers") or []
         if FINALIZER in finalizers:
             return job
@@ -235,7 +235,7 @@ class SlurmJobs(Controller):
             await self.write_status(job, status.waiting(former, reason, message, self.clock.now()))
 
     async def _wait(self, job: Obj, reason: str, message: str) -> Result:
-        """Something lacks that may come: said once, and tried again."""
+        """Wait for something that may come: told once, and tried again."""
         former = job.get("status") or {}
         await self._waits(job, reason, message)
         if former.get("message") != message:
@@ -283,7 +283,7 @@ class SlurmJobs(Controller):
         return await self._after_end(written)
 
     async def _with_problem(self, job: Obj, plan: Plan, new: Obj) -> Obj:
-        """What kept it from starting its program, if anything did."""
+        """Add to the status what kept it from starting its program, if anything did."""
         words = await asyncio.to_thread(preparation.problem, plan)
         if not words:
             return new
@@ -291,7 +291,7 @@ class SlurmJobs(Controller):
         return {**new, "message": f"inputs could not be fetched: {words}"}
 
     async def _with_results(self, job: Obj, plan: Plan, new: Obj) -> Obj:
-        """What the job has left is fetched before anybody hears that it has ended."""
+        """Fetch what the job has left, before its end is reported."""
         if not job["spec"].get("results"):
             return new
         try:
@@ -358,7 +358,7 @@ class SlurmJobs(Controller):
         self._queue.ask()
 
     async def _own_number(self, job: Obj) -> str:
-        """The job that is this object's to cancel: as its folder has it, or else Slurm.
+        """Return the job that is this object's to cancel: from its folder, or else from Slurm.
 
         A status may name any other job of the user, a pod's as well.
         """
@@ -371,7 +371,7 @@ class SlurmJobs(Controller):
         return number_of(job) if is_own else ""
 
     async def _is_gone(self, number: str) -> bool:
-        """Cancel it, and say whether Slurm has heard."""
+        """Cancel it, and return whether Slurm has heard."""
         listed = self._queue.get(number)
         is_fresh = self._queue.listed_at > self._tasks.cancelled_at(number)
         if is_fresh and (not listed or status.has_ended(listed)):
@@ -383,7 +383,7 @@ class SlurmJobs(Controller):
 
 
 def _printed_to(plan: Plan, number: str, seen: UserJob | None = None) -> dict[str, str]:
-    """The files for the status: of an array their pattern, since each task has its own."""
+    """Return the files for the status: for an array their pattern, as each task has its own."""
     if plan.tasks:
         errors = plan.effective.get("error") if plan.has_errors_apart else ""
         return {"stdout": plan.effective["output"] or "", "stderr": errors or ""}
@@ -391,7 +391,7 @@ def _printed_to(plan: Plan, number: str, seen: UserJob | None = None) -> dict[st
 
 
 def _remedy(words: str) -> str:
-    """What is an annotation of a pod is an option here."""
+    """Return the remedy, in terms of an option: what is an annotation of a pod is one here."""
     words = words.replace("correct the annotation", "correct the option")
     return re.sub(r"slurm\.orlop\.dev/([a-z-]+)", r"options.\1", words)
 

@@ -1,4 +1,4 @@
-"""What a SlurmJob waits for: other SlurmJobs of its namespace, as sbatch's `--dependency`.
+"""Resolves what a SlurmJob waits for: SlurmJobs of its namespace, as sbatch's `--dependency`.
 
 Called by the controller before submission; pure. A job is submitted as soon as all it names have
 numbers, and Slurm does the waiting; what has ended already is judged here, because Slurm may have
@@ -39,7 +39,7 @@ def named(job: Obj) -> Iterable[str]:
 
 
 def resolve(job: Obj, jobs: Jobs) -> Needed:
-    """What to tell sbatch of the jobs that this one depends on."""
+    """Return what to tell sbatch of the jobs that this one depends on."""
     parts: list[str] = []
     producers: list[tuple[Obj, bool]] = []
     for one in job["spec"].get("dependencies") or []:

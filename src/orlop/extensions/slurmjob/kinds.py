@@ -1,6 +1,6 @@
 """The kinds of this package, as their bundled definitions have them, and the names it writes.
 
-Used by all of it. Constants only.
+Used by all of it. It holds constants.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keeps the pod of each SlurmJob as the job is, and says where its output lies.
+"""Keeps the pod of each SlurmJob up to date with the job, and says where its output lies.
 
 Used by the controller of SlurmJobs. A pod that somebody deletes is made anew as long as the
 SlurmJob is there, as upstream does with mirror pods; where no pod can be had, because of a quota or
@@ -45,12 +45,12 @@ class MirrorPods:
         self._recorder = Recorder(api, "slurm-job", clock=clock)
 
     def shown_by(self, job: Obj) -> str:
-        """The name of the pod that shows the job; empty if there is none."""
+        """Return the name of the pod that shows the job; empty if there is none."""
         found = self._pods.get(self._key(job))
         return meta(found)["name"] if found and is_controlled_by(found, job) else ""
 
     def owner_of(self, pod: Obj, jobs: Informer) -> Obj | None:
-        """The SlurmJob that a pod shows, if it is indeed that SlurmJob's."""
+        """Return the SlurmJob that a pod shows, if it is indeed that SlurmJob's."""
         owner = controller_of(pod)
         if MIRROR not in annotations_of(pod) or owner is None or owner["kind"] != SLURM_JOB.kind:
             return None
@@ -59,7 +59,7 @@ class MirrorPods:
 
     @staticmethod
     def output(job: Obj, plan: Plan, container: str, tasks: Mapping[str, UserJob]) -> Path | None:
-        """The file that a container prints to."""
+        """Return the file that a container prints to."""
         shown = {one.name: one for one in pod_of_job.containers(plan)}.get(container)
         if shown is None:
             return None
@@ -94,7 +94,7 @@ class MirrorPods:
         await self._pods.seen(pod)
 
     async def let_go(self, job: Key) -> None:
-        """A pod that is deleted with a grace period may go now; nobody else would let it."""
+        """Let a pod go that is deleted with a grace period; no kubelet would do it."""
         pod = self._pods.get(Key(job.namespace, pod_of_job.pod_name(job.name)))
         if pod is not None and is_deleting(pod) and MIRROR in annotations_of(pod):
             await self._api.delete(POD, key_of(pod), grace=0, uid=uid_of(pod))
@@ -114,7 +114,7 @@ class MirrorPods:
             return None
 
     def _node(self, partitions: str) -> str:
-        """Of several partitions that a waiting job may go to, any."""
+        """Return the node to show: of several partitions that a waiting job may go to, any."""
         wanted = partitions.split(",")
         for node in self._nodes.list():
             if labels_of(node).get(PARTITION_LABEL) in wanted or meta(node)["name"] in wanted:

@@ -1,10 +1,10 @@
-"""From a SlurmJob to what is handed to sbatch: options, files, places; as a value.
+"""Turns a SlurmJob into what is handed to sbatch: options, files, folders; as a value.
 
-Called by the controller before submission, and again whenever it wants to know where a job's
-output is; pure. An option may come from several places, from weakest to strongest: the settings,
-what they and its annotations say of the namespace, the script's `#SBATCH` lines, `options`,
-`flags`; the comment, and the dependency on other SlurmJobs, are Orlop's. What is locked for a
-namespace, and its limits, hold as they do for pods.
+Called by the controller before submission, and again whenever it wants to know where a job's output
+is; pure. An option may come from several places, from weakest to strongest: the settings, what they
+and its annotations say of the namespace, the script's `#SBATCH` lines, `options`, `flags`; the
+comment, and the dependency on other SlurmJobs, are Orlop's. What is locked for a namespace, and its
+limits, hold as they do for pods.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ class Plan:
 
     @property
     def work(self) -> Path:
-        """Where the job starts."""
+        """The folder in which the job starts."""
         return Path(self.effective["chdir"] or "/")
 
     def text(self, before: Sequence[str] = ()) -> str:
-        """What sbatch is given; `before` the program the job does this."""
+        """Return what sbatch is given; `before` the program the job does this."""
         program, environment = self.folder / PROGRAM, self.folder / ENVIRONMENT
         return user_script.wrapper(self.lines, str(program), str(environment), before)
 
     def arguments(self, dependency: str = "") -> list[str]:
-        """Of sbatch, behind its name."""
+        """Return the arguments of sbatch, behind its name."""
         given = dict(self.given)
         if dependency:
             own = given.get("dependency") or self.effective.get("dependency")
@@ -76,16 +76,16 @@ class Plan:
         return self.effective.get("error") not in (None, "", "/dev/null", self.effective["output"])
 
     def output(self, number: str, task: str = "", seen: UserJob | None = None) -> str:
-        """The file that a job, or a task, prints to, as far as what was `seen` of it tells."""
+        """Return the file that a job, or a task, prints to, as far as what was `seen` tells."""
         return self._file(self.effective["output"] or "", number, task, seen)
 
     def errors(self, number: str, task: str = "", seen: UserJob | None = None) -> str:
-        """Where it prints its errors; empty if to the same file, or to none."""
+        """Return where it prints its errors; empty if to the same file, or to none."""
         template = self.effective.get("error") if self.has_errors_apart else ""
         return self._file(template, number, task, seen) if template else ""
 
     def is_printed_to(self, file: str, number: str) -> bool:
-        """Whether the job prints to a file, on whichever node it ran."""
+        """Return whether the job prints to a file, on whichever node it ran."""
         for template in (self.effective["output"], self.effective.get("error")):
             named = self._file(template or "", number, "", None, node=_ANY)
             if template and _is_on_some_node(named, file):
@@ -113,7 +113,7 @@ class Plan:
 
 
 def _is_on_some_node(named: str, file: str) -> bool:
-    """Whether a file has that name where one node's is put in, the same in each place."""
+    """Return whether `file` is the name with one node put in, the same in each place."""
     places = named.count(_ANY)
     if not places:
         return file == named
@@ -130,8 +130,9 @@ def plan_of(
     cluster_uid: str,
     policy: Policy | None = None,
 ) -> Plan:
-    """Raises ConfigError for what cannot be asked of sbatch; without a `policy` what was allowed
-    once is not judged anew.
+    """Return the plan; raise ConfigError for what sbatch cannot do.
+
+    Without a `policy` what was allowed once is not judged anew.
     """
     spec = job["spec"]
     script = spec.get("script") or ""
@@ -187,7 +188,7 @@ def _of_namespace(policy: Policy) -> Options:
 
 
 def _within(policy: Policy, asked: Options) -> Options:
-    """What is fixed for the namespace, and its longest time; ConfigError for who asks for more."""
+    """Apply what is fixed for the namespace, and its longest time; raise ConfigError beyond it."""
     fixed = policy.locked(asked)
     policy.check_nodes(asked.get("nodes"))
     most = policy.max_time()
@@ -205,7 +206,7 @@ def _within(policy: Policy, asked: Options) -> Options:
 
 
 def as_pod(job: Obj) -> Obj:
-    """The variables and volumes of a SlurmJob in the shape in which a pod has them."""
+    """Return the variables and volumes of a SlurmJob in the shape in which a pod has them."""
     spec = job["spec"]
     container = {key: spec[key] for key in ("env", "envFrom") if key in spec}
     volumes: Sequence[Obj] = spec.get("volumes") or []

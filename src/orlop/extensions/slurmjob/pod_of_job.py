@@ -1,4 +1,4 @@
-"""The pod that stands for a SlurmJob, so that `kubectl logs`, `describe` and `get pods` work on it.
+"""Builds the pod that stands for a SlurmJob, so that `kubectl logs`, `describe`, `get` work on it.
 
 Called by the controller; pure. It is what upstream calls a mirror pod: the kubelet neither starts
 nor ends anything for it, and its containers are the job, or the tasks of its array. It asks for
@@ -25,7 +25,7 @@ _LONGEST = 253
 
 
 def pod_name(job: str) -> str:
-    """For the name of a SlurmJob; as the pods of wlm-operator are named."""
+    """Return the pod's name for a SlurmJob's, as the pods of wlm-operator are named."""
     return f"{job}-job"[:_LONGEST]
 
 
@@ -38,7 +38,7 @@ class Shown(NamedTuple):
 
 
 def containers(plan: Plan) -> list[Shown]:
-    """`job`, or one for each task of an array; then those of their errors."""
+    """Return `job`, or one container for each task of an array; then those of their errors."""
     shown = [Shown(f"task-{task}", str(task)) for task in plan.tasks[:MOST]] or [Shown("job", "")]
     if not plan.has_errors_apart:
         return shown
@@ -85,14 +85,14 @@ def _annotations(status: Obj) -> dict[str, str]:
 
 
 def annotations_due(job: Obj, pod: Obj) -> dict[str, str]:
-    """What of the job's number and nodes the pod does not say yet."""
+    """Return what of the job's number and nodes the pod does not say yet."""
     said = meta(pod).get("annotations") or {}
     due = _annotations(job.get("status") or {})
     return {name: value for name, value in due.items() if said.get(name) != value}
 
 
 def pod_status(job: Obj, pod: Obj, tasks: Sequence[UserJob], plan: Plan, now: float) -> Obj:
-    """What the pod says of the job."""
+    """Return what the pod says of the job."""
     status, former = job.get("status") or {}, pod.get("status") or {}
     phase = str(status.get("phase") or "Pending")
     by_task = {task.task: task for task in tasks}

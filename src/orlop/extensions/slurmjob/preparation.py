@@ -1,8 +1,8 @@
-"""The folder of a SlurmJob: what its job finds there, and what is kept of it afterwards.
+"""Prepares the folder of a SlurmJob, and keeps what the job leaves in it afterwards.
 
 Called by the controller before submission and after the end. Variables and volumes are read and
-worded as the kubelet reads those of a pod. All of it is for the user alone (0700, files 0600);
-Secrets are in files only. Work on files runs in a thread, and may be repeated; what is copied
+worded as the kubelet reads those of a pod. All of it is private to the user (0700, files 0600);
+Secrets are passed in files. Work on files runs in a thread, and may be repeated; what is copied
 between the job and its volumes is copied by the scripts of `transfers`.
 """
 
@@ -48,7 +48,7 @@ def folder_of(paths: Paths, job: Obj) -> Path:
 
 
 async def prepare(api: Api, job: Obj, plan: Plan, producers: Sequence[Producer] = ()) -> None:
-    """Everything the job needs, before it is submitted; kubelet.Refusal where something lacks.
+    """Make everything the job needs before submission; raise Refusal where something lacks.
 
     `producers` are jobs that it waits for and that may leave it something.
     """
@@ -84,7 +84,7 @@ def _write(
 
 
 async def shell_of(api: Api, job: Obj) -> dict[str, str] | None:
-    """The variables that sbatch is to be called with; None for those of the control plane."""
+    """Return the variables to call sbatch with; None for those of the control plane."""
     wanted = job["spec"].get("submitEnvironment")
     if not wanted:
         return None
@@ -113,7 +113,7 @@ def _write_keeping(job: Obj, plan: Plan) -> None:
 
 
 def _inputs(job: Obj, plan: Plan, *, waits: bool) -> list[Input]:
-    """What no other job is still to write must be there now."""
+    """Return the inputs; what no other job is still to write must be there now."""
     found = []
     for wanted in job["spec"].get("inputs") or []:
         source = _in_volume(plan, wanted["volume"], wanted["path"])
@@ -125,7 +125,7 @@ def _inputs(job: Obj, plan: Plan, *, waits: bool) -> list[Input]:
 
 
 def _results(job: Obj, plan: Plan) -> list[Result]:
-    """Those that volumes are to have."""
+    """Return the results that volumes are to have."""
     return [
         Result(one["path"], _in_volume(plan, one["volume"], one.get("to") or ""))
         for one in job["spec"].get("results") or []
@@ -134,7 +134,7 @@ def _results(job: Obj, plan: Plan) -> list[Result]:
 
 
 def _place(place: Path, volume: Obj) -> None:
-    """A folder of our own, or a link to one that is there already."""
+    """Make a folder of our own, or a link to one that is there already."""
     kind = volume["kind"]
     if kind in ("folder", "hostPath"):
         if volume.get("type") == "DirectoryOrCreate":
@@ -160,7 +160,7 @@ def _link(place: Path, target: Path) -> None:
 
 
 def _in_volume(plan: Plan, volume: str, path: str) -> Path:
-    """A place in a volume of the job, never outside of it."""
+    """Return a place in a volume of the job, never outside of it."""
     root = plan.folder / VOLUMES / volume
     if not root.exists():
         raise ConfigError(f"volume {volume!r} is not among the job's volumes")
@@ -172,14 +172,14 @@ def _in_volume(plan: Plan, volume: str, path: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a job has left, and has not, of what it was to leave."""
+    """The results that a job has left, and those it has not."""
 
     texts: dict[str, str]
     missing: list[str]
 
 
 def problem(plan: Plan) -> str:
-    """What kept the job from starting its program; empty if nothing did."""
+    """Return what kept the job from starting its program; empty if nothing did."""
     try:
         return (plan.folder / PROBLEM).read_text(errors="replace").strip()[:PROBLEM_LENGTH]
     except FileNotFoundError:
@@ -187,7 +187,7 @@ def problem(plan: Plan) -> str:
 
 
 async def collect(job: Obj, plan: Plan) -> Left:
-    """Copy what the job has left to where it is wanted; what is wanted as text is returned."""
+    """Copy what the job has left to where it is wanted; return what is wanted as text."""
     # `results` may have changed since it was submitted.
     await asyncio.to_thread(_write_keeping, job, plan)
     if (plan.folder / KEEP).exists():
@@ -217,9 +217,9 @@ def _text(file: Path) -> str:
 
 
 async def keep(script: Path, timeout: float = LONGEST_COPY) -> None:
-    """Not twice, should a job that depends on this one have done it already.
+    """Copy the results, unless a job that depends on this one has done so already.
 
-    No thread waits for it, nor does who is told to end: a file system may hang, and a lock be
+    No thread waits for it, and shutdown does not either: a file system may hang, and a lock may be
     that of a host which has died.
     """
     child = await asyncio.create_subprocess_exec(
@@ -240,7 +240,7 @@ async def keep(script: Path, timeout: float = LONGEST_COPY) -> None:
 
 
 def remove(folder: Path) -> None:
-    """All of it; what its volumes lead to stays."""
+    """Remove all of it; what its volumes lead to stays."""
     if not folder.exists():
         return
     parent = os.open(folder.parent, os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,8 +1,8 @@
-"""The user's queue as Slurm has it now, kept up to date with as few squeue calls as possible.
+"""Keeps the user's queue as Slurm has it now, with as few squeue calls as possible.
 
 One task of the control plane. What the kubelet's own questions bring is heard too, and puts off
-ours; Slurm is asked at its own pace while a SlurmJob has a job there, and seldom while none has. It
-never decides what a change means.
+ours; Slurm is asked at its own pace while a SlurmJob has a job there, and seldom while none has.
+What a change means is for its subscribers to decide.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Hear = Callable[[Collection[str]], None]
 
 
 class Source(Protocol):
-    """Where the listings come from."""
+    """The source of the listings."""
 
     def subscribe(self, hear: Callable[[Listing], None]) -> None: ...
 
     async def list(self) -> None: ...
 
     def is_ours(self, job: UserJob) -> bool:
-        """Whether a SlurmJob of this cluster has asked for it."""
+        """Return whether a SlurmJob of this cluster has asked for it."""
         ...
 
 
@@ -57,7 +57,7 @@ class Queue:
         slurm.subscribe(self._on_listing)
 
     def get(self, number: str) -> tuple[UserJob, ...]:
-        """The job of that number, or all listed tasks of that array."""
+        """Return the job of that number, or all listed tasks of that array."""
         return self.jobs.get(number, ())
 
     def subscribe(self, hear: Hear) -> None:
@@ -69,7 +69,7 @@ class Queue:
             self._hearers.remove(hear)
 
     def ask(self) -> None:
-        """Have Slurm asked soon: somebody waits for its answer."""
+        """Have Slurm asked soon: something waits for its answer."""
         self._move(self._clock.now() + max(SOON, self._pace.spacing))
 
     def expect(self) -> None:
@@ -132,6 +132,6 @@ class Queue:
                 hear(changed)
 
     def _is_followed(self, tasks: tuple[UserJob, ...]) -> bool:
-        """Whether a SlurmJob waits for what becomes of it."""
+        """Return whether a SlurmJob waits for what becomes of it."""
         is_over = all(task.state.has_ended for task in tasks)
         return not is_over and self._slurm.is_ours(tasks[0])

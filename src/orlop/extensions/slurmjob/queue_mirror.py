@@ -1,9 +1,9 @@
-"""Every other job of the user as an object, so that kubectl shows the queue as Slurm has it.
+"""Shows every other job of the user as an object, so that kubectl shows the queue as it is.
 
 Called with a job's number whenever the job, or the object that shows it, changes. The objects are
 in a namespace of their own and only say what Slurm says: whoever deletes one cancels its job, as
-everywhere; what Slurm has forgotten goes. A job array is one object, so that ten thousand pods
-are a handful. Jobs of SlurmJobs are not shown twice.
+everywhere; what Slurm has forgotten goes. A job array is one object, so that ten thousand pods are
+a handful. Jobs of SlurmJobs are not shown twice.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class ShownJobs(Loop[str]):
                 pass
 
     async def _cancel(self, found: Obj, number: str, tasks: tuple[UserJob, ...]) -> Result:
-        """Somebody has deleted the object: its job is cancelled, and goes with it.
+        """Cancel the job of an object that somebody has deleted; both go together.
 
         Whoever deletes the whole namespace means the objects, not all the jobs in the queue.
         """

@@ -1,4 +1,4 @@
-"""Partitions, accounts, QOS and reservations of the site as objects that only Orlop writes.
+"""Shows the site's partitions, accounts, QOS and reservations as objects that Orlop writes.
 
 One task of the control plane. Slurm is asked for the first and the last at the pace of an idle
 queue and for the rest, which slurmdbd answers, more seldom; only what has changed is written, and
@@ -96,7 +96,7 @@ class SiteObjects:
 
 
 def object_name(name: str) -> str:
-    """Slurm's name where an object can have it, else one like it that is nobody else's."""
+    """Return Slurm's name where an object can have it, else a unique one like it."""
     low = re.sub(r"[^a-z0-9.-]+", "-", name.lower()).strip("-.") or "x"
     if low == name:
         return low

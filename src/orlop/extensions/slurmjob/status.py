@@ -1,8 +1,8 @@
-"""The status of a SlurmJob from what Slurm says of its job, or of the tasks of its array.
+"""Computes the status of a SlurmJob from what Slurm says of its job, or of its array's tasks.
 
 Called by the controllers that write it; pure. Slurm's words stay as they are in `state` and
-`reason`; `phase` and the conditions say the same in Kubernetes' words, so that `kubectl wait`
-works as it does for a Job.
+`reason`; `phase` and the conditions say the same in Kubernetes' words, so that `kubectl wait` works
+as it does for a Job.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _AT_WORK = (JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING)
 
 
 def phase_of(state: JobState) -> str:
-    """Kubernetes' word; empty where Slurm's says nothing."""
+    """Return Kubernetes' word; empty where Slurm's says nothing."""
     if state is JobState.PENDING:
         return PENDING
     if state in _AT_WORK:
@@ -33,7 +33,7 @@ def phase_of(state: JobState) -> str:
 
 
 def foremost(tasks: Sequence[UserJob]) -> UserJob:
-    """The task that speaks for all: one at work, else one that waits, else one that failed."""
+    """Return the task that speaks for all: one at work, else a waiting, else a failed one."""
     ranks = {RUNNING: 0, PENDING: 1, "": 1, FAILED: 2, SUCCEEDED: 3}
     return min(tasks, key=lambda task: ranks[phase_of(task.state)])
 
@@ -43,7 +43,7 @@ def has_ended(tasks: Sequence[UserJob]) -> bool:
 
 
 def observed(former: Obj, tasks: Sequence[UserJob], total: int, now: float) -> Obj:
-    """The status after Slurm has said this; `total` tasks has the array, 0 if it is none."""
+    """Return the status after Slurm has said this; `total` tasks has the array, 0 if it is none."""
     first = foremost(tasks)
     phase = phase_of(first.state) or former.get("phase") or PENDING
     status: Obj = {
@@ -108,7 +108,7 @@ def _message(job: UserJob) -> str:
 
 
 def accepted(former: Obj, number: str, now: float) -> list[Obj]:
-    """The conditions, with the one that says that sbatch has taken it."""
+    """Return the conditions, with the one that says that sbatch has taken it."""
     words = f"sbatch has accepted it as job {number}"
     one = condition(SUBMITTED, "True", "Accepted", words, now)
     return with_condition(former.get("conditions") or [], one)
@@ -125,7 +125,7 @@ def _conditions(former: Obj, job: UserJob, phase: str, now: float) -> list[Obj]:
 
 
 def waiting(former: Obj, reason: str, message: str, now: float) -> Obj:
-    """Not handed to sbatch yet, and why not."""
+    """Return the status of one that is not handed to sbatch yet, and why."""
     conditions = with_condition(
         former.get("conditions") or [], condition(SUBMITTED, "False", reason, message, now)
     )
@@ -134,7 +134,7 @@ def waiting(former: Obj, reason: str, message: str, now: float) -> Obj:
 
 
 def refused(former: Obj, reason: str, message: str, now: float, *, state: str = "") -> Obj:
-    """It has ended without Slurm, or Slurm has forgotten how."""
+    """Return the status of one that ended without Slurm, or whose end Slurm has forgotten."""
     conditions = with_condition(
         former.get("conditions") or [], condition(IS_FAILED, "True", reason, message, now)
     )

@@ -1,9 +1,9 @@
-"""The shell scripts by which files of volumes come to a SlurmJob, and its results go to volumes.
+"""Writes the shell scripts that copy volumes' files to a SlurmJob, and its results to volumes.
 
 Made by `preparation`; pure. A job fetches its inputs itself, on its first node, when Slurm starts
-it: what it depends on may have written them a moment before. Results are kept by whoever needs
-them first, the control plane after the end or a job that depends on them at its own start: Slurm
-starts that one without asking anybody. Whatever runs them twice, or at once, they copy once.
+it: what it depends on may have written them a moment before. Results are kept by whoever needs them
+first: the control plane after the end, or a job that depends on them at its own start, which Slurm
+starts without asking Orlop. If the scripts run twice, or at once, they copy once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Producer(NamedTuple):
 def fetching(
     folder: Path, work: Path, inputs: Iterable[Input], producers: Iterable[Producer]
 ) -> str:
-    """Run by the job before its program; empty if there is nothing to do."""
+    """Return what the job runs before its program; empty if there is nothing to do."""
     producers = list(producers)
     wanted = [f"fetch {quote(str(one.source))} {quote(one.target)} || exit" for one in inputs]
     kept = [_kept(one) for one in producers]
@@ -69,14 +69,14 @@ def fetching(
 
 
 def _kept(producer: Producer) -> str:
-    """A job that somebody deletes takes its results along: then there is nothing to keep."""
+    """Return the command that keeps a producer's results; a deleted one takes them along."""
     script = quote(str(producer.folder / KEEP))
     run = f"bash {script}" if producer.is_whole else f"bash {script} {_PART}"
     return f"[ ! -e {script} ] || {run} || [ ! -e {script} ] || exit"
 
 
 def keeping(folder: Path, work: Path, results: Iterable[Result]) -> str:
-    """Copies what the job has left; empty if no volume is to have anything."""
+    """Return the script that copies what the job has left; empty if no volume gets anything."""
     wanted = [f"keep {quote(one.pattern)} {quote(str(one.target))} || exit" for one in results]
     if not wanted:
         return ""
@@ -101,7 +101,7 @@ def keeping(folder: Path, work: Path, results: Iterable[Result]) -> str:
 
 
 def _script(lock: Path, *lines: str) -> str:
-    """One at a time; where the file system has no locks, or the node no flock, as it comes."""
+    """Return the script, with a lock where the file system has locks and the node has flock."""
     first = [
         "#!/bin/bash",
         "PATH=$PATH:/usr/bin:/bin",
@@ -113,7 +113,7 @@ def _script(lock: Path, *lines: str) -> str:
 
 
 def starting(folder: Path) -> list[str]:
-    """What the job does before all else; its words, should it fail, are left for the object."""
+    """Return what the job does first; if that fails, its words are left for the object."""
     script, words = quote(str(folder / FETCH)), quote(str(folder / PROBLEM))
     return [
         f"words=$(bash {script} 2>&1) || {{",

@@ -1,1 +1,1 @@
-"""What the jobs of kubeflow.org have in common."""
+"""The common parts of the jobs of kubeflow.org."""

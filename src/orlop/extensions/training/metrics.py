@@ -1,4 +1,4 @@
-"""What jobs of kubeflow.org are counted by, under the names that their operators have.
+"""Counts jobs of kubeflow.org, under the names that their operators' metrics have.
 
 Counted by the controllers of MPIJobs and PyTorchJobs when a condition is new; shown at /metrics.
 Counters begin anew with the process, as those of any controller.
@@ -39,7 +39,7 @@ TRAINING_JOBS: Mapping[str, Counter] = {
 
 
 def count(counters: Mapping[str, Counter], news: Iterable[News], *labels: str) -> None:
-    """Each condition that has become so counts once."""
+    """Count each condition that has become so once."""
     for one in news:
         if one.about in counters:
             counters[one.about].add(*labels)

@@ -1,4 +1,4 @@
-"""What jobs of kubeflow.org have in common: labels, run policies, and what they say of gangs.
+"""The common parts of jobs of kubeflow.org: labels, run policies, and what they say of gangs.
 
 Asked by the controllers of MPIJobs and PyTorchJobs. Pure. A run policy says when a job may start,
 how long it may take and what is left of it; what a queue or a least number of pods is to Slurm is
@@ -34,7 +34,7 @@ def is_suspended(job: Obj) -> bool:
 
 
 def inherited(owner: Obj) -> dict[str, str]:
-    """What is asked of Slurm for all pods of a workload: on the workload itself."""
+    """Return what is asked of Slurm for all pods of a workload: on the workload itself."""
     given = annotations_of(owner).items()
     found = {name: value for name, value in given if name.startswith(SLURM_PREFIX)}
     queue = scheduling_policy(owner).get("queue")
@@ -46,20 +46,20 @@ def inherited(owner: Obj) -> dict[str, str]:
 
 
 def members(job: Obj, every: int) -> int:
-    """How many of its pods must be there before one starts."""
+    """Return how many of its pods must be there before one starts."""
     asked = scheduling_policy(job).get("minAvailable")
     return min(max(int(asked), 1), every) if asked is not None else every
 
 
 def with_priority(job: Obj, spec: Obj) -> None:
-    """The pods' class, where they name none themselves."""
+    """Set the pods' priority class, where they name none themselves."""
     priority = scheduling_policy(job).get("priorityClass")
     if priority:
         spec.setdefault("priorityClassName", priority)
 
 
 def to_clean(job: Obj, pods: Iterable[Obj]) -> list[Obj]:
-    """Which pods go when the job is over; those that still run where nothing else is said."""
+    """Return which pods go when the job is over; by default those that still run."""
     policy = run_policy(job).get("cleanPodPolicy") or "Running"
     if policy == "None":
         return []
@@ -68,25 +68,25 @@ def to_clean(job: Obj, pods: Iterable[Obj]) -> list[Obj]:
 
 
 def unfinished(pods: Iterable[Obj]) -> list[Obj]:
-    """Those that have not ended, and are not on their way out."""
+    """Return those that have not ended, and are not being deleted."""
     phases = ("Pending", "Running", "")
     return [pod for pod in pods if not is_deleting(pod) and phase_of(pod) in phases]
 
 
 def is_lost(pod: Obj) -> bool:
-    """Whether it failed because Slurm ended its job, and not by anything that it did itself."""
+    """Return whether it failed because Slurm ended its job, not by what it did itself."""
     reason = (pod.get("status") or {}).get("reason")
     return phase_of(pod) == "Failed" and reason in _LOST
 
 
 def is_waiting(job: Obj, pods: Iterable[Obj], needed: int) -> bool:
-    """Whether it may run, and fewer pods than it needs have begun."""
+    """Return whether it may run, and fewer pods than it needs have begun."""
     begun = sum(phase_of(pod) in ("Running", "Succeeded", "Failed") for pod in pods)
     return not is_suspended(job) and begun < needed
 
 
 def overdue(job: Obj, needed: int, now: float) -> tuple[float, str] | None:
-    """In how many seconds pods that wait will have done so for too long, and the words for it.
+    """Return in how many seconds waiting pods will have waited too long, and the words for it.
 
     None where it has no such limit.
     """
@@ -100,7 +100,7 @@ def overdue(job: Obj, needed: int, now: float) -> tuple[float, str] | None:
 
 
 def add_env(container: Obj, variables: dict[str, str]) -> None:
-    """After the user's own, without what these set themselves."""
+    """Add variables after the user's own, but for those that the user sets."""
     env: list[Any] = list(container.get("env") or [])
     given = {one["name"] for one in env}
     added = [{"name": n, "value": v} for n, v in variables.items() if n not in given]
@@ -108,7 +108,7 @@ def add_env(container: Obj, variables: dict[str, str]) -> None:
 
 
 def headless(name: str, app: Obj, selector: dict[str, str], ports: Sequence[Obj] = ()) -> Obj:
-    """A Service that only gives names; they are needed before anything is ready."""
+    """Return a Service that just gives names, which are needed before anything is ready."""
     spec: Obj = {"clusterIP": "None", "selector": selector, "publishNotReadyAddresses": True}
     if ports:
         spec["ports"] = list(ports)

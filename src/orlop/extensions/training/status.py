@@ -1,4 +1,4 @@
-"""The status of jobs of kubeflow.org while it is written: conditions, replica counts, events.
+"""Writes the status of jobs of kubeflow.org: conditions, replica counts, events.
 
 Used by the modules that say what is known of an MPIJob or a PyTorchJob. Pure: the moment is passed
 in. What a pod's end means for its job is theirs to say.
@@ -32,7 +32,7 @@ def is_finished(job: Obj) -> bool:
 
 
 def finished_time(job: Obj) -> str | None:
-    """When it ended, as its status has it."""
+    """Return when it ended, as its status has it."""
     for kind in ("Succeeded", "Failed"):
         found = condition_of(job, kind)
         if found is not None and found["status"] == "True":
@@ -59,7 +59,7 @@ class Statement:
     def say(
         self, kind: str, status: str, reason: str, message: str, told: EventType | None = None
     ) -> bool:
-        """Set a condition; True where that is new. `told` is the type of its Event, if any."""
+        """Set a condition; return whether that is new. `told` is the type of its Event, if any."""
         former: list[Obj] = self.status.get("conditions") or []
         new = {**condition(kind, status, reason, message[:MAX_MESSAGE], self.now)}
         new["lastUpdateTime"] = new["lastTransitionTime"]
@@ -73,7 +73,7 @@ class Statement:
         return bool(is_news)
 
     def renew(self, kind: str) -> None:
-        """What a condition says has happened once more, though it never ceased to be so."""
+        """Report once more what a condition says, though it never ceased to be so."""
         conditions: list[Obj] = self.status["conditions"]
         news = {"lastUpdateTime": rfc3339(self.now)}
         self.status["conditions"] = [
@@ -81,7 +81,7 @@ class Statement:
         ]
 
     def begin(self) -> None:
-        """That it is there, whether it is suspended, and since when it may run."""
+        """Write that it is there, whether it is suspended, and since when it may run."""
         if condition_of(self.job, "Created") is None:
             reason = f"{self.kind}Created"
             self.say("Created", "True", reason, f"{self.title} is created.", "Normal")
@@ -96,7 +96,7 @@ class Statement:
         self.status.setdefault("startTime", rfc3339(self.now))
 
     def end(self, kind: str, reason: str, message: str) -> None:
-        """Succeeded or Failed; what held while it ran does not any more."""
+        """Write Succeeded or Failed; conditions that held while it ran do not any more."""
         self.status.setdefault("completionTime", rfc3339(self.now))
         for former in ("Running", "Restarting"):
             if self.says(former):

@@ -1,4 +1,4 @@
-"""SlurmJob and WlmJob of wlm-operator (wlm.sylabs.io/v1alpha1), run as SlurmJobs of ours.
+"""Runs SlurmJobs and WlmJobs of wlm-operator (wlm.sylabs.io/v1alpha1) as SlurmJobs of ours.
 
 Run by the control plane while their definitions are ours. A batch script is handed on as it is; an
 image is run by the site's apptainer or singularity on every node that is asked for. `status.status`
@@ -67,7 +67,7 @@ class WlmJobs(_Wlm):
 
 
 def container_script(spec: Obj) -> str:
-    """Runs the image once on every node."""
+    """Return a script that runs the image once on every node."""
     options = spec.get("options") or {}
     flags = [flag for name, flag in _FLAGS.items() if options.get(name)]
     flags += [f"--app={options['app']}"] if options.get("app") else []
@@ -91,7 +91,7 @@ def container_script(spec: Obj) -> str:
 
 
 def _resources(resources: Obj) -> Obj:
-    """Nodes, CPUs and MB a node, and seconds."""
+    """Return the resources: nodes, CPUs and MB a node, and seconds."""
     options: Obj = {}
     if resources.get("nodes"):
         options["nodes"] = resources["nodes"]
@@ -119,7 +119,7 @@ def _selected(selector: dict[str, str]) -> Obj:
 
 
 def _files(spec: Obj) -> Obj:
-    """What is copied in before the job, and out after it."""
+    """Return what is copied in before the job, and out after it."""
     volumes, files = [], {}
     results, prepare = spec.get("results"), spec.get("prepare")
     if results:
@@ -132,7 +132,7 @@ def _files(spec: Obj) -> Obj:
 
 
 def _volume(mount: Obj, name: str) -> Obj:
-    """A volume of a pod, under a name of ours; as far as a job of Slurm's own can have it."""
+    """Return a pod's volume under a name of ours, as far as a job of Slurm's own can have it."""
     sources = {key: value for key, value in mount.items() if key != "name"}
     known = {"hostPath", "persistentVolumeClaim", "configMap", "secret", "emptyDir"}
     if len(sources) != 1 or not sources.keys() <= known:

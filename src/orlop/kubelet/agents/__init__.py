@@ -1,1 +1,1 @@
-"""The kubelet's end of the agents' connections: messages, journals, sessions."""
+"""Holds the kubelet's end of the agents' connections: messages, journals, sessions."""

@@ -1,8 +1,8 @@
-"""The kubelet's end of an agent's connection: frames, messages, logs and sessions over them.
+"""Serves the kubelet's end of an agent's connection: frames, messages, logs and sessions over them.
 
 The server hands over an upgraded connection; `serve` speaks on it until it breaks. What agents
 report goes to `AgentEventHandler`, at once and in order. A log stream that its reader does not
-empty is closed and asked for again later, so that a slow reader never holds up the pod's reports.
+empty is closed and asked for again later, so that a slow reader does not hold up the pod's reports.
 """
 
 from __future__ import annotations
@@ -45,41 +45,45 @@ log = logger(__name__)
 
 
 class AgentEventHandler(Protocol):
-    """Who is told what agents say."""
+    """The receiver of what agents say."""
 
     def on_hello(self, state: PodState, message: dict[str, Any]) -> None: ...
 
     def on_record(self, state: PodState, record: Record) -> None: ...
 
     def on_start(self, state: PodState, errand: AgentErrand, message: dict[str, Any]) -> None:
-        """A container of the pod wants a command started in another pod of its group."""
+        """Take a request: a container of the pod wants a command started in another pod of its
+        group.
+        """
         ...
 
     def on_network(self, state: PodState, message: dict[str, Any], line: str) -> None:
-        """What the network of the pod listens at, or wants to know ("net-...").
+        """Take what the network of the pod listens at, or wants to know ("net-...").
 
         `line` is empty for the agent's own, else the node whose ranks ask.
         """
         ...
 
     def on_silence(self, state: PodState) -> None:
-        """Its connection has ended, for whatever reason, and there is no other."""
+        """Take note that the pod's connection has ended, for whatever reason, and that there is no
+        other.
+        """
         ...
 
     def on_line_end(self, state: PodState, line: str) -> None:
-        """The connection of a node's ranks has ended."""
+        """Take note that the connection of a node's ranks has ended."""
         ...
 
 
 class Receiver(Protocol):
-    """What is behind a stream's number."""
+    """The receiver of the frames of one stream's number."""
 
     def feed(self, data: bytes) -> None: ...
 
     def on_message(self, message: dict[str, Any]) -> None: ...
 
     def lost(self) -> None:
-        """The connection has ended."""
+        """Take note that the connection has ended."""
         ...
 
 
@@ -101,7 +105,7 @@ class LogStream:
         self.is_complete = False  # whether the agent said that this is all
 
     async def read(self) -> bytes:
-        """The next bytes; empty at the end of the log or of the connection."""
+        """Return the next bytes; empty at the end of the log or of the connection."""
         while not self._chunks and not self._is_over:
             if not self._is_open:
                 self._open()
@@ -152,7 +156,7 @@ class LogStream:
 class AgentConnection:
     """One agent, for as long as its connection lasts.
 
-    With a `line` it is that of the ranks of one node, who ask where things are and nothing else.
+    With a `line` it is the connection of the ranks of one node, which ask where things are.
     """
 
     def __init__(
@@ -180,7 +184,7 @@ class AgentConnection:
             self._writer.write(_HEADER.pack(len(payload), 0) + payload)
 
     def pass_on(self, payload: bytes) -> None:
-        """A message that is JSON already; an agent that does not read loses its line."""
+        """Send a message that is JSON already; an agent that does not read loses its connection."""
         if self._writer.is_closing():
             return
         if self._writer.transport.get_write_buffer_size() > MAX_UNREAD:
@@ -199,7 +203,7 @@ class AgentConnection:
         return stream
 
     async def can_open(self) -> bool:
-        """Whether its agent knows sessions: those of earlier versions do not."""
+        """Return whether its agent knows sessions: those of earlier versions do not."""
         await self._heard_hello.wait()
         return self._streams_version > 0
 
@@ -213,7 +217,9 @@ class AgentConnection:
         return session
 
     def measure(self) -> asyncio.Future[dict[str, Any]]:
-        """Ask what its containers use; cancelled with the connection, or by who stops waiting."""
+        """Ask what its containers use; the future is cancelled with the connection, or by whoever
+        stops waiting.
+        """
         number = self._next_number()
         answer = asyncio.get_running_loop().create_future()
         answer.add_done_callback(lambda _: self._measuring.pop(number, None))
@@ -236,7 +242,9 @@ class AgentConnection:
         return self._last_stream
 
     def renumber(self, old: int, stream: LogStream) -> None:
-        """Under a new number, so that what is still on its way is not taken for the new one."""
+        """Move a stream to a new number, so that what is still on its way is not taken for the new
+        one.
+        """
         self._streams.pop(old, None)
         stream.renumbered(self._next_number())
         self._streams[self._last_stream] = stream
@@ -248,7 +256,7 @@ class AgentConnection:
     # The conversation
 
     async def serve(self, hears: AgentEventHandler) -> None:
-        """Until the connection ends; a garbled message ends it, and the agent dials again."""
+        """Serve until the connection ends; a garbled message ends it, and the agent dials again."""
         try:
             async with asyncio.TaskGroup() as group:
                 pings = group.create_task(self._ping(), name=f"pings of {self._state.key}")

@@ -1,9 +1,9 @@
-"""Commands that a pod starts in another pod of its group, in the place of ssh.
+"""Runs commands that a pod starts in another pod of its group, in the place of ssh.
 
 The agent of the pod that asks says for which host, as the hostfile names it, and which command; it
 is run in the first container of that pod by the agent there, with input, output and exit code
 passed on. Pods are of one group where they are in one namespace and their annotation
-`orlop.dev/group` has one value, which controllers set; nobody else is reached.
+`orlop.dev/group` has one value, which controllers set; pods outside the group are not reached.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logger(__name__)
 
 
 class Asking(Protocol):
-    """The end of whoever asks (agent_streams.AgentErrand)."""
+    """The side that asked for the command (sessions.AgentErrand)."""
 
     main: AgentStream
     errors: AgentStream
@@ -39,7 +39,9 @@ class Asking(Protocol):
     def finish(self, code: int, error: str = "") -> None: ...
 
     async def gone(self) -> bool:
-        """Until it wants no more; whether that was its wish, and not its line that broke."""
+        """Wait until it wants no more; return whether it asked for that; False where its connection
+        broke.
+        """
         ...
 
 
@@ -65,7 +67,7 @@ class GroupCommands:
         self._spawn(self._serve(state, asking, host, command), f"a command of {state.key}")
 
     async def _serve(self, state: PodState, asking: Asking, host: str, command: str) -> bool:
-        """One command; whoever asked may go at any time, and then so does the command."""
+        """Serve one command; whoever asked may go at any time, and then the command ends, too."""
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self._run(state, asking, host, command), name=host)
             leaving = tasks.create_task(asking.gone(), name=f"whoever asked for {host}")
@@ -114,7 +116,7 @@ class GroupCommands:
             await sleep(self._clock, TURN)
 
     async def _until_named(self, state: PodState) -> None:
-        """Until the pod that asks can be found by its name, which is what is asked for first.
+        """Wait until the pod that asks can be found by its name, which is what is asked for first.
 
         A launcher runs before its address is known to everybody, and Hydra's proxies ask once.
         """
@@ -163,7 +165,7 @@ def _is_running(pod: Obj, container: str) -> bool:
 
 
 async def _relay(asking: Asking, session: AgentSession) -> int:
-    """Both ways until the output has ended; what is left of the input is of no use then."""
+    """Relay both ways until the output has ended; what is left of the input is of no use then."""
     async with asyncio.TaskGroup() as tasks:
         copying = tasks.create_task(_copy(asking.main, session.main), name="a command's input")
         async with asyncio.TaskGroup() as outputs:
@@ -174,7 +176,7 @@ async def _relay(asking: Asking, session: AgentSession) -> int:
 
 
 async def _copy(source: AgentStream, target: AgentStream) -> None:
-    """To its end; a line that breaks is told of by the session itself."""
+    """Copy to the end; the session itself tells of a connection that breaks."""
     try:
         while data := await source.read():
             await target.write(data)

@@ -1,8 +1,8 @@
-"""A pod's journal as the kubelet reads it: the file, and what its records add up to.
+"""Reads a pod's journal for the kubelet: the file, and what its records add up to.
 
 Records come from the agent's connection at once and from the file as the safety net, in any
 mixture: each is applied once, by its number. A torn last line is left for later and a garbled one
-is skipped; nothing here writes to the file or asks the engine.
+is skipped. The file is read and not written; the engine is not asked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
 class Used(msgspec.Struct, frozen=True):
-    """What a pod has used in all, as its agent counted."""
+    """The resources that a pod has used in all, as its agent counted."""
 
     elapsed: _Seconds = 0.0  # as `cpu`
     cpu: _Seconds | None = None  # not known of ranks
@@ -80,7 +80,7 @@ _decoder = msgspec.json.Decoder(Record)
 
 
 def record_of(raw: Any) -> Record | None:
-    """The record in a message of the agent; None where it is none."""
+    """Return the record in a message of the agent; None where it is none."""
     try:
         return msgspec.convert(raw, Record)
     except msgspec.ValidationError as error:
@@ -116,7 +116,9 @@ class Container:
             self.is_ready = is_running and record.ready
 
     def interrupt(self, when: float) -> None:
-        """Its job began anew: what it was doing is over, and how it would have ended unknown."""
+        """Record that its job began anew: its run is over, and how it would have ended is
+        unknown.
+        """
         if self.current is not None and self.current.state == "running":
             self.ended = lost(self.current, when, "ContainerStatusUnknown", _INTERRUPTED)
         elif self.current is not None and self.current.state == "terminated":
@@ -129,7 +131,7 @@ _INTERRUPTED = "The container was lost when its job was requeued"
 
 
 def lost(record: Record, when: float, reason: str, message: str) -> Record:
-    """The end of a running container that nobody saw."""
+    """Return the end of a running container that was not seen to end."""
     return Record(
         seq=record.seq,
         type="container",
@@ -148,7 +150,7 @@ def lost(record: Record, when: float, reason: str, message: str) -> Record:
 
 @dataclass(slots=True)
 class Journal:
-    """What all records so far add up to."""
+    """The sum of all records so far."""
 
     seq: int = 0
     time: float = 0.0  # of the last record
@@ -159,7 +161,7 @@ class Journal:
     finished: Record | None = None
 
     def apply(self, record: Record) -> bool:
-        """Add a record; False where it is known already."""
+        """Add a record; return False where it is known already."""
         if record.seq <= self.seq:
             return False
         self.seq, self.time = record.seq, max(self.time, record.time)
@@ -188,7 +190,7 @@ class Journal:
 
     @property
     def was_signalled(self) -> bool:
-        """Whether the engine, and not the kubelet, told the agent to end the pod."""
+        """Return whether the engine, and not the kubelet, told the agent to end the pod."""
         return self.terminating is not None and self.terminating.why == "signal"
 
 
@@ -207,7 +209,7 @@ class JournalFile:
         self._offset = 0
 
     def read(self) -> list[Record]:
-        """The new whole lines; empty where there is no file yet."""
+        """Return the new whole lines; empty where there is no file yet."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)

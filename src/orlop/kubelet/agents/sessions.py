@@ -1,8 +1,8 @@
-"""Sessions with an agent, over its connection: a command, an attachment, a forwarded port.
+"""Runs sessions with an agent over its connection: a command, an attachment, a forwarded port.
 
 Opened by remote commands and port-forwarding on an AgentConnection. Each way of each stream has a
-window: no more is sent than the other end has said it takes, so that one that is slow holds up
-itself alone. Nothing here knows which client is behind a session.
+window: no more is sent than the other end has said it takes, so that a slow one holds up itself
+alone. Which client is behind a session is not known here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class SessionFailed(Exception):
 
 
 class Line(Protocol):
-    """What a session needs of the agent's connection."""
+    """The part of the agent's connection that a session needs."""
 
     def tell(self, message: dict[str, Any]) -> None: ...
 
@@ -44,7 +44,9 @@ class AgentStream:
         self._is_over = False
 
     async def read(self) -> bytes:
-        """The next bytes; empty at the end. Asking for them says that the last are dealt with."""
+        """Return the next bytes; empty at the end. Asking for them says that the last are dealt
+        with.
+        """
         if self._read >= STREAM_WINDOW // 4:
             self._line.tell({"type": "credit", "stream": self._number, "bytes": self._read})
             self._owed -= self._read
@@ -54,7 +56,7 @@ class AgentStream:
         return data
 
     async def write(self, data: bytes) -> None:
-        """All of it, as the agent takes it; nothing once the stream is over."""
+        """Write all of it, as the agent takes it; nothing once the stream is over."""
         while data and not self._is_over:
             piece = data[: min(self._credit, _CHUNK)]
             if piece:
@@ -66,7 +68,7 @@ class AgentStream:
                 await self._may_send.wait()
 
     def end(self) -> None:
-        """No more from us."""
+        """Say that no more comes from us."""
         if not self._is_over:
             self._line.tell({"type": "eof", "stream": self._number})
 
@@ -101,7 +103,7 @@ class AgentSession:
         self._closed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def opened(self) -> None:
-        """Until it runs; SessionFailed with the reason why it does not."""
+        """Wait until it runs; raise SessionFailed with the reason why it does not."""
         await asyncio.shield(self._opened)
 
     async def exit_code(self) -> int:
@@ -112,13 +114,13 @@ class AgentSession:
         self._line.tell({"type": "resize", "stream": self._number, **size})
 
     def close(self) -> None:
-        """Our side has no more interest; the agent ends what still runs."""
+        """Close our side, which has no more interest; the agent ends what still runs."""
         self._line.drop(self._number + 1, tell=False)
         self._line.drop(self._number, tell=not self._closed.done())
         self.lost("the session was closed")
 
     def leave(self) -> None:
-        """As `close`, but a command that was asked for with `keep` goes on without us."""
+        """Do as `close`, but let a command that was asked for with `keep` go on without us."""
         if not self._closed.done():
             self._line.tell({"type": "close", "stream": self._number, "keep": True})
             self.lost("the session was left")
@@ -168,14 +170,14 @@ class AgentErrand:
         self._line.tell({"type": "opened", "stream": self._number})
 
     def finish(self, code: int, error: str = "") -> None:
-        """The last word: nothing is written after it."""
+        """Send the last word: nothing is written after it."""
         end = {"type": "closed", "stream": self._number, "code": code, "error": error}
         self._line.tell(end)
         self._line.drop(self._number + 1, tell=False)
         self._line.drop(self._number, tell=False)
 
     async def gone(self) -> bool:
-        """Until the agent wants no more; False where its connection broke."""
+        """Wait until the agent wants no more; return False where its connection broke."""
         return await asyncio.shield(self._gone)
 
     def feed(self, data: bytes) -> None:

@@ -1,1 +1,1 @@
-"""What pods are told of the cluster's network, and how the control plane reaches them."""
+"""Tells pods what they need of the cluster's network, and connects the control plane to them."""

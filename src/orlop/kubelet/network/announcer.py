@@ -1,8 +1,8 @@
-"""Tells the agents of pods who connects to them from the control plane, and hears their word.
+"""Tells the agents of pods who connects to them from the control plane, and hears their answer.
 
 Used by the dialer. A connection is used when the pod's agent has acknowledged it by a signed
-datagram, so nothing is sent to another user who has the port of a pod that is gone. Of UDP sockets
-it is said again and again, and agents ask here whether a socket is still ours.
+datagram, so nothing is sent to another user who has the port of a pod that is gone. For UDP sockets
+this is repeated, and agents ask here whether a socket is still ours.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Announcer:
         self._send(said, to.notice)
 
     def forget(self, sock: socket.socket) -> None:
-        """Close a UDP socket, as soon as nobody takes its port for ours any more."""
+        """Close a UDP socket, once no agent can take its port for ours any more."""
         self._datagrams.pop(cookie_of(sock), None)
         self._close_later(sock, KEPT)
 

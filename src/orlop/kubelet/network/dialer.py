@@ -1,9 +1,9 @@
 """Connects the control plane to a pod: straight to its node, or else through its agent.
 
-Used by what is reached from outside: node ports and ingress. Straight is quick, says who the client
-is, and waits for the agent's word that the port is the pod's; where the node cannot be reached from
-here, or the pod has no network of its own, the bytes go over the connection that the pod's agent
-has opened. What comes back is an ordinary socket.
+Used by what is reached from outside: node ports and ingress. The straight way is fast, says who the
+client is, and waits for the agent's word that the port is the pod's; where the node cannot be
+reached from here, or the pod has no network of its own, the bytes go over the connection that the
+pod's agent has opened. What comes back is an ordinary socket.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ class Datagrams:
             self._waiting = [*self._waiting, data][:MAX_WAITING]
 
     async def receive(self, most: int) -> bytes:
-        """The next datagram; what another user sends who has the port by now is passed over."""
+        """Return the next datagram; pass over what comes from another user who has the port by
+        now.
+        """
         loop = asyncio.get_running_loop()
         while True:
             data = await loop.sock_recv(self.socket, most)
@@ -83,7 +85,7 @@ class Datagrams:
 
     @property
     def _is_acknowledged(self) -> bool:
-        """Whether it leads to the pod it was meant for; elsewhere there is nobody to say so."""
+        """Return whether it leads to the pod it was meant for; elsewhere no agent can say so."""
         is_pods = self._announcer is not None
         return not is_pods or time.monotonic() - self._acknowledged < ACKNOWLEDGED
 
@@ -122,7 +124,9 @@ class Dialer:
         self._bridges: set[asyncio.Task[None]] = set()
 
     async def connect(self, ip: str, port: int, client: Place | None = None) -> socket.socket:
-        """To a pod's address, or any other; raises OSError. `client`: for whom, if not for us."""
+        """Connect to a pod's address, or any other; raise OSError on failure. `client`: for whom,
+        if not for us.
+        """
         if ":" in ip or not self._ranges.is_pod(ip):
             return await _connected((ip, port))
         state = self._pods.get(self._pods.addresses.owner(ip))
@@ -154,7 +158,7 @@ class Dialer:
         return PodPort(to, (place.address, real), (place.address, place.notice))
 
     async def datagrams(self, ip: str, port: int, client: Place) -> Datagrams:
-        """A way for UDP to a pod's address, or any other; raises OSError."""
+        """Return a way for UDP to a pod's address, or any other; raise OSError on failure."""
         if ":" in ip or not self._ranges.is_pod(ip):
             return Datagrams((ip, port))
         state = self._pods.get(self._pods.addresses.owner(ip))
@@ -190,7 +194,7 @@ class Dialer:
 
 
 def _shown(client: Place | None) -> Place | None:
-    """Whom a pod may see; it knows no addresses of IPv6, and sees us in their place."""
+    """Return whom a pod may see; it knows no addresses of IPv6, and sees us in their place."""
     return None if client is None or ":" in client[0] else client
 
 
@@ -219,7 +223,7 @@ async def _made(
     to: Place,
     prove: Callable[[socket.socket], Awaitable[None]] | None,
 ) -> None:
-    """Wait for the connection and for its proof, at once; raises OSError where it is refused."""
+    """Wait for the connection and for its proof, at once; raise OSError where it is refused."""
     proving = asyncio.ensure_future(prove(sock)) if prove is not None else None
     try:
         if code:
@@ -254,7 +258,9 @@ async def _writable(sock: socket.socket) -> None:
 
 
 async def _bridge(session: AgentSession, far: socket.socket) -> None:
-    """Bytes both ways between a session with an agent and our socket, until both have ended."""
+    """Pass bytes both ways between a session with an agent and our socket, until both have
+    ended.
+    """
     loop = asyncio.get_running_loop()
 
     async def up() -> None:

@@ -78,7 +78,7 @@ class Network:
                 self._place(state, message)
 
     def on_silence(self, state: PodState, line: str = "") -> None:
-        """It asks again when it is back; where it is stays known."""
+        """Forget who asks: it asks again when it is back; its place stays known."""
         asker = (state.uid, line)
         self._forget(asker, list(self._asked.get(asker, ())))
 
@@ -140,7 +140,7 @@ class Network:
     # What changes
 
     def _on_change(self, tokens: set[Token]) -> None:
-        """Tell of it in this turn of the loop, unless telling has taken much of the time."""
+        """Tell of a change in this turn of the loop, unless telling has taken much of the time."""
         known = {token for token in tokens if token in self._by_token}
         if not known:
             return
@@ -170,7 +170,7 @@ class Network:
             self._pass_on(entry, payload)
 
     def _payload(self, entry: _Entry) -> bytes:
-        """The message that tells of a key; empty while nothing can be told."""
+        """Return the message that tells of a key; empty while nothing can be told."""
         try:
             value = self.view.value(entry.key)
         except Exception:
@@ -198,12 +198,16 @@ class Network:
 
 
 def _inner(state: PodState, key: str) -> str:
-    """What differs from pod to pod is kept under the pod's own name."""
+    """Return the name under which a key is kept: what differs from pod to pod has the pod's own
+    name.
+    """
     return f"policy/{state.uid}" if key == _POLICY else key
 
 
 def _address(told: Any) -> str:
-    """Others connect to it, and so do we: a name would be looked up by all of them."""
+    """Return the address that others, and we, connect to; a name is refused, as all of them would
+    look it up.
+    """
     return str(ip_address(str(told))) if told else ""
 
 

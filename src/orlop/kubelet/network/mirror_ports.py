@@ -1,4 +1,4 @@
-"""Ports of mirror pods that this process serves itself: their address, and connections to them.
+"""Serves ports of mirror pods from this process: their address, and connections to them.
 
 Used by whoever stands for such a pod, the router of Ingresses, and asked by the server. The pod's
 address is one of the pod range, told to agents as any other's. It neither makes pods nor looks at
@@ -30,11 +30,12 @@ class MirrorPorts:
         self._may_allocate = asyncio.Event()
 
     def begin(self) -> None:
-        """Give out addresses from now on: those of the pods that run already are reserved."""
+        """Give out addresses from now on; those of the pods that run already are reserved."""
         self._may_allocate.set()
 
     async def offer(self, pod: Obj, open: Open, place: Place) -> str:
-        """Serve the ports of a mirror pod from now on; its address, as soon as there can be one.
+        """Serve the ports of a mirror pod from now on; return its address, as soon as there can be
+        one.
 
         `open` connects to a port of it from here; `place` is where other pods find it.
         """

@@ -1,8 +1,8 @@
-"""The cluster's network as agents may ask about it: a key in, what is so now out.
+"""Answers what agents may ask about the cluster's network: a key in, what is so now out.
 
 Reads informers' caches and what agents have said of their pods; says of each key what its answer
 depends on, and at each change what has changed, so that work is done only for what somebody asked.
-It tells nobody anything; `network` does.
+Agents are told by `endpoint_updates.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BY_IP, _BY_SERVICE, _BY_ENDPOINT, _BY_UID = "cluster-ip", "of-service", "endpoi
 
 @dataclass(slots=True)
 class Place:
-    """Where a pod's sockets really are, as its agent says.
+    """The place where a pod's sockets really are, as its agent says.
 
     `ranks` are ports of its ranks, by protocol: those are on their node's network, where no agent
     sees them, so that what the pod declares is taken for it.
@@ -43,7 +43,7 @@ class Place:
     ranks: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def open(self, protocol: str, ports: dict[str, int]) -> None:
-        """All that are open, in place of what was."""
+        """Set all that are open, in place of what was."""
         found = {**self.ranks.get(protocol, {}), **ports}
         if protocol == "tcp":
             self.tcp = found
@@ -126,7 +126,7 @@ class NetworkView:
     # What is so now
 
     def value(self, key: str) -> Any:
-        """The answer; None: there is no such thing; UNKNOWN: nobody can say yet."""
+        """Return the answer; None: there is no such thing; UNKNOWN: it cannot be known yet."""
         if not self.is_complete:
             return UNKNOWN
         kind, _, rest = key.partition("/")
@@ -141,7 +141,7 @@ class NetworkView:
         return answer(rest) if answer is not None else None
 
     def _alive(self, address: str) -> tuple[PodState, Obj] | None:
-        """The pod that has an address, unless it has ended."""
+        """Return the pod that has an address, unless it has ended."""
         state = self._states.get(self._states.addresses.owner(address))
         pod = self._pods.get(state.key) if state is not None else None
         if state is None or pod is None or uid_of(pod) != state.uid or is_terminal(pod):
@@ -181,13 +181,17 @@ class NetworkView:
         return self.policy_of(pods[0]) if pods else None
 
     def policy_of(self, pod: Obj) -> Obj | None:
-        """The rules of a pod as of now; None: nobody restricts it, or its traffic is its node's."""
+        """Return the rules of a pod as of now; None: it is not restricted, or its traffic is its
+        node's.
+        """
         if pod["spec"].get("hostNetwork"):
             return None
         return policy_value(pod, self._policies.list(meta(pod)["namespace"]))
 
     def services_for(self, pod: Obj) -> list[Obj]:
-        """The services that a pod is told of by variables: its namespace's, and the API's."""
+        """Return the services that a pod is told of by variables: its namespace's, and the
+        API's.
+        """
         api = self._services.get(Key("default", "kubernetes"))
         own = self._services.list(meta(pod)["namespace"])
         return own if api is None or api in own else [*own, api]
@@ -239,7 +243,7 @@ class NetworkView:
     # What changes
 
     def stand(self, address: str, place: Place | None) -> None:
-        """A pod without an agent is to be found there, or no more."""
+        """Say where a pod without an agent is to be found; None: it is not there any more."""
         if place is not None:
             self._standing[address] = place
         else:
@@ -247,7 +251,7 @@ class NetworkView:
         self._changed({("ip", address)})
 
     def place_of(self, state: PodState) -> Place:
-        """What its agent's words are added to."""
+        """Return the place to which its agent's words are added."""
         place = self.places.get(state.uid)
         if place is None:
             pod = self._pods.get(state.key)
@@ -257,7 +261,7 @@ class NetworkView:
         return place
 
     def moved(self, state: PodState) -> None:
-        """Its agent has said something new of where the pod is."""
+        """Tell that its agent has said something new of where the pod is."""
         self._changed({("ip", state.pod_ip)})
 
     def _on_pod(self, event: WatchEvent, former: Obj | None) -> None:
@@ -308,19 +312,21 @@ class NetworkView:
 
 
 def _of_ranks(pod: Obj) -> Place | None:
-    """Of a pod that has nothing but ranks, and so no network whose keeper would speak for it."""
+    """Return the place of a pod that has nothing but ranks, and so no network with a netd to speak
+    for it.
+    """
     ports, host = rank_ports(pod), (pod.get("status") or {}).get("hostIP")
     return Place(host, 0, ports.get("tcp", {}), ports.get("udp", {})) if ports and host else None
 
 
 def _told(place: Place, is_ready: bool) -> Obj:
-    """As agents are told of it."""
+    """Return the place as agents are told of it."""
     where = {"address": place.address, "notice": place.notice}
     return {**where, "tcp": place.tcp, "udp": place.udp, "ready": is_ready}
 
 
 def _owner(one: Obj) -> Key:
-    """The service of a slice."""
+    """Return the service of a slice."""
     return Key(meta(one).get("namespace") or "", service_of(one))
 
 
@@ -330,6 +336,6 @@ def _addresses(one: Obj) -> list[str]:
 
 
 def _face(pod: Obj) -> tuple[object, ...]:
-    """All of a pod that others' networks can see."""
+    """Return all of a pod that others' networks can see."""
     status = pod.get("status") or {}
     return labels_of(pod), status.get("podIP"), status.get("hostIP"), is_pod_ready(pod)

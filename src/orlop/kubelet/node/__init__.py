@@ -1,1 +1,1 @@
-"""Machines of the engine as Kubernetes nodes."""
+"""Shows machines of the engine as Kubernetes nodes."""

@@ -1,8 +1,8 @@
-"""Whether the engine answers, as far as anybody here has noticed.
+"""Knows whether the engine answers, as far as any caller has noticed.
 
-Reported by everyone who asks it, read by the pods' workers and the nodes. A short silence is told
-to nobody: a slurmctld that restarts is back before it is worth a write on every pod. It never asks
-the engine.
+Reported by everyone who asks it, read by the pods' workers and the nodes. A short silence is not
+told: a slurmctld that restarts is back before it is worth a write on every pod. It does not ask the
+engine itself.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class EngineHealth:
 
     @property
     def is_down(self) -> bool:
-        """Whether its last answer was none: asking it for more would only wait."""
+        """Return whether its last call failed: asking it for more would just wait."""
         return self._silent_since is not None
 
     def has_answered_for(self, seconds: float) -> bool:
-        """Whether it has been there long enough to have heard what happened before."""
+        """Return whether it has been there long enough to have heard what happened before."""
         return not self.is_down and self._clock.now() - self._back_since >= seconds
 
     @property
     def error(self) -> str:
-        """Why it does not answer, once that is worth telling; empty while it does."""
+        """The reason why it does not answer, once that is worth telling; empty while it answers."""
         return self.last if self._is_told else ""
 
     def subscribe(self, listener: Callable[[], None]) -> None:
@@ -53,7 +53,9 @@ class EngineHealth:
         self._tell()
 
     def silent(self, error: Exception) -> None:
-        """The engine did not answer; the second time, if that is not right after the first."""
+        """Take note that the engine did not answer; tell it the second time, if that is not right
+        after the first.
+        """
         self.last = str(error)
         if self._silent_since is None:
             self._silent_since = self._clock.now()

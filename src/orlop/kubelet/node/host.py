@@ -1,4 +1,4 @@
-"""This host as others see it: names, addresses, and what a node says of itself.
+"""Tells how others see this host: names, addresses, and what a node says of itself.
 
 Asked once when the kubelet starts. No packet is sent: the kernel is asked which address it would
 use, and the resolver which ones the host's name has.
@@ -19,7 +19,7 @@ _ANY = ("", "0.0.0.0", "::")
 
 
 def this_host(settings: Settings, addresses: Iterable[str], port: int) -> Host:
-    """Where the kubelet listens; `addresses` are those that the caller has found, if any."""
+    """Return where the kubelet listens; `addresses` are those that the caller has found, if any."""
     if settings.listen not in _ANY:
         reachable = [*settings.advertise, settings.listen]
     else:
@@ -29,13 +29,15 @@ def this_host(settings: Settings, addresses: Iterable[str], port: int) -> Host:
 
 
 def endpoints(host: Host) -> list[str]:
-    """Where agents may find the kubelet, the likeliest first."""
+    """Return where agents may find the kubelet, the likeliest first."""
     names = dict.fromkeys([*host.addresses, host.name, "127.0.0.1"])
     return [f"[{name}]:{host.port}" if ":" in name else f"{name}:{host.port}" for name in names]
 
 
 def own_addresses() -> list[str]:
-    """Without loopback: the address of the default route, then those of the host's name."""
+    """Return addresses without loopback: that of the default route, then those of the host's
+    name.
+    """
     found = [_towards(_ELSEWHERE)]
     try:
         infos = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)

@@ -1,7 +1,8 @@
-"""A machine of the engine as a Kubernetes node: its object, as it should be.
+"""Makes a Kubernetes node of a machine of the engine: its object, as it should be.
 
-Used by `nodes`, which writes it; pure. A node is a partition, or this host: its capacity is what
-the engine says, its addresses are those of the kubelet, because that is where logs are asked for.
+Used by `registration.py`, which writes it; pure. A node is a partition, or this host: its capacity
+is what the engine says, its addresses are those of the kubelet, because that is where logs are
+asked for.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _OURS = (CLOSED_TAINT, NOT_READY_TAINT)
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What is said of the host that the kubelet runs on."""
+    """The facts told of the host that the kubelet runs on."""
 
     name: str
     addresses: Sequence[str]
@@ -36,7 +37,7 @@ class Host:
 
 
 def node_name(machine: str) -> str:
-    """A partition's name as a node may have it: lower case, and never two for one."""
+    """Return a partition's name as a node may have it: lower case, and unique."""
     plain = re.sub(r"[^a-z0-9.-]+", "-", machine.lower()).strip("-.")
     if plain == machine:
         return plain
@@ -45,7 +46,7 @@ def node_name(machine: str) -> str:
 
 
 def node_object(machine: Machine, engine: str) -> Obj:
-    """A node to be registered, without its status."""
+    """Return a node to be registered, without its status."""
     name = node_name(machine.name)
     return {
         "apiVersion": "v1",
@@ -71,12 +72,12 @@ def node_labels(machine: Machine, engine: str) -> dict[str, str]:
 
 
 def node_annotations(machine: Machine) -> dict[str, str]:
-    """Those that change with the machine."""
+    """Return the annotations that change with the machine."""
     return {SOME_HOSTS: ",".join(machine.partial)} if machine.partial else {}
 
 
 def node_taints(machine: Machine, present: Sequence[Obj]) -> list[Obj]:
-    """Those of others, and ours as they should be."""
+    """Return the taints of others, and ours as they should be."""
     wanted = [taint for taint in present if not _is_ours(taint)]
     if not machine.is_schedulable:
         wanted.append({"key": CLOSED_TAINT, "effect": "NoSchedule"})
@@ -86,12 +87,12 @@ def node_taints(machine: Machine, present: Sequence[Obj]) -> list[Obj]:
 
 
 def _is_ours(taint: Obj) -> bool:
-    """Pods are made to go by the node lifecycle controller alone."""
+    """Return whether a taint is ours; pods are made to go by the node lifecycle controller."""
     return taint.get("key") in _OURS and taint.get("effect") == "NoSchedule"
 
 
 def node_status(node: Obj, machine: Machine, host: Host, engine_error: str, now: float) -> Obj:
-    """The status of a registered node."""
+    """Return the status of a registered node."""
     capacity = {
         "cpu": str(machine.cpus),
         "memory": f"{machine.memory_mib}Mi",
@@ -126,7 +127,9 @@ _OWNED = (*_PRESSURES, "Ready", ENGINE_REACHABLE)
 
 
 def _conditions(machine: Machine, engine_error: str) -> list[Obj]:
-    """An engine that is silent says nothing about the node: Ready stays as it was last known."""
+    """Return the conditions; a silent engine says nothing about the node, so Ready stays as last
+    known.
+    """
     found = [condition(kind, False, f"KubeletHas{_ENOUGH[kind]}") for kind in _PRESSURES]
     if machine.is_ready:
         words = machine.message or "the kubelet takes pods for this node"
@@ -146,7 +149,7 @@ _ENOUGH = {
 
 
 def lost(node: Obj, now: float) -> Obj:
-    """The status of a node whose machine the engine does not list any more."""
+    """Return the status of a node whose machine the engine does not list any more."""
     gone = condition("Ready", False, "MachineGone", "the engine does not list it any more")
     return {"conditions": merged_conditions(node, [gone], (), now)}
 

@@ -1,8 +1,8 @@
 """Keeps a Kubernetes node for each machine of the engine: registered, up to date, alive.
 
 One task of the kubelet. It asks the engine for its machines now and then, writes what differs, and
-renews every node's lease. A machine that is gone loses its node once no pod is bound to it. It
-never touches nodes that another kubelet registered.
+renews every node's lease. A machine that is gone loses its node once no pod is bound to it. Nodes
+that another kubelet registered are left alone.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Nodes:
         cached.subscribe(self._on_node)
 
     def _on_node(self, event: WatchEvent, former: Obj | None) -> None:
-        """A node of ours that was deleted, or taken for lost, is set right at once."""
+        """Set right at once a node of ours that was deleted, or taken for lost."""
         is_lost = (condition_of(event.object, "Ready") or {}).get("status") == "Unknown"
         if (event.type == "DELETED" or is_lost) and meta(event.object)["name"] in self._machines:
             self._is_poked.set()
@@ -75,7 +75,7 @@ class Nodes:
         return known is not None and labels_of(known).get(ENGINE_LABEL) == self._engine.name
 
     def machine_of(self, name: str) -> str:
-        """The engine's own name of a node's machine."""
+        """Return the engine's own name of a node's machine."""
         if name in self._machines:
             return self._machines[name].name
         known = self._cached.get(Key("", name))
@@ -90,7 +90,7 @@ class Nodes:
         return Allocatable(amounts.get("cpu", zero), amounts.get("memory", zero), amounts)
 
     async def run(self, host: Host) -> None:
-        """Until cancelled: leases every few seconds, machines every minute or when poked."""
+        """Run until cancelled: leases every few seconds, machines every minute or when poked."""
         asked = float("-inf")
         while True:
             is_due = self._clock.now() - asked >= MACHINES_INTERVAL
@@ -114,7 +114,7 @@ class Nodes:
             log.error("nodes could not be kept", exc_info=True)
 
     async def sync(self, host: Host) -> None:
-        """Make the nodes what the engine says; of a silent engine, say only that."""
+        """Make the nodes what the engine says; if it is silent, say no more than that."""
         try:
             found = await self._engine.machines()
         except errors.EngineError as error:
@@ -163,7 +163,7 @@ class Nodes:
         log.info("registered node", node=meta(wanted)["name"], cpus=machine.cpus)
 
     async def _update(self, known: Obj, machine: Machine) -> None:
-        """Labels, annotations and taints: ours as they should be, others' as they are."""
+        """Set labels, annotations and taints: ours as they should be, others' as they are."""
         labels, wanted = labels_of(known), node_object.node_labels(machine, self._engine.name)
         change: dict[str, str | None] = {
             key: None for key in labels if f"{DOMAIN}/" in key and key not in wanted
@@ -197,7 +197,7 @@ class Nodes:
             self._told[name] = self._now
 
     async def _retire(self, known: Obj) -> None:
-        """The engine does not list it: removed, or marked while pods are bound to it."""
+        """Remove a node that the engine does not list, or mark it while pods are bound to it."""
         name = meta(known)["name"]
         if self._has_pods(name):
             ready = condition_of(known, "Ready")
@@ -212,7 +212,7 @@ class Nodes:
             pass
 
     async def renew_leases(self) -> None:
-        """All at once, so that the store writes them as one."""
+        """Renew all leases at once, so that the store writes them as one."""
         async with asyncio.TaskGroup() as group:
             for name in self._machines:
                 group.create_task(self._guarded(self._renew(name)), name=f"lease of {name}")

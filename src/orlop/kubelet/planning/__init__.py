@@ -1,1 +1,1 @@
-"""From a pod to the plan of its job: what will run, with what, as whom."""
+"""Makes the plan of a pod's job: what will run, with what, as whom."""

@@ -1,7 +1,7 @@
-"""What a pod may know of itself: fieldRef and resourceFieldRef, the downward API.
+"""Computes what a pod may know of itself: fieldRef and resourceFieldRef, the downward API.
 
-Called for variables and for volumes while a plan is made. It never asks anyone: what only the
-compute node knows, its own address, is a mark that the agent fills in there.
+Called for variables and for volumes while a plan is made. What only the compute node knows, its own
+address, is a mark that the agent fills in there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 
 @dataclass(frozen=True, slots=True)
 class Allocatable:
-    """What the node has: the limit of a container that sets none."""
+    """The resources of the node: the limit of a container that sets none."""
 
     cpu: Quantity
     memory: Quantity
@@ -33,7 +33,7 @@ class Allocatable:
 
 
 def field_value(pod: Obj, path: str) -> str:
-    """The value of a fieldRef."""
+    """Return the value of a fieldRef."""
     metadata, spec = meta(pod), pod["spec"]
     subscript = _SUBSCRIPT.fullmatch(path)
     if subscript is not None:
@@ -54,7 +54,9 @@ def field_value(pod: Obj, path: str) -> str:
 
 
 def with_addresses(pod: Obj, pod_ip: str) -> Obj:
-    """The pod as its containers may know it; without an address of its own it has the node's."""
+    """Return the pod as its containers may know it; without an address of its own it has the
+    node's.
+    """
     host, hosts = HOST_IP_MARK, [{"ip": HOST_IPS_MARK}]
     addresses = {
         "hostIP": host,
@@ -66,7 +68,7 @@ def with_addresses(pod: Obj, pod_ip: str) -> Obj:
 
 
 def resource_value(pod: Obj, container: Obj, reference: Obj, allocatable: Allocatable) -> str:
-    """The value of a resourceFieldRef: whole divisors, rounded up."""
+    """Return the value of a resourceFieldRef: whole divisors, rounded up."""
     name = reference.get("containerName")
     if name and name != container["name"]:
         container = _container(pod, name)
@@ -91,11 +93,11 @@ def _container(pod: Obj, name: str) -> Obj:
 
 
 def _lines(values: Mapping[str, str]) -> str:
-    """`key="value"` a line, sorted. As pkg/fieldpath/fieldpath.go: FormatMap."""
+    """Write `key="value"` lines, sorted. As pkg/fieldpath/fieldpath.go: FormatMap."""
     return "\n".join(f"{key}={_quoted(values[key])}" for key in sorted(values))
 
 
 def _quoted(text: str) -> str:
-    """As Go's %q, which writes control characters in hexadecimal."""
+    """Quote as Go's %q, which writes control characters in hexadecimal."""
     text = json.dumps(text, ensure_ascii=False).replace("\x7f", "\\x7f")
     return re.sub(r"(?<!\\)((?:\\\\)*)\\u00([0-9a-f]{2})", r"\1\\x\2", text)

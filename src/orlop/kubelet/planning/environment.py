@@ -1,8 +1,8 @@
-"""The variables of a container: its image's, those of the API server, then envFrom, then env.
+"""Makes the variables of a container: its image's, those of the API server, then envFrom, then env.
 
-Called while a plan is made. The order and the rules are upstream's
-(pkg/kubelet/kubelet_pods.go: makeEnvironmentVariables): a later one wins, `$(VAR)` sees what was
-set before it and never the image's own.
+Called while a plan is made. The order and the rules are upstream's (pkg/kubelet/kubelet_pods.go:
+makeEnvironmentVariables): a later one wins, `$(VAR)` sees what was set before it but not the
+image's own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def container_variables(
     allocatable: Allocatable,
     services: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """What the pod itself sets, over `services`; also what its command may refer to."""
+    """Return what the pod itself sets, over `services`; also what its command may refer to."""
     variables = {**(services or {}), **_from_sources(container, sources)}
     room = Room(MOST, "Linux takes no more arguments and variables")
     room.take(*variables.values())
@@ -46,7 +46,7 @@ def container_variables(
 
 
 def api_variables(url: str) -> dict[str, str]:
-    """What a pod on its node's network is told of the API server: where it really is."""
+    """Return what a pod on its node's network is told of the API server: where it really is."""
     if not url:
         return {}
     parts = urlsplit(url)
@@ -56,7 +56,9 @@ def api_variables(url: str) -> dict[str, str]:
 
 
 def service_variables(services: Iterable[Obj]) -> dict[str, str]:
-    """What pods are told of services. As pkg/kubelet/envvars: address and ports, links of old."""
+    """Return what pods are told of services. As pkg/kubelet/envvars: address and ports, old-style
+    links.
+    """
     variables: dict[str, str] = {}
     for service in services:
         host, ports = service["spec"].get("clusterIP"), service["spec"].get("ports") or []
@@ -91,7 +93,7 @@ def _word(name: str) -> str:
 
 
 def planned_env_files(pod: Obj, container: Obj) -> list[Obj]:
-    """The variables that only the node can know: from files that the pod writes itself."""
+    """Return the variables that only the node can know: from files that the pod writes itself."""
     empty = {v["name"] for v in pod["spec"].get("volumes") or [] if v.get("emptyDir") is not None}
     found = []
     for variable in container.get("env") or []:
@@ -107,7 +109,7 @@ def planned_env_files(pod: Obj, container: Obj) -> list[Obj]:
 
 
 def with_image(image: Mapping[str, str], variables: Mapping[str, str]) -> list[list[str]]:
-    """The final list: the image's variables where the pod does not set them itself."""
+    """Return the final list: the image's variables where the pod does not set them itself."""
     return [[name, value] for name, value in {**image, **variables}.items()]
 
 
@@ -135,7 +137,7 @@ def _all_of(source: Obj, sources: Sources) -> dict[str, str]:
 def _value_from(
     pod: Obj, container: Obj, source: Obj, sources: Sources, allocatable: Allocatable
 ) -> str | None:
-    """The value of a `valueFrom`; None where it is optional and absent, or in a file."""
+    """Return the value of a `valueFrom`; None where it is optional and absent, or in a file."""
     if source.get("fileKeyRef"):
         return None
     if source.get("fieldRef"):

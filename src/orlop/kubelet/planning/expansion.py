@@ -1,9 +1,9 @@
-"""`$(VAR)` in commands, arguments and variables, as Kubernetes expands it.
+"""Expands `$(VAR)` in commands, arguments and variables, as Kubernetes does.
 
-Called while a plan is made; the shell is never involved and nothing else is expanded. As
-third_party/forked/golang/expansion/expand.go: `$$` is a dollar, an unknown name stays as it is.
-Variables that refer to variables double with each line of a manifest, so what they may become is
-bounded before it is made: by what Linux passes on to a program, and for a pod as a whole.
+Called while a plan is made; no shell is involved. As third_party/forked/golang/expansion/expand.go:
+`$$` is a dollar, an unknown name stays as it is. Variables that refer to variables double with each
+line of a manifest, so what they may become is bounded before it is made: by what Linux passes on to
+a program, and for a pod as a whole.
 """
 
 from __future__ import annotations
@@ -60,11 +60,13 @@ class Room:
 
 
 def unknown_names(text: str, variables: Mapping[str, str]) -> list[str]:
-    """The names that `text` refers to and nobody has set."""
+    """Return the names that `text` refers to and that are not set."""
     names = [match[1] for match in _REFERENCE.finditer(text[: _closed(text)])]
     return [name for name in names if name is not None and name not in variables]
 
 
 def _closed(text: str) -> int:
-    """Where the last reference may end; all that begin behind it would look for an end in vain."""
+    """Return where the last reference may end; all that begin behind it would look for an end in
+    vain.
+    """
     return text.rfind(")") + 1

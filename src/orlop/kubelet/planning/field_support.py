@@ -1,6 +1,6 @@
-"""Which wishes of a pod are met, which are not yet, and which cannot be: one table, every field.
+"""Says which fields of a pod are met, which are not yet, and which cannot be: one table of all.
 
-Asked before a pod's plan is made. A field that is set and not met is never passed over in silence:
+Asked before a pod's plan is made. A field that is set and not met is not passed over in silence:
 the harmless ones are named in one Warning event, those that would make the pod run wrongly refuse
 it. A field that the table does not know at all is named too.
 """
@@ -18,7 +18,7 @@ from ...api.objects import Obj
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What becomes of a field: met where `applies` is False; else warned of, or refused."""
+    """The treatment of a field: met where `applies` is False; else warned of, or refused."""
 
     words: str = ""
     refuses: bool = False
@@ -27,7 +27,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A wish that is not met: where it stands, why not, and whether the pod can run without."""
+    """A field that is not met: where it stands, why not, and whether the pod can run without."""
 
     path: str
     words: str
@@ -233,7 +233,7 @@ _SPEC: Table = {
 
 
 def unsupported(pod: Obj) -> list[Finding]:
-    """Every wish of the pod that is not met, in the order of its spec."""
+    """Return every field of the pod that is set and not met, in the order of its spec."""
     found = _walk(pod["spec"], _SPEC, "spec")
     if pod["spec"].get("hostNetwork"):  # its ports are the node's, and the API server says so
         return [finding for finding in found if not finding.path.endswith(".hostPort")]
@@ -241,7 +241,7 @@ def unsupported(pod: Obj) -> list[Finding]:
 
 
 def treatment(path: str) -> Rule | Nested | None:
-    """What the table says of a field, e.g. `containers.livenessProbe`; None if nothing."""
+    """Return what the table says of a field, e.g. `containers.livenessProbe`; None if nothing."""
     entry: Rule | Nested | None = Nested(_SPEC)
     for name in path.split("."):
         entry = entry.table.get(name) if isinstance(entry, Nested) else None
@@ -249,7 +249,7 @@ def treatment(path: str) -> Rule | Nested | None:
 
 
 def fields() -> Iterator[tuple[str, Rule]]:
-    """Every field of the table and what becomes of it, for the reference."""
+    """Yield every field of the table and what becomes of it, for the reference."""
     yield from _fields(_SPEC, "")
 
 

@@ -1,7 +1,7 @@
-"""The probes and hooks of a container as its plan has them: names of ports are numbers there.
+"""Plans the probes and hooks of a container: names of ports become numbers.
 
-Used by `plan` alone; pure. When and how they are carried out is the agent's business. A port that
-the container does not name stays as it is written, and the agent says that there is none.
+Used by `plan`; pure. When and how they are carried out is the agent's business. A port that the
+container does not name stays as it is written, and the agent says that there is none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HOOKS = ("postStart", "preStop")
 
 
 def planned_handlers(container: Obj) -> Obj:
-    """Probes, hooks, and what follows an exit: each only where the container has it."""
+    """Return probes, hooks, and what follows an exit, each where the container has it."""
     lifecycle = container.get("lifecycle") or {}
     probes = {kind: container[name] for kind, name in PROBES.items() if container.get(name)}
     found = {
@@ -53,7 +53,9 @@ def _with_port(handler: Obj, container: Obj) -> Obj:
 
 
 def _number(port: Any, container: Obj) -> Any:
-    """As pkg/probe/util.go: ResolveContainerPort; numbers may be written as text."""
+    """Return a port's number as pkg/probe/util.go: ResolveContainerPort; numbers may be written as
+    text.
+    """
     for each in container.get("ports") or []:
         if each.get("name") and each["name"] == port:
             return each["containerPort"]

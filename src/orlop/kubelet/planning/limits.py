@@ -13,7 +13,7 @@ from ...api.quantity import canonical, to_bytes, to_millis
 
 
 def planned_pod_limits(pod: Obj) -> Obj:
-    """For the `pod` of the plan: what `spec.resources` limits, and disk space in all."""
+    """Return, for the `pod` of the plan, what `spec.resources` limits, and disk space in all."""
     limits = (pod["spec"].get("resources") or {}).get("limits") or {}
     found: Obj = {}
     if "memory" in limits:
@@ -25,7 +25,9 @@ def planned_pod_limits(pod: Obj) -> Obj:
 
 
 def _storage_of_pod(pod: Obj) -> Obj:
-    """As the eviction manager: the sum of what containers may keep, where any has a limit."""
+    """Return the sum of what containers may keep, where any has a limit, as the eviction manager
+    has it.
+    """
     found: Obj = {}
     limit = pod_amounts(pod, "limits").get(EPHEMERAL)
     if limit is not None:
@@ -37,7 +39,7 @@ def _storage_of_pod(pod: Obj) -> Obj:
 
 
 def planned_storage(limits: Obj) -> Obj:
-    """What one container may keep on disk."""
+    """Return what one container may keep on disk."""
     if EPHEMERAL not in limits:
         return {}
     text = limits[EPHEMERAL]

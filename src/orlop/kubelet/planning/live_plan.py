@@ -1,8 +1,8 @@
-"""A plan made up to date: new files for its volumes, new variables for containers yet to start.
+"""Brings a plan up to date: new files for its volumes, new variables for containers yet to start.
 
-Used by `live` for pods that have a job already. Pure: it takes the plan as it was written and what
-the API says now, and answers with the plan as it should be. What the pod was given for good, its
-images, claims and mounts, stays; so does what cannot be had any more.
+Used by `live_updates` for pods that have a job already. Pure: it takes the plan as it was written
+and what the API says now, and answers with the plan as it should be. What the pod was given for
+good, its images, claims and mounts, stays; so does what cannot be had any more.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AGED, _DAY = 0.8, 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class PlannedImage:
-    """What a plan keeps of a container's image."""
+    """The part of a plan that describes a container's image."""
 
     entrypoint: Sequence[str]
     cmd: Sequence[str]
@@ -39,7 +39,7 @@ class PlannedImage:
 def updated(
     plan: Obj, pod: Obj, site: Site, inputs: Inputs, refuse: Callable[[Refusal], None]
 ) -> Obj:
-    """The plan as it should be now; `refuse` hears of what has to stay as it was."""
+    """Return the plan as it should be now; `refuse` hears of what has to stay as it was."""
     pod = with_addresses(pod, inputs.pod_ip)
     files_of = files_maker(pod, inputs.sources, inputs.allocatable)
     volumes = [_volume(one, files_of, refuse) for one in plan["volumes"]]
@@ -87,7 +87,9 @@ def _container(
     launcher: tuple[str, ...],
     room: Room,
 ) -> Obj:
-    """Its next run, should there be one, has the variables of that moment; as upstream has it."""
+    """Plan a container anew: its next run, if any, has the variables of that moment, as upstream
+    has it.
+    """
     found = planned.get("fromImage")
     if container is None or found is None:
         return planned
@@ -105,7 +107,7 @@ def _container(
 
 
 def tokens_in(plan: Obj, pod: Obj) -> dict[TokenWish, str]:
-    """The tokens of service accounts that the plan holds, by what was asked for."""
+    """Return the tokens of service accounts that the plan holds, by what was asked for."""
     planned = {one["name"]: one for one in plan["volumes"] if one["kind"] == "files"}
     found = {}
     for volume in pod["spec"].get("volumes") or []:
@@ -121,7 +123,7 @@ def tokens_in(plan: Obj, pod: Obj) -> dict[TokenWish, str]:
 
 
 def renewal_of(token: str) -> float:
-    """When a token should be replaced; at once, if it is none that we can read."""
+    """Return when a token should be replaced; at once, if it is none that we can read."""
     try:
         body = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
@@ -137,7 +139,9 @@ def renewal_of(token: str) -> float:
 
 
 def messages(plan: Obj) -> Iterator[Obj]:
-    """All that a running pod may have anew, in pieces that fit a frame; the last makes it so."""
+    """Yield all that a running pod may have anew, in pieces that fit a frame; the last makes it
+    valid.
+    """
     for volume in plan["volumes"]:
         if volume["kind"] == "files" and not volume.get("fixed"):
             for piece in pieces(volume["files"]):
@@ -150,7 +154,7 @@ def messages(plan: Obj) -> Iterator[Obj]:
 
 
 def pieces(files: Sequence[Obj]) -> Iterator[list[Obj]]:
-    """Files in lists of limited size; what is larger comes in parts that are to be joined."""
+    """Yield files in lists of limited size; what is larger comes in parts that are to be joined."""
     piece: list[Obj] = []
     room = _PIECE
     for file in files:

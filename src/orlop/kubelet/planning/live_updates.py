@@ -40,7 +40,7 @@ log = logger(__name__)
 
 
 def _sources_of(pod: Obj) -> tuple[str, ...]:
-    """The ConfigMaps, Secrets and claims that a pod names: the same for as long as it lives.
+    """Return the ConfigMaps, Secrets and claims that a pod names: the same for as long as it lives.
 
     Trust bundles are all one: a pod may choose them by signer and labels.
     """
@@ -54,7 +54,7 @@ def _sources_of(pod: Obj) -> tuple[str, ...]:
 
 
 class LiveSources:
-    """All pods that have a plan."""
+    """Keeps the sources of all pods that have a plan."""
 
     def __init__(
         self,
@@ -70,7 +70,9 @@ class LiveSources:
         on_source: Callable[[str], None],
         clock: Clock,
     ) -> None:
-        """`on_source` hears of pods, by uid, that may have waited for what has changed."""
+        """Take the parts it needs; `on_source` hears of pods, by uid, that may have waited for what
+        has changed.
+        """
         self._reader = SourceReader(api)
         self._informers = informers
         self._follows_trust = False
@@ -91,7 +93,7 @@ class LiveSources:
         self._plans: dict[str, int] = {}  # uid -> that of its plan, where we know it
 
     async def run(self) -> None:
-        """Until cancelled; what there is already is looked at once, for tokens and changes."""
+        """Run until cancelled; what there is already is looked at once, for tokens and changes."""
         try:
             for informer, handler in self._sources:
                 await informer.synced()
@@ -112,12 +114,16 @@ class LiveSources:
     # What changes
 
     def follow(self, uid: str) -> None:
-        """A plan was just made: nothing is to be done for it before its first token is old."""
+        """Follow a pod whose plan was just made: nothing is to be done before its first token is
+        old.
+        """
         self._plans[uid] = 0
         self._queue.add_after(uid, _FIRST_LOOK)
 
     def on_hello(self, state: PodState, revision: int | None) -> None:
-        """An agent that says no revision is of an earlier version: it cannot be told."""
+        """Handle an agent's hello; one that says no revision is of an earlier version and cannot be
+        told.
+        """
         self._agents.pop(state.uid, None)
         if revision is None:
             return
@@ -150,7 +156,9 @@ class LiveSources:
             self._queue.add(uid_of(pod))
 
     def _follow_trust(self) -> None:
-        """Not before a pod wants it: an API server of upstream's may not have the kind."""
+        """Follow trust bundles once a pod wants them: an API server of upstream's may not have the
+        kind.
+        """
         if not self._follows_trust:
             self._follows_trust = True
             bundles = self._informers.metadata(CLUSTER_TRUST_BUNDLE)
@@ -187,7 +195,7 @@ class LiveSources:
                 self._queue.done(uid)
 
     async def _refresh(self, uid: str) -> None:
-        """One pod.
+        """Refresh one pod.
 
         1. Its plan as it was written; there is none before its job is asked for.
         2. What it names, as it is now; tokens that are good still are kept.
@@ -247,7 +255,7 @@ def _face(pod: Obj) -> tuple[Obj, Obj]:
 
 
 def _knows_itself(pod: Obj) -> bool:
-    """Whether anything in the pod holds its labels or annotations."""
+    """Return whether anything in the pod holds its labels or annotations."""
     return any(path.startswith(_CHANGING) for path in _field_paths(pod["spec"]))
 
 

@@ -1,8 +1,8 @@
-"""What a pod's plan says of its network: its address, the cluster's ranges, how it finds names.
+"""Plans a pod's network: its address, the cluster's ranges, how it finds names.
 
-Used by `plan` alone; pure. A pod on its node's network has none of this but its resolver, unless it
-wants the cluster's names (ClusterFirstWithHostNet). What the node's own resolv.conf adds is merged
-there, by the agent.
+Used by `plan`; pure. A pod on its node's network has none of this but its resolver, unless it wants
+the cluster's names (ClusterFirstWithHostNet). What the node's own resolv.conf adds is merged there,
+by the agent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ NDOTS = [["ndots", "5"]]  # as pkg/kubelet/network/dns has it for names of the c
 
 @dataclass(frozen=True, slots=True)
 class ClusterNetwork:
-    """What all pods of the cluster share; `key` proves to a pod that a peer is of the cluster."""
+    """The facts that all pods of the cluster share; `key` proves to a pod that a peer is of the
+    cluster.
+    """
 
     ranges: Ranges
     key: str
@@ -33,7 +35,7 @@ class ClusterNetwork:
 
 
 def network_key(token_key: bytes) -> str:
-    """The cluster's own secret of its pods' network, in hexadecimal."""
+    """Return the cluster's own secret of its pods' network, in hexadecimal."""
     return hmac.new(token_key, b"network", hashlib.sha256).hexdigest()
 
 
@@ -45,14 +47,14 @@ def has_own_network(pod: Obj) -> bool:
 
 
 def knows_cluster(pod: Obj) -> bool:
-    """Whether names and services of the cluster lead anywhere for its programs."""
+    """Return whether names and services of the cluster lead anywhere for its programs."""
     return has_own_network(pod) or pod["spec"].get("dnsPolicy") == WITH_HOST_NET
 
 
 def planned_network(
     pod: Obj, network: ClusterNetwork | None, pod_ip: str, policy: Obj | None = None
 ) -> Obj | None:
-    """`network` of the plan; None for a pod that has its node's, and nothing of the cluster.
+    """Return `network` of the plan; None for a pod that has its node's, and nothing of the cluster.
 
     `policy` is that of now, for a job that starts while the control plane is away.
     """
@@ -75,7 +77,8 @@ def planned_network(
 def planned_rank_network(
     pod: Obj, network: ClusterNetwork | None, pod_ip: str, policy: Obj | None = None
 ) -> Obj | None:
-    """Of ranks, which are on their nodes' networks; None unless they want the cluster's names.
+    """Return `network` for ranks, which are on their nodes' networks; None unless they want the
+    cluster's names.
 
     Like a pod with hostNetwork they say so by their dnsPolicy: who asks for names is asked about
     every connection, and MPI makes many.
@@ -90,7 +93,7 @@ def ranks_know_cluster(pod: Obj) -> bool:
 
 
 def host_ports(pod: Obj) -> Iterator[Obj]:
-    """The ports of the node that its containers ask for."""
+    """Yield the ports of the node that its containers ask for."""
     spec = pod["spec"]
     for container in [*(spec.get("initContainers") or []), *spec["containers"]]:
         for port in container.get("ports") or []:
@@ -105,7 +108,9 @@ def host_ports(pod: Obj) -> Iterator[Obj]:
 
 
 def rank_ports(pod: Obj) -> dict[str, dict[str, int]]:
-    """Ports of the first node that its ranks say they have, by protocol and the pod's own port."""
+    """Return ports of the first node that its ranks say they have, by protocol and the pod's own
+    port.
+    """
     try:
         found = rank_set(pod)
     except ConfigError:  # annotated anew while it runs, with what makes no sense
@@ -121,7 +126,7 @@ def rank_ports(pod: Obj) -> dict[str, dict[str, int]]:
 
 
 def _shared(pod: Obj, network: ClusterNetwork) -> Obj:
-    """What a pod knows of the cluster's network, wherever it is itself."""
+    """Return what a pod knows of the cluster's network, wherever it is itself."""
     ranges = network.ranges
     return {
         "podCIDR": str(ranges.pods),
@@ -139,7 +144,7 @@ def _shared(pod: Obj, network: ClusterNetwork) -> Obj:
 
 
 def planned_resolver(pod: Obj, network: ClusterNetwork | None) -> Obj:
-    """What goes into the pod's resolv.conf, by its dnsPolicy. As pkg/kubelet/network/dns."""
+    """Return what goes into the pod's resolv.conf, by its dnsPolicy. As pkg/kubelet/network/dns."""
     spec = pod["spec"]
     policy, config = spec.get("dnsPolicy") or "ClusterFirst", spec.get("dnsConfig") or {}
     # As upstream: ClusterFirst is Default for a pod on its node's network.
@@ -157,5 +162,5 @@ def planned_resolver(pod: Obj, network: ClusterNetwork | None) -> Obj:
 
 
 def searches(pod: Obj, domain: str) -> list[str]:
-    """The domains in which a short name is looked for."""
+    """Return the domains in which a short name is looked for."""
     return [f"{meta(pod)['namespace']}.svc.{domain}", f"svc.{domain}", domain]

@@ -1,4 +1,5 @@
-"""The plan of a pod: everything its job must do, as data; no decision is left but the pod's own.
+"""Makes the plan of a pod: all that its job must do, as data; every decision but the pod's is
+taken.
 
 Made by the pod's worker once images, ConfigMaps and Secrets are there, written to the pod's folder
 and read by the agent on the compute node. Pure: the same pod and inputs give the same plan, and
@@ -61,7 +62,7 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Command(Protocol):
-    """What an image runs."""
+    """The command that an image runs."""
 
     @property
     def entrypoint(self) -> Sequence[str]: ...
@@ -70,7 +71,7 @@ class Command(Protocol):
 
 
 class ImageConfig(Command, Protocol):
-    """What a plan needs to know of an image that has been pulled (runtime.images.Image)."""
+    """The facts that a plan needs of an image that has been pulled (runtime.images.Image)."""
 
     @property
     def reference(self) -> str: ...
@@ -90,7 +91,7 @@ class ImageConfig(Command, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What all plans of this cluster share."""
+    """The facts that all plans of this cluster share."""
 
     cluster: str
     endpoint_file: Path
@@ -113,7 +114,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What was found for one pod; images and accounts by the image's name in the pod."""
+    """The inputs found for one pod; images and accounts by the image's name in the pod."""
 
     images: Mapping[str, ImageConfig]
     allocatable: Allocatable
@@ -128,7 +129,7 @@ class Inputs:
 
 
 def check(pod: Obj) -> list[str]:
-    """Refuse what would run wrongly; returns the wishes that will not be met, for people."""
+    """Refuse what would run wrongly; return the fields that will not be met, for people."""
     findings = unsupported(pod)
     refused = [str(finding) for finding in findings if finding.refuses]
     if refused:
@@ -137,7 +138,7 @@ def check(pod: Obj) -> list[str]:
 
 
 def _not_oneself(pod: Obj) -> list[str]:
-    """Containers that ask for another user where there is only one."""
+    """Return what is unmet for containers that ask for another user where there is just one."""
     spec = pod["spec"]
     words = "on the node's own root a container runs as the owner of this cluster"
     found = []
@@ -151,12 +152,12 @@ def _not_oneself(pod: Obj) -> list[str]:
 
 
 def runs_on_host(pod: Obj, image: str) -> bool:
-    """Whether a container of this image runs in the node's own root, without an image."""
+    """Return whether a container of this image runs in the node's own root, without an image."""
     return image == HOST_IMAGE or annotations_of(pod).get(RUNTIME_ANNOTATION) == HOST_IMAGE
 
 
 def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
-    """The plan.json of the pod."""
+    """Return the plan.json of the pod."""
     pod = with_addresses(pod, inputs.pod_ip)
     spec = pod["spec"]
     room = room_of_pod()
@@ -194,7 +195,9 @@ def make_plan(pod: Obj, site: Site, inputs: Inputs) -> Obj:
 
 
 def room_of_pod() -> Room:
-    """Thousands of containers may refer to the same Secret, and a plan has a copy for each."""
+    """Return the room of a pod: thousands of containers may refer to the same Secret, and a plan
+    has a copy for each.
+    """
     return Room(MOST_OF_POD, "a pod may have no more commands and variables")
 
 
@@ -210,7 +213,7 @@ def counted(planned: Obj, room: Room) -> Obj:
 
 
 def _ranks(pod: Obj, site: Site, inputs: Inputs) -> Obj:
-    """The container that runs once for every task, and what of the cluster it knows."""
+    """Return the container that runs once for every task, and what of the cluster it knows."""
     if inputs.ranks is None:
         return {}
     network = planned_rank_network(pod, site.network, inputs.pod_ip, inputs.policy)
@@ -218,7 +221,7 @@ def _ranks(pod: Obj, site: Site, inputs: Inputs) -> Obj:
 
 
 def check_ephemeral(container: Obj) -> list[str]:
-    """As `check`, for a container that is added to a running pod."""
+    """Do as `check`, for a container that is added to a running pod."""
     findings = unsupported({"spec": {"ephemeralContainers": [container]}})
     refused = [str(finding) for finding in findings if finding.refuses]
     if refused:
@@ -227,13 +230,15 @@ def check_ephemeral(container: Obj) -> list[str]:
 
 
 def make_ephemeral(pod: Obj, container: Obj, site: Site, inputs: Inputs) -> Obj:
-    """The part of a plan that describes a container which is added to a running pod."""
+    """Return the part of a plan that describes a container which is added to a running pod."""
     planned = _container(with_addresses(pod, inputs.pod_ip), container, inputs, site)
     return {**planned, "target": container.get("targetContainerName") or ""}
 
 
 def _runtimes(pod: Obj, site: Site) -> list[str]:
-    """In order of preference; a word that is none would be as if the node had no runtime."""
+    """Return runtimes in order of preference; a word that is none would be as if the node had no
+    runtime.
+    """
     asked = annotations_of(pod).get(RUNTIME_ANNOTATION, "")
     known = dict.fromkeys([*RUNTIMES, *site.runtimes])
     if asked and asked not in (*known, HOST_IMAGE):
@@ -243,12 +248,14 @@ def _runtimes(pod: Obj, site: Site) -> list[str]:
 
 
 def _is_runtime_asked_for(pod: Obj) -> bool:
-    """Whether this runtime, and no other, is to be used."""
+    """Return whether this runtime, and no other, is to be used."""
     return annotations_of(pod).get(RUNTIME_ANNOTATION, HOST_IMAGE) != HOST_IMAGE
 
 
 def _group(pod: Obj) -> Obj:
-    """The volume by which a pod of a group starts commands in the others; others have none."""
+    """Return the volume by which a pod of a group starts commands in the others; other pods have
+    none.
+    """
     volumes = pod["spec"].get("volumes") or []
     has_volume = any(volume["name"] == GROUP_VOLUME for volume in volumes)
     return {"group": GROUP_VOLUME} if has_volume and annotations_of(pod).get(GROUP) else {}
@@ -279,7 +286,7 @@ def _pod(pod: Obj, domain: str) -> Obj:
 
 
 def fqdn(pod: Obj, domain: str) -> str:
-    """Its name in DNS, for a pod with a subdomain; else empty."""
+    """Return its name in DNS, for a pod with a subdomain; else empty."""
     metadata, spec = meta(pod), pod["spec"]
     if not spec.get("subdomain") or spec.get("hostnameOverride"):
         return ""
@@ -291,7 +298,7 @@ def _short(pod: Obj) -> str:
 
 
 def hostname(pod: Obj, domain: str = "cluster.local") -> str:
-    """The pod's own host name. As pkg/kubelet/util/util.go and kubelet_pods.go have it."""
+    """Return the pod's own host name. As pkg/kubelet/util/util.go and kubelet_pods.go have it."""
     spec = pod["spec"]
     if spec.get("hostnameOverride"):
         return str(spec["hostnameOverride"])
@@ -308,7 +315,7 @@ def hostname(pod: Obj, domain: str = "cluster.local") -> str:
 
 
 def image_id(image: ImageConfig) -> str:
-    """`repository@sha256:...`, as containerStatuses name it."""
+    """Return `repository@sha256:...`, as containerStatuses name it."""
     if not image.digest:
         return image.reference
     name = image.reference.partition("@")[0]
@@ -366,7 +373,9 @@ def _planned(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> Obj:
 
 
 def _cores(pod: Obj, limits: Obj) -> Obj:
-    """Cores of its own, for whole CPUs of a Guaranteed pod; as the static CPU policy has it."""
+    """Return cores of its own, for whole CPUs of a Guaranteed pod; as the static CPU policy has
+    it.
+    """
     if "cpu" not in limits or qos_class(pod) != "Guaranteed":
         return {}
     cores, part = divmod(to_millis(limits["cpu"]), 1000)
@@ -374,7 +383,9 @@ def _cores(pod: Obj, limits: Obj) -> Obj:
 
 
 def _gpus(limits: Obj) -> Obj:
-    """How many of the job's are its own; requests of them are always as high as limits."""
+    """Return how many of the job's GPUs are its own; requests of them are always as high as
+    limits.
+    """
     kinds = {name: wanted(name, ()) for name in limits}
     named = [name for name, kind in kinds.items() if kind is not None and kind.name == "gpu"]
     count = sum(to_millis(limits[name]) // 1000 for name in named)
@@ -382,7 +393,7 @@ def _gpus(limits: Obj) -> Obj:
 
 
 def _capabilities(container: Obj) -> Obj:
-    """What is added and dropped; which are there by default is known on the node."""
+    """Return what is added and dropped; which are there by default is known on the node."""
     asked = (container.get("securityContext") or {}).get("capabilities") or {}
     lists = {name: list(asked[name]) for name in ("add", "drop") if asked.get(name)}
     return {"capabilities": lists} if lists else {}
@@ -399,13 +410,13 @@ def _sysctls(spec: Obj) -> Obj:
 
 
 def variables_of(pod: Obj, container: Obj, inputs: Inputs, site: Site) -> dict[str, str]:
-    """All that a container is told but what its image says."""
+    """Return all variables that a container is told, except those of its image."""
     services = _services(pod, container, site, inputs)
     return container_variables(pod, container, inputs.sources, inputs.allocatable, services)
 
 
 def _services(pod: Obj, container: Obj, site: Site, inputs: Inputs) -> dict[str, str]:
-    """The variables of services; of the API's own also where a pod wants no links to others.
+    """Return the variables of services; those of the API also where a pod wants no links to others.
 
     Links that lead nowhere are none: ranks know services only where they ask for that.
     """
@@ -425,7 +436,9 @@ def _has_own_network(pod: Obj, site: Site, inputs: Inputs) -> bool:
 
 
 def _host_env(pod: Obj, site: Site, inputs: Inputs) -> Obj:
-    """Variable -> its value, and that on a node which cannot give the pod its network."""
+    """Return each variable's value, and its value on a node which cannot give the pod its
+    network.
+    """
     if not _has_own_network(pod, site, inputs):
         return {}
     inside = service_variables([service for service in inputs.services if is_api(service)])
@@ -442,7 +455,7 @@ def namespace_of(service: Obj) -> str:
 
 
 def argv_of(container: Obj, image: Command, variables: Mapping[str, str]) -> list[str]:
-    """command replaces ENTRYPOINT and CMD, args replaces CMD alone."""
+    """Return the command line: command replaces ENTRYPOINT and CMD, args replaces CMD alone."""
     command, args = container.get("command") or [], container.get("args") or []
     given = expand_all([*command, *args], variables)
     # What the image says is never expanded.
@@ -458,7 +471,9 @@ def _image_env(image: ImageConfig) -> Mapping[str, str]:
 
 
 def _user(pod: Obj, container: Obj, image: ImageConfig, inputs: Inputs) -> Obj | None:
-    """None on the node's own root: there one is oneself, and never root."""
+    """Return the user; None on the node's own root: there a container runs as the owner, not as
+    root.
+    """
     if image.rootfs is None or _is_oneself(pod, container, inputs):
         return None
     accounts = inputs.accounts.get(container["image"], Accounts())
@@ -467,7 +482,9 @@ def _user(pod: Obj, container: Obj, image: ImageConfig, inputs: Inputs) -> Obj |
 
 
 def _is_oneself(pod: Obj, container: Obj, inputs: Inputs) -> bool:
-    """Ranks are their owner unless the pod says otherwise: PMIx lets no other speak to it."""
+    """Return whether ranks run as their owner: they do unless the pod says otherwise, as PMIx lets
+    no other speak to it.
+    """
     if not _is_ranks(container, inputs):
         return False
     contexts = (pod["spec"].get("securityContext"), container.get("securityContext"))
@@ -475,5 +492,5 @@ def _is_oneself(pod: Obj, container: Obj, inputs: Inputs) -> bool:
 
 
 def _is_ranks(container: Obj, inputs: Inputs) -> bool:
-    """Whether it is the container that runs once for every task."""
+    """Return whether it is the container that runs once for every task."""
     return inputs.ranks is not None and bool(inputs.ranks["container"] == container["name"])

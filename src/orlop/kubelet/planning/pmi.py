@@ -1,8 +1,8 @@
 """Finds out by which PMI the ranks of a pod are started, where the pod does not say.
 
 Asked by the preparation of a pod whose container runs once for every task. The image tells whose
-MPI it has by the names of its libraries, and srun tells which kinds of PMI it offers. It never
-refuses: where nothing is found, the site's own default holds.
+MPI it has by the names of its libraries, and srun tells which kinds of PMI it offers. It does not
+refuse: where nothing is found, the site's own default holds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Pmi:
         self._kinds: frozenset[str] | None = None
 
     async def of_image(self, rootfs: Path | None) -> str:
-        """srun's --mpi for what an image (None: the node's own root) is linked with."""
+        """Return srun's --mpi for what an image (None: the node's own root) is linked with."""
         spoken = await asyncio.to_thread(spoken_in, rootfs or Path("/"))
         if not spoken:
             return ""
@@ -55,12 +55,14 @@ class Pmi:
 
 
 def kinds_in(listing: str) -> frozenset[str]:
-    """Of `srun --mpi=list`, old and new: one a line, or after a colon."""
+    """Parse `srun --mpi=list`, old and new: one a line, or after a colon."""
     return frozenset(re.findall(r"(?m)^\s*(?:srun:\s*)?([a-z]\w*)\s*$", listing))
 
 
 def spoken_in(rootfs: Path) -> tuple[str, ...]:
-    """By the first library that is there; an image with several MPIs should say which."""
+    """Return the PMIs of the first library that is there; an image with several MPIs should say
+    which.
+    """
     for name, kinds in _SPEAK.items():
         for folder in _FOLDERS:
             if next(rootfs.glob(f"{folder}/{name}*"), None) is not None:

@@ -1,4 +1,4 @@
-"""The seccomp profiles that pods name: files in a folder of the home, read before a plan is made.
+"""Reads the seccomp profiles that pods name, from a folder of the home, before a plan is made.
 
 Used while a pod is prepared. A profile goes into the plan whole, so that the compute node needs no
 file of ours and a later change touches later pods only. What is wrong with one is said here, in
@@ -21,7 +21,7 @@ _GROUPS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def asked_profile(pod: Obj, container: Obj) -> Obj:
-    """What a container asks for, else what its pod does; empty: not to be confined."""
+    """Return what a container asks for, else what its pod does; empty: not to be confined."""
     for holder in (container, pod["spec"]):
         found: Obj | None = (holder.get("securityContext") or {}).get("seccompProfile")
         if found:
@@ -30,7 +30,7 @@ def asked_profile(pod: Obj, container: Obj) -> Obj:
 
 
 def profile_names(pod: Obj) -> frozenset[str]:
-    """Every profile of this host that the pod names."""
+    """Return every profile of this host that the pod names."""
     return frozenset(_names(pod))
 
 
@@ -39,7 +39,9 @@ def read_profiles(folder: Path, names: Iterable[str]) -> dict[str, Obj | str]:
 
 
 def planned_profile(pod: Obj, container: Obj, profiles: Profiles) -> Obj:
-    """The `seccomp` of a container in the plan; a Refusal where its profile cannot be had."""
+    """Return the `seccomp` of a container in the plan; raise Refusal where its profile cannot be
+    had.
+    """
     asked = asked_profile(pod, container)
     if asked.get("type") == "RuntimeDefault":
         return {"seccomp": {"type": "RuntimeDefault"}}

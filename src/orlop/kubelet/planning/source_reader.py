@@ -1,8 +1,8 @@
 """Fetches what a pod's variables and volumes name: ConfigMaps, Secrets, tokens, claims.
 
 Used before a plan is made, and again whenever something of it changes while the pod runs. What is
-not there is simply absent from the answer, except for claims: a pod never starts before they are
-bound. It writes nothing but the requests for tokens.
+not there is simply absent from the answer, except for claims: a pod does not start before they are
+bound. The requests for tokens are what it writes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SourceReader:
     async def sources(
         self, pod: Obj, tokens: Mapping[TokenWish, str] | None = None, *, has_claims: bool = True
     ) -> Sources:
-        """All that the pod names; `tokens` are good still, and not asked for again."""
+        """Return all that the pod names; `tokens` are good still, and not asked for again."""
         named, namespace = references(pod), meta(pod)["namespace"]
         kept = {wish: token for wish, token in (tokens or {}).items() if wish in named.tokens}
         wanted = list(storage.claims_of(pod)) if has_claims else []
@@ -61,7 +61,7 @@ class SourceReader:
         )
 
     async def _trust_bundles(self) -> Sequence[Obj]:
-        """All of the cluster; a volume says which of them it wants by names or labels."""
+        """Return all of the cluster; a volume says which of them it wants by names or labels."""
         try:
             return (await self.api.list(CLUSTER_TRUST_BUNDLE)).items
         except errors.ApiError as error:
@@ -69,7 +69,7 @@ class SourceReader:
             raise Refusal(words, event="FailedMount") from error
 
     async def fetch(self, kind: Kind, namespace: str, names: Iterable[str]) -> dict[str, Obj]:
-        """Those of the names that exist."""
+        """Return the objects of those names that exist."""
         wanted = sorted(set(names))
         found = await asyncio.gather(*(self._get(kind, Key(namespace, name)) for name in wanted))
         return {name: obj for name, obj in zip(wanted, found, strict=True) if obj is not None}
@@ -81,7 +81,7 @@ class SourceReader:
             return None
 
     async def _token(self, pod: Obj, wish: TokenWish) -> tuple[TokenWish, str]:
-        """Bound to the pod: it ends with it."""
+        """Request a token that is bound to the pod: it ends with it."""
         metadata = meta(pod)
         reference = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"]}
         spec: Obj = {
@@ -102,7 +102,7 @@ class SourceReader:
     # Claims
 
     async def _volume(self, pod: Obj, wanted: PodClaim) -> tuple[str, Obj]:
-        """The volume that a claim is bound to, by the name of the pod's volume."""
+        """Return the volume that a claim is bound to, by the name of the pod's volume."""
         key = Key(meta(pod)["namespace"], wanted.name)
         claim = await self._get(PERSISTENT_VOLUME_CLAIM, key)
         why = _not_usable(pod, wanted, claim, key)
@@ -122,7 +122,9 @@ class SourceReader:
         return wanted.volume, volume
 
     async def _alone(self, pod: Obj, claim: Obj, wanted: PodClaim) -> None:
-        """ReadWriteOncePod: the scheduler sees to it, but not everyone asks the scheduler."""
+        """Refuse a ReadWriteOncePod claim that another pod uses: the scheduler checks it, but not
+        everyone asks the scheduler.
+        """
         for other in (await self.api.list(POD, meta(pod)["namespace"])).items:
             is_rival = other["spec"].get("nodeName") and not is_terminal(other)
             if uid_of(other) == uid_of(pod) or not is_rival:
@@ -144,7 +146,9 @@ def _not_usable(pod: Obj, wanted: PodClaim, claim: Obj | None, key: Key) -> str:
 
 
 def _was_first(other: Obj, pod: Obj) -> bool:
-    """Who has a job has it; of two that ask at once the older gets it."""
+    """Return whether the other pod was first: one that has a job keeps it; of two that ask at once
+    the older gets it.
+    """
     return JOB_ID in annotations_of(other) or _age(other) <= _age(pod)
 
 

@@ -1,8 +1,8 @@
 """The ConfigMaps, Secrets, tokens and volumes that a pod names, as they were when asked for.
 
-`references` says which ones to fetch, `Sources` answers from those that were found. It never
-fetches anything itself, and a name that was not found is None, not an error: whether that
-matters is for the variable or the volume that asks.
+`references` says which ones to fetch, `Sources` answers from those that were found. It does not
+fetch anything itself, and a name that was not found is None, not an error: whether that matters is
+for the variable or the volume that asks.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class TokenWish(NamedTuple):
 
     @classmethod
     def of(cls, source: Obj) -> TokenWish:
-        """What a serviceAccountToken of a projected volume asks for."""
+        """Return what a serviceAccountToken of a projected volume asks for."""
         return cls(source.get("audience") or "", int(source.get("expirationSeconds") or 3600))
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """By name, in the pod's own namespace."""
+    """The found objects, by name, in the pod's own namespace."""
 
     namespace: str = ""
     config_maps: Mapping[str, Obj] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Sources:
     trust_bundles: Sequence[Obj] = ()  # all there are, where the pod mounts any
 
     def config_map(self, name: str) -> dict[str, bytes] | None:
-        """Keys and values of a ConfigMap, text and binary alike."""
+        """Return keys and values of a ConfigMap, text and binary alike."""
         found = self.config_maps.get(name)
         if found is None:
             return None
@@ -59,7 +59,7 @@ class Sources:
         return None if found is None else _decoded(found.get("data"))
 
     def config_map_text(self, name: str) -> dict[str, str] | None:
-        """The text of a ConfigMap; variables never come from binaryData."""
+        """Return the text of a ConfigMap; variables do not come from binaryData."""
         found = self.config_maps.get(name)
         return None if found is None else dict(found.get("data") or {})
 
@@ -71,7 +71,7 @@ class Sources:
 
 
 def references(pod: Obj) -> References:
-    """Every ConfigMap, Secret and token that the pod's variables and volumes name."""
+    """Return every ConfigMap, Secret and token that the pod's variables and volumes name."""
     config_maps: set[str] = set()
     secrets: set[str] = set()
     for kind, name in _names(pod["spec"]):
@@ -80,7 +80,7 @@ def references(pod: Obj) -> References:
 
 
 def wants_trust_bundles(pod: Obj) -> bool:
-    """Whether a projected volume of the pod names certificates that the cluster trusts."""
+    """Return whether a projected volume of the pod names certificates that the cluster trusts."""
     volumes = pod["spec"].get("volumes") or []
     sources = (one for v in volumes for one in (v.get("projected") or {}).get("sources") or [])
     return any(source.get("clusterTrustBundle") for source in sources)

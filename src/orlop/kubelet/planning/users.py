@@ -1,8 +1,8 @@
-"""As whom a container runs: its security context, then the pod's, then the image's USER.
+"""Decides as whom a container runs: its security context, then the pod's, then the image's USER.
 
 Called while a plan is made, with the texts of the image's own /etc/passwd and /etc/group. As the
-kubelet and the container runtimes decide it; it never looks at the accounts of this host, which
-mean nothing inside an image.
+kubelet and the container runtimes decide it. The accounts of this host are not used: they mean
+nothing inside an image.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .refusal import Refusal
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """What an image says of users and groups."""
+    """The users and groups of an image."""
 
     passwd: str = ""
     group: str = ""
@@ -30,7 +30,7 @@ class User:
 
 
 def container_user(pod: Obj, container: Obj, image_user: str, accounts: Accounts) -> User:
-    """The user of a container; refuses what runAsNonRoot forbids."""
+    """Return the user of a container; refuse what runAsNonRoot forbids."""
     of_pod = pod["spec"].get("securityContext") or {}
     context = {**of_pod, **(container.get("securityContext") or {})}
     _check_non_root(pod, container, context, image_user)
@@ -52,7 +52,7 @@ def _groups(of_pod: Obj, name: str, accounts: Accounts) -> tuple[int, ...]:
 
 
 def _check_non_root(pod: Obj, container: Obj, context: Obj, image_user: str) -> None:
-    """As pkg/kubelet/kuberuntime/security_context_others.go: verifyRunAsNonRoot."""
+    """Check as pkg/kubelet/kuberuntime/security_context_others.go: verifyRunAsNonRoot."""
     if not context.get("runAsNonRoot"):
         return
     metadata = meta(pod)
@@ -76,7 +76,7 @@ def _check_non_root(pod: Obj, container: Obj, context: Obj, image_user: str) -> 
 
 
 def _of_image(text: str, accounts: Accounts) -> tuple[User, str]:
-    """The image's USER, `user[:group]`, each a name or a number; empty means root."""
+    """Return the image's USER, `user[:group]`, each a name or a number; empty means root."""
     user_text, _, group_text = text.partition(":")
     if not user_text:
         user, name = User(0, 0), "root"

@@ -1,8 +1,8 @@
-"""A pod's volumes and mounts, as data for the agent.
+"""Plans a pod's volumes and mounts, as data for the agent.
 
 Called while a plan is made. ConfigMaps, Secrets, tokens and the downward API become plain files
 with their modes; folders, paths, exports and images are named and left to the compute node. What is
-not here was refused before (see support), and nothing is read from or written to disk.
+not here was refused before (see `field_support`). The disk is not used.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class File:
 
 
 def planned_volumes(pod: Obj, sources: Sources, allocatable: Allocatable) -> list[Obj]:
-    """The `volumes` of the plan, in the pod's order."""
+    """Return the `volumes` of the plan, in the pod's order."""
     maker = _Maker(pod, sources, allocatable)
     return [maker.volume(volume) for volume in pod["spec"].get("volumes") or []]
 
@@ -69,7 +69,7 @@ def files_maker(pod: Obj, sources: Sources, allocatable: Allocatable) -> Callabl
 
 
 def planned_mounts(container: Obj, variables: Mapping[str, str]) -> list[Obj]:
-    """The `mounts` of a container in the plan."""
+    """Return the `mounts` of a container in the plan."""
     return [
         {
             "volume": mount["name"],
@@ -83,7 +83,7 @@ def planned_mounts(container: Obj, variables: Mapping[str, str]) -> list[Obj]:
 
 
 def _manner(mount: Obj) -> Obj:
-    """How far read-only goes, and whether later mounts of the node are seen."""
+    """Return how far read-only goes, and whether later mounts of the node are seen."""
     depth, propagation = mount.get("recursiveReadOnly"), mount.get("mountPropagation")
     found: Obj = {"recursiveReadOnly": depth} if depth in ("Enabled", "IfPossible") else {}
     return {**found, "propagates": True} if propagation == "HostToContainer" else found
@@ -105,7 +105,7 @@ def _sub_path(mount: Obj, variables: Mapping[str, str]) -> str:
 
 
 class _Maker:
-    """The volumes of one pod; a method a kind of volume."""
+    """Makes the volumes of one pod; one method for each kind of volume."""
 
     def __init__(self, pod: Obj, sources: Sources, allocatable: Allocatable) -> None:
         self._pod = pod
@@ -142,7 +142,7 @@ class _Maker:
         }
 
     def _claimed(self, volume: Obj) -> Obj:
-        """What is behind a claim, as far as an ordinary user can mount it."""
+        """Return what is behind a claim, as far as an ordinary user can mount it."""
         name, found = volume["name"], self._sources.volumes[volume["name"]]
         spec = found["spec"]
         if spec.get("volumeMode") == "Block":
@@ -167,7 +167,9 @@ class _Maker:
         raise mount_refusal(name, words)
 
     def _owned(self, file: File, user: int | None) -> File:
-        """As SetVolumeOwnership of pkg/volume: what is read-only is the group's to read."""
+        """Set the owner as SetVolumeOwnership of pkg/volume: what is read-only is the group's to
+        read.
+        """
         file = file if file.uid is not None else replace(file, uid=user)
         group = _context(self._pod).get("fsGroup")
         if group is None:
@@ -175,7 +177,9 @@ class _Maker:
         return replace(file, gid=int(group), mode=file.mode | GROUP_READS)
 
     def _group(self) -> Obj:
-        """Whose the volume shall be beside its owner's, for those that are the pod's to change."""
+        """Return the group that a volume gets beside its owner, for volumes that the pod may
+        change.
+        """
         context = _context(self._pod)
         if context.get("fsGroup") is None:
             return {}
@@ -183,7 +187,7 @@ class _Maker:
         return {"fsGroup": int(context["fsGroup"]), "fsGroupPolicy": policy}
 
     def _is_fixed(self, volume: Obj) -> bool:
-        """Whether all of it comes from immutable objects, which nobody looks at twice."""
+        """Return whether all of it comes from immutable objects, which are not looked at twice."""
         parts = (volume.get("projected") or {}).get("sources") or [volume]
         return bool(parts) and all(self._is_immutable(part) for part in parts)
 
@@ -242,7 +246,9 @@ class _Maker:
         return resource_value(self._pod, {"name": ""}, reference, self._allocatable)
 
     def _token(self, source: Obj, mode: int) -> list[File]:
-        """As pkg/volume/projected: the pod's one user's alone, or its fsGroup's too."""
+        """Make a token's file as pkg/volume/projected: for the pod's one user, or for its fsGroup
+        too.
+        """
         token = self._sources.tokens.get(TokenWish.of(source))
         if token is None:
             raise Refusal("no token of the service account was issued")
@@ -255,7 +261,9 @@ class _Maker:
         return [File(source["path"], token.encode(), mode, user if owner is None else owner)]
 
     def _trust(self, source: Obj, mode: int) -> list[File]:
-        """As pkg/kubelet/clustertrustbundle: certificates of one bundle, or of a signer's."""
+        """Make files as pkg/kubelet/clustertrustbundle: certificates of one bundle, or of a
+        signer's.
+        """
         chosen = trusted(source, self._sources.trust_bundles)
         if chosen is None:
             name = source.get("name")
@@ -278,7 +286,8 @@ class _Maker:
 
 
 def trusted(source: Obj, bundles: Sequence[Obj]) -> str | None:
-    """The certificates that a clusterTrustBundle source names, each once; None: there are none.
+    """Return the certificates that a clusterTrustBundle source names, each once; None: there are
+    none.
 
     By signer, no labelSelector at all selects nothing and an empty one everything, as upstream.
     """
@@ -296,7 +305,7 @@ def trusted(source: Obj, bundles: Sequence[Obj]) -> str | None:
 
 
 def unmet_options(sources: Sources) -> list[str]:
-    """What persistent volumes ask of a mount that was made by the site, long ago."""
+    """Return what persistent volumes ask of a mount that was made by the site, long ago."""
     return [
         f'spec.volumes["{name}"]: mountOptions of persistent volume {meta(found)["name"]} are not '
         "applied: the node has mounted it already"
@@ -319,7 +328,7 @@ def _context(pod: Obj) -> Obj:
 
 
 def _one_user(spec: Obj) -> int | None:
-    """The uid that every container is told to run as, if it is one and the same."""
+    """Return the uid that every container is told to run as, if it is one and the same."""
     of_pod = (spec.get("securityContext") or {}).get("runAsUser")
     containers = [*(spec.get("initContainers") or []), *spec["containers"]]
     users = {(c.get("securityContext") or {}).get("runAsUser", of_pod) for c in containers}
@@ -333,7 +342,7 @@ def _absent(source: Obj, words: str) -> list[File]:
 
 
 def _picked(source: Obj, values: Mapping[str, bytes], mode: int, word: str) -> list[File]:
-    """All keys, or those that `items` names, under the paths it gives them."""
+    """Return all keys, or those that `items` names, under the paths it gives them."""
     items: list[Any] = source.get("items") or []
     if not items:
         return [File(key, values[key], mode) for key in sorted(values)]

@@ -1,1 +1,1 @@
-"""One pod's whole life: bound, prepared, submitted, followed, ended."""
+"""Runs one pod from bound to gone: bound, prepared, submitted, followed, ended."""

@@ -1,9 +1,9 @@
-"""What a pod waits for before its job may start: Jobs, pods and SlurmJobs of its namespace.
+"""Finds what a pod waits for before its job may start: Jobs, pods and SlurmJobs of its namespace.
 
 Asked by the pod's worker before anything is prepared. Where the pod's `dependency` names objects,
 their Slurm jobs' numbers take the place of the names, and Slurm does the waiting; until they have
 such numbers the pod is not submitted. A Job may try again and has no one Slurm job, a pod of a gang
-shares one with others: they are waited for until they have ended themselves. Reads only.
+shares one with others: they are waited for until they have ended themselves.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Dependencies:
         self._api = api
 
     async def met(self, pod: Obj) -> Obj:
-        """The pod as it can be submitted now: with numbers in place of names.
+        """Return the pod as it can be submitted now: with numbers in place of names.
 
         Raises WaitingForDependency with what it waits for, DependencyNeverSatisfied, ConfigError.
         """
@@ -34,12 +34,12 @@ class Dependencies:
         return _with(pod, [await self._part(pod, one) for one in parse(text, DEPENDENCY)])
 
     def without_names(self, pod: Obj) -> Obj:
-        """With what Slurm alone is asked for."""
+        """Return the pod with just what Slurm itself is asked for."""
         text = annotations_of(pod).get(DEPENDENCY, "")
         return _with(pod, [str(one) for one in parse(text, DEPENDENCY) if not one.kind])
 
     async def _part(self, pod: Obj, wait: Wait) -> str:
-        """What sbatch is told of it; empty where it has come true."""
+        """Return what sbatch is told of it; empty where it has come true."""
         if not wait.kind:
             return str(wait)
         if _is_own(pod, wait):
@@ -77,7 +77,7 @@ def _is_own(pod: Obj, wait: Wait) -> bool:
 
 
 def _ended(kind: str, found: Obj) -> bool | None:
-    """Whether it has succeeded; None while it has not ended."""
+    """Return whether it has succeeded; None while it has not ended."""
     if kind == "Job":
         for name, has_succeeded in (("Complete", True), ("Failed", False)):
             if (condition_of(found, name) or {}).get("status") == "True":
@@ -88,7 +88,7 @@ def _ended(kind: str, found: Obj) -> bool | None:
 
 
 def _number_of(wait: Wait, found: Obj) -> str:
-    """The dependency on its Slurm job; empty for what need only have begun, and has."""
+    """Return the dependency on its Slurm job; empty for what need only have begun, and has."""
     status = found.get("status") or {}
     number = status.get("jobId") if wait.kind == "SlurmJob" else annotations_of(found).get(JOB_ID)
     is_of_gang = wait.kind == "Pod" and "+" in (number or "")

@@ -1,9 +1,9 @@
-"""Ephemeral containers: from a pod's spec, as `kubectl debug` adds to it, to its running agent.
+"""Brings ephemeral containers, as `kubectl debug` adds them to a pod's spec, to its running agent.
 
 Called by the pod's worker whenever it looks at a pod that runs. The image is pulled and the
 container's plan made here, by the control plane; the agent is told it, and again after it has
-dialled anew, until its journal knows the container. What cannot be done is on the pod's status
-and in an Event, and tried again; nothing is ever told twice to an agent that has begun.
+dialled anew, until its journal knows the container. What cannot be done is on the pod's status and
+in an Event, and tried again; an agent that has begun a container is not told of it twice.
 """
 
 from __future__ import annotations

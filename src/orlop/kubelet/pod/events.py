@@ -1,4 +1,4 @@
-"""Tells Kubernetes Events without anybody waiting for them.
+"""Tells Kubernetes Events without making any caller wait for them.
 
 Filled by the pods' workers, emptied by one task. Events of one pod are told in their order, those
 of different pods at the same time; a failure to tell is the recorder's to log.
@@ -44,7 +44,9 @@ class Events:
         then: Callable[[], None] | None = None,
         when: float | None = None,
     ) -> None:
-        """Tell it soon, and call `then` when it is told; `when` it was, if not just now."""
+        """Tell an event soon, and call `then` when it is told; `when` is its time, if not just
+        now.
+        """
         self._waiting.append(Telling(obj, kind, reason, message, then, when))
         self._is_filled.set()
 

@@ -1,8 +1,8 @@
-"""The folder of a pod: what the kubelet writes for its agent, and reads of what became of it.
+"""Keeps the folder of a pod: what the kubelet writes for its agent, and reads of what became of it.
 
 One per pod object, made before its job is asked for and removed when both the object and the job
-are gone. Folders are for their owner alone (0700, files 0600). Nothing here knows the engine's
-files, except that a held submit lock means that somebody is still at work.
+are gone. Folders are for their owner alone (0700, files 0600). The engine's files are not known
+here, except that a held submit lock means that a submission is still at work.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TAIL = 2048  # bytes of the job's own output that a message may hold
 
 
 def agent_token(key: bytes, uid: str) -> str:
-    """The bearer token of a pod's agent; good for that pod alone."""
+    """Return the bearer token of a pod's agent; good for that pod alone."""
     return hmac.new(key, uid.encode(), hashlib.sha256).hexdigest()
 
 
@@ -61,7 +61,7 @@ class PodFolder:
         self._write(wellknown.PLAN_FILE, json.dumps(plan, separators=(",", ":")).encode())
 
     def plan(self) -> Obj | None:
-        """The plan as it was last written; None where there is none that can be read."""
+        """Return the plan as it was last written; None where there is none that can be read."""
         try:
             plan: Obj = json.loads((self.path / wellknown.PLAN_FILE).read_bytes())
         except (OSError, ValueError):
@@ -69,11 +69,15 @@ class PodFolder:
         return plan
 
     def replace_plan(self, plan: Obj) -> None:
-        """For an agent that is still to start, or will once more; not for a folder that is gone."""
+        """Replace the plan for an agent that is still to start, or will once more; not in a folder
+        that is gone.
+        """
         self._write(wellknown.PLAN_FILE, json.dumps(plan, separators=(",", ":")).encode())
 
     def _write(self, name: str, data: bytes) -> None:
-        """All or nothing, but without waiting for the disk: after a crash all is made anew."""
+        """Write all or nothing, but without waiting for the disk: after a crash all is made
+        anew.
+        """
         temporary = self.path / f".{name}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
@@ -82,12 +86,12 @@ class PodFolder:
 
     @property
     def was_submitted(self) -> bool:
-        """Whether a submission was at least begun: the plan is then never made anew."""
+        """Return whether a submission was at least begun: the plan is then not made anew."""
         files = (wellknown.PLAN_FILE, wellknown.SUBMIT_FILE)
         return all((self.path / name).exists() for name in files)
 
     def planned(self) -> Planned:
-        """What the job was given, as far as the kubelet goes on needing it."""
+        """Return what the job was given, as far as the kubelet goes on needing it."""
         try:
             plan = json.loads((self.path / wellknown.PLAN_FILE).read_bytes())
         except (OSError, ValueError):
@@ -95,7 +99,7 @@ class PodFolder:
         return planned_of(plan)
 
     def output(self) -> str:
-        """The last lines of what the job itself printed."""
+        """Return the last lines of what the job itself printed."""
         try:
             with (self.path / wellknown.OUTPUT_FILE).open("rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
@@ -119,7 +123,7 @@ class PodFolder:
 
     @property
     def is_being_submitted(self) -> bool:
-        """Whether a submission, perhaps of an earlier control plane, is under way now."""
+        """Return whether a submission, perhaps of an earlier control plane, is under way now."""
         try:
             descriptor = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -133,13 +137,15 @@ class PodFolder:
         return False
 
     def remove(self) -> bool:
-        """Remove all of it; False where something could not be."""
+        """Remove all of it; return False where something could not be removed."""
         shutil.rmtree(self.path, ignore_errors=True)
         return not self.path.exists()
 
 
 class Planned(NamedTuple):
-    """Of a plan: its images, by container, and the pod's address; empty: its node's."""
+    """The part of a plan that is still needed: its images, by container, and the pod's address;
+    empty: its node's.
+    """
 
     images: dict[str, ImageUsed]
     pod_ip: str
@@ -152,7 +158,7 @@ def planned_of(plan: Obj) -> Planned:
 
 
 def existing(paths: Paths) -> dict[str, tuple[Key, PodFolder]]:
-    """All pod folders there are, by the pod's uid."""
+    """Return all pod folders there are, by the pod's uid."""
     found = {}
     if paths.pods.is_dir():
         for path in paths.pods.iterdir():

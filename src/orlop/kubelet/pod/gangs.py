@@ -1,8 +1,7 @@
-"""The gang of a pod: how many members it needs, and which are there.
+"""Finds the gang of a pod: how many members it needs, and which are there.
 
-Asked by the pod's worker before it asks the engine for a machine. The size is on the pod itself,
-or on what made it: a Job, a StatefulSet, a PodGroup. Reads only; who waits for whom is the engine's
-affair.
+Asked by the pod's worker before it asks the engine for a machine. The size is on the pod itself, or
+on what made it: a Job, a StatefulSet, a PodGroup. Who waits for whom is the engine's affair.
 """
 
 from __future__ import annotations
@@ -47,7 +46,9 @@ class Gangs:
         cached.add_index(BY_GANG, keys_of)
 
     async def of(self, pod: Obj) -> Gang | None:
-        """None for a pod that starts on its own; ConfigError where its gang cannot be known."""
+        """Return the pod's gang; None for a pod that starts on its own. Raise ConfigError where its
+        gang cannot be known.
+        """
         mark = mark_of(pod)
         if mark is None:
             return None
@@ -96,7 +97,9 @@ class Gangs:
         return int((found.get("spec") or {}).get("minMember") or 1)
 
     async def _size_of_scheduling_group(self, mark: Mark) -> int:
-        """Zero where its policy is basic: then each of its pods starts on its own."""
+        """Return the size of the group; zero where its policy is basic: then each of its pods
+        starts on its own.
+        """
         found = await self._group(SCHEDULING_GROUPS, mark)
         policy = (found.get("spec") or {}).get("schedulingPolicy") or {}
         return int((policy.get("gang") or {}).get("minCount") or 0)
@@ -119,7 +122,7 @@ class Gangs:
 
 
 def size_of_job(job: Obj) -> int:
-    """How many pods it keeps at the same time, from now on."""
+    """Return how many pods a Job keeps at the same time, from now on."""
     spec = job.get("spec") or {}
     parallel = int(spec.get("parallelism", 1))
     completions = spec.get("completions")

@@ -1,7 +1,7 @@
 """Asks the engine about all pods at once: the safety net behind what agents report.
 
-One task of the kubelet. One `jobs()` a tick for all pods together, at the engine's own pace while
-any of them has a job, and none at all while nobody waits for an answer. Jobs that the engine lists
+One task of the kubelet. One `jobs()` a poll for all pods together, at the engine's own pace while
+any of them has a job, and none at all while no pod waits for an answer. Jobs that the engine lists
 no more are looked up in one further call. An engine that does not answer is told as such and
 changes nothing else. What a job's state means for its pod is not decided here.
 """
@@ -58,7 +58,7 @@ class Ticker:
         self._refilled = float("-inf")
 
     def ask(self) -> None:
-        """Have the engine asked soon: somebody waits for its answer."""
+        """Have the engine asked soon: a caller waits for its answer."""
         spacing = max(SPACING, self._pace.spacing)
         self._advance(max(self._clock.now() + SOON, self._last + spacing))
 
@@ -88,14 +88,16 @@ class Ticker:
                 self._read_files()
 
     def _is_needed(self) -> bool:
-        """Whether any pod has a job that has not ended, or waits for the engine to answer."""
+        """Return whether any pod has a job that has not ended, or waits for the engine to
+        answer.
+        """
         now = self._clock.now()
         if self._health.is_down or any(_awaits(state) for state in self._pods):
             self._last_needed = now
         return now - self._last_needed < LINGER
 
     async def tick(self) -> None:
-        """One look at everything."""
+        """Take one look at everything."""
         began = self._last = self._clock.now()
         try:
             listed = await self._engine.jobs()
@@ -134,13 +136,13 @@ class Ticker:
         self._on_listing(listed)
 
     def _read_files(self) -> None:
-        """Have the journals read of agents that cannot reach us."""
+        """Read the journals of agents that cannot reach us."""
         for state in self._pods:
             if _speaks_by_file(state):
                 self._on_change(state.uid)
 
     def _pass_on(self, sentences: list[tuple[PodState, Job]]) -> None:
-        """Those who have heard nothing for longest first."""
+        """Pass the messages on, first to the pods that have heard nothing for longest."""
         now = self._clock.now()
         if now - self._refilled >= MESSAGES_EVERY:
             self._messages_left, self._refilled = MESSAGES, now
@@ -173,7 +175,7 @@ class Ticker:
         self._on_change(state.uid)
 
     async def _look_up(self, lost: dict[JobId, PodState]) -> None:
-        """The last word on jobs that are not listed; twice unknown means gone."""
+        """Look up the last word on jobs that are not listed; twice unknown means gone."""
         found = await self._engine.ended(list(lost))
         for job_id, state in lost.items():
             job = found.get(job_id)
@@ -188,14 +190,14 @@ class Ticker:
 
 
 def _awaits(state: PodState) -> bool:
-    """Whether the engine has something to say about the pod that we do not know."""
+    """Return whether the engine has something to say about the pod that we do not know."""
     if state.job_id is None:
         return state.trouble is not None and state.trouble.by_engine
     return not state.has_ended
 
 
 def _speaks_by_file(state: PodState) -> bool:
-    """Whether a running agent cannot reach us: its journal is then read at each tick."""
+    """Return whether a running agent cannot reach us: its journal is then read at each poll."""
     runs = state.job is not None and state.job.state is JobState.RUNNING
     return runs and state.connection is None and not state.has_ended
 

@@ -1,7 +1,8 @@
-"""What the kubelet knows of each pod beside its API object.
+"""Keeps what the kubelet knows of each pod beside its API object.
 
-Shared by workers, ticker, agents and logs. Everything here can be found again: from the API, the
-pod's folder and the engine; nothing is lost when the control plane is killed. It decides nothing.
+Shared by workers, job poller, agents and logs. Everything here can be found again: from the API,
+the pod's folder and the engine; nothing is lost when the control plane is killed. It decides
+nothing.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class PodState:
         )
 
     def apply(self, record: Record) -> bool:
-        """Take in a record of the journal; False where it is known already."""
+        """Take in a record of the journal; return False where it is known already."""
         if not self.journal.apply(record):
             return False
         if record.type == "event" and record.seq > self.told:
@@ -103,12 +104,14 @@ class PodState:
         return True
 
     def read_journal(self) -> bool:
-        """Take in what the file has and nobody told us; whether there was anything."""
+        """Take in what the file has and the agent did not tell us; return whether there was
+        anything.
+        """
         applied = [self.apply(record) for record in self.file.read()]
         return any(applied)
 
     def take_untold(self) -> list[Record]:
-        """The events of the journal that have not been told, once."""
+        """Return, once, the events of the journal that have not been told."""
         taken, self.untold = self.untold, []
         if taken:
             self.told = taken[-1].seq
@@ -120,7 +123,7 @@ class PodState:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of the pod's job can be running any more."""
+        """Return whether nothing of the pod's job can be running any more."""
         if self.job_id is None or self.has_vanished or self.is_settled:
             return True
         return self.job is not None and self.job.state.has_ended
@@ -147,7 +150,7 @@ class Pods:
         return PodFolder.of(self._paths, pod)
 
     def of(self, pod: Obj) -> PodState:
-        """The state of a pod, made from what its folder says where there is none yet."""
+        """Return the state of a pod, made from what its folder says where there is none yet."""
         known = self._states.get(uid_of(pod))
         if known is not None:
             return known
@@ -163,19 +166,21 @@ class Pods:
         self.addresses.reserve(state.uid, state.pod_ip)
 
     def left_behind(self, uids: frozenset[str]) -> Iterator[PodState]:
-        """States of folders whose pod is not among `uids`."""
+        """Yield the states of folders whose pod is not among `uids`."""
         for uid, (key, folder) in existing(self._paths).items():
             if uid not in uids:
                 yield self._states.get(uid) or self._left(uid, key, folder)
 
     def orphan(self, uid: str, key: Key) -> PodState:
-        """The state of a pod of which only the job is left."""
+        """Return the state of a pod of which only the job is left."""
         known = self._states.get(uid)
         folder = PodFolder(self._paths.pod(key.namespace, key.name, uid))
         return known if known is not None else self._left(uid, key, folder)
 
     def _left(self, uid: str, key: Key, folder: PodFolder) -> PodState:
-        """Its job may still run, and has its address until it does not."""
+        """Make the state of a pod whose job may still run, and has its address until it does
+        not.
+        """
         state = self._found(uid, key, folder)
         self._recall(state)
         return state
@@ -192,10 +197,10 @@ class Pods:
 
 
 def _job_of(pod: Obj, folder: PodFolder) -> JobId | None:
-    """The job that the kubelet has written on the pod.
+    """Return the job that the kubelet has written on the pod.
 
     A manifest copied from another pod carries that one's job, which is not ours to follow or end;
-    what only a kubelet writes, a condition or a folder of this very pod, tells the two apart.
+    what only a kubelet writes, a condition or a folder of this very pod, tells them apart.
     """
     job = annotations_of(pod).get(JOB_ID)
     is_ours = is_terminal(pod) or condition_of(pod, ALLOCATED) is not None or folder.was_submitted

@@ -1,8 +1,8 @@
-"""From a pod that is bound to a folder that is ready: images, ConfigMaps, Secrets, tokens, plan.
+"""Prepares a bound pod until its folder is ready: images, ConfigMaps, Secrets, tokens, plan.
 
 Run by a pod's worker before it asks the engine for a machine. It raises ImageError and Refusal with
-the words that go onto the pod, and never writes to the API except for Events. Cancelling it at any
-moment leaves nothing behind but files that the next try replaces.
+the words that go onto the pod, and of the API it writes just Events. Cancelling it at any moment
+leaves nothing behind but files that the next try replaces.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PROGRESS_INTERVAL = 10.0  # seconds between two Events of one pull
 
 
 class ImageStore(Protocol):
-    """runtime.images.Images, as far as it is used here."""
+    """The part of runtime.images.Images that is used here."""
 
     async def ensure(
         self,
@@ -75,7 +75,7 @@ class PullFailure(errors.ImageError):
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """Everything that preparing needs; `prepare` does one pod."""
+    """Prepares pods with all that it needs; `prepare` does one pod."""
 
     api: Api
     images: ImageStore
@@ -120,7 +120,7 @@ class Preparation:
         state.images, state.pod_ip = planned_of(plan)
 
     async def _ranks(self, pod: Obj, images: Mapping[str, Image]) -> Obj | None:
-        """How its main container is run once for every task; None where it is run once."""
+        """Return how its main container is run once for every task; None where it is run once."""
         found = rank_set(pod)
         if found is None:
             return None
@@ -129,7 +129,9 @@ class Preparation:
         return {**found.planned(mpi), "starter": self.site.starter}
 
     async def _profiles(self, pod: Obj) -> Profiles:
-        """Those of this host that the pod names; most name none, and wait for no thread."""
+        """Return the profiles of this host that the pod names; most name none, and wait for no
+        thread.
+        """
         names = profile_names(pod)
         return await asyncio.to_thread(read_profiles, self.site.seccomp, names) if names else {}
 
@@ -139,7 +141,7 @@ class Preparation:
         return self.addresses.allocate(state.uid)
 
     async def ephemeral(self, pod: Obj, state: PodState, container: Obj) -> Obj:
-        """The plan of a container that is added to a running pod."""
+        """Return the plan of a container that is added to a running pod."""
         wishes = check_ephemeral(container)
         if wishes:
             words = f"container {container['name']} runs without: " + "; ".join(wishes)
@@ -194,7 +196,7 @@ class Preparation:
         return image
 
     async def _image_volumes(self, pod: Obj, state: PodState) -> dict[str, str]:
-        """Where the images are that the pod mounts, by its volumes' names."""
+        """Return where the images are that the pod mounts, by its volumes' names."""
         wanted = [one for one in pod["spec"].get("volumes") or [] if one.get("image")]
         if not wanted:
             return {}
@@ -269,5 +271,5 @@ def _accounts(image: Image) -> Accounts:
 
 
 def _text(rootfs: Path, name: str) -> str:
-    """A small file of an image, whose maker may have put anything in its place."""
+    """Read a small file of an image, whose maker may have put anything in its place."""
     return read_inside(str(rootfs), name, ACCOUNTS)

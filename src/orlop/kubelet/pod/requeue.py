@@ -1,8 +1,8 @@
 """Has a job that met its time limit run again, where its pod asks for that.
 
-Used by the pod's worker before it writes how the pod ended: a phase that is final is never left,
-so the engine is asked first. The pod keeps its folder, its volumes and its restart counts, and is
-Pending until the engine runs it again. An engine that refuses is told, and the pod ends.
+Used by the pod's worker before it writes how the pod ended: a phase that is final is not left
+again, so the engine is asked first. The pod keeps its folder, its volumes and its restart counts,
+and is Pending until the engine runs it again. An engine that refuses is told, and the pod ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Requeues:
     later: Requeuer
 
     async def keeps(self, pod: Obj, state: PodState) -> bool:
-        """Whether the pod goes on although its job has ended; the status is then left alone."""
+        """Return whether the pod goes on although its job has ended; the status is then left
+        alone.
+        """
         job = state.job
         if annotations_of(pod).get(ON_TIMEOUT) != "requeue" or state.requeue_refused:
             return False
@@ -66,7 +68,9 @@ class Requeues:
 
 
 def _awaits_engine(state: PodState) -> bool:
-    """Whether its agent's last word may mean the limit, and the engine has not said so yet."""
+    """Return whether its agent's last word may mean the limit, and the engine has not said so
+    yet.
+    """
     job = state.job
     if state.job_id is None or state.has_vanished or is_requeued(state.journal, job):
         return False
@@ -74,7 +78,7 @@ def _awaits_engine(state: PodState) -> bool:
 
 
 def _ended_otherwise(state: PodState) -> bool:
-    """Whether it ended for a reason of its own, just when its limit was near."""
+    """Return whether it ended for a reason of its own, just when its limit was near."""
     journal = state.journal
     is_over = journal.finished is not None and not is_requeued(journal, state.job)
     return is_over and not may_be_limit(journal)

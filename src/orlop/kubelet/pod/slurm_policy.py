@@ -1,4 +1,4 @@
-"""Where the policy for a pod comes from: its Namespace's annotations, and its PriorityClass'.
+"""Reads the policy for a pod from its Namespace's annotations, and its PriorityClass'.
 
 Asked by the pod's worker when it submits. Read from caches; what they mean is the engine's to say.
 """

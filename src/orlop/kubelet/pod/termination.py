@@ -32,20 +32,20 @@ log = logger(__name__)
 
 
 class Requeuer(Protocol):
-    """How to be called again, and how to have the engine asked."""
+    """Calls again later, and has the engine asked."""
 
     def again(self, uid: str, delay: float) -> None: ...
 
     def follow(self, uid: str) -> None:
-        """Its job is asked for: from now on it is told of what changes."""
+        """Follow a pod whose job is asked for: from now on it is told of what changes."""
         ...
 
     def ask_engine(self) -> None:
-        """Soon: somebody waits for the answer."""
+        """Ask the engine soon: a caller waits for the answer."""
         ...
 
     def expect_engine(self) -> None:
-        """In its own time: there will be something to hear."""
+        """Ask the engine in its own time: there will be something to hear."""
         ...
 
 
@@ -61,7 +61,9 @@ class Termination:
         later: Requeuer,
         ended: Callable[[Key, str, JobId | None], None] = lambda key, uid, job: None,
     ) -> None:
-        """`ended` is told of each pod whose job is over, and whose object stays."""
+        """Take the parts it needs; `ended` is told of each pod whose job is over, and whose object
+        stays.
+        """
         self._ended = ended
         self._api = api
         self._engine = engine
@@ -87,7 +89,7 @@ class Termination:
         await self._remove_object(state)
 
     async def after_end(self, pod: Obj, state: PodState) -> None:
-        """A pod that is over needs no job; its object may be waiting to go."""
+        """End the job of a pod that is over and needs none; its object may be waiting to go."""
         if not state.has_ended:
             patience = PATIENCE if is_deleting(pod) else AFTERLIFE
             if state.is_requeued or self._outlives(state, patience):
@@ -103,7 +105,7 @@ class Termination:
             self._forget(state)
 
     async def reap(self, state: PodState) -> None:
-        """The object is gone: end the job if there is one, then remove the folder."""
+        """End the job, if there is one, of a pod whose object is gone, then remove the folder."""
         if not await self._is_gone(state):
             self._later.again(state.uid, RETRY)
             return
@@ -124,7 +126,7 @@ class Termination:
     # Parts
 
     async def _say_waiting(self, pod: Obj, state: PodState) -> None:
-        """That the pod cannot go yet, because nobody can tell whether its job has ended."""
+        """Say that the pod cannot go yet, because it is not known whether its job has ended."""
         error = self._health.error
         if error and state.waits_for != error:
             state.waits_for = error
@@ -133,7 +135,7 @@ class Termination:
             state.waits_for = ""
 
     async def _is_settled(self, state: PodState) -> bool:
-        """Whether it is known which job the pod has, if any; else we come back."""
+        """Return whether it is known which job the pod has, if any; else we come back."""
         if state.job_id is not None or not state.folder.was_submitted:
             return True
         if state.folder.is_being_submitted:
@@ -151,7 +153,9 @@ class Termination:
         return True
 
     async def _ask(self, pod: Obj, state: PodState) -> None:
-        """The agent if it runs, the engine if it does not or does not end in time."""
+        """Ask the agent to end the pod if it runs, or the engine if it does not or does not end in
+        time.
+        """
         assert state.job_id is not None, "what has no job has ended"
         now = self._clock.now()
         deadline = parse_time(meta(pod)["deletionTimestamp"]) + KILL_MARGIN
@@ -164,7 +168,7 @@ class Termination:
             self._later.again(state.uid, max(deadline - now, 0.1))
 
     async def _terminate(self, state: PodState, grace: int) -> None:
-        """Pass the grace on, and again should somebody shorten it."""
+        """Pass the grace on, and again should it be shortened."""
         if state.asked_to_end == grace or state.job_id is None:
             return
         if state.connection is not None:
@@ -174,7 +178,7 @@ class Termination:
         state.asked_to_end = grace
 
     def _is_leaving(self, state: PodState, patience: float) -> bool:
-        """Whether the agent has said its last word and may still be on its way out.
+        """Return whether the agent has said its last word and may still be on its way out.
 
         Counted from when we first saw it: the node's clock may not agree with ours.
         """
@@ -186,7 +190,7 @@ class Termination:
         return now - state.finished_seen < patience
 
     def _outlives(self, state: PodState, patience: float) -> bool:
-        """Whether the job goes on although its pod is over.
+        """Return whether the job goes on although its pod is over.
 
         An engine that has just come back may not have heard yet that the job ended by itself, and
         would record it as cancelled.
@@ -194,7 +198,7 @@ class Termination:
         return not self._is_leaving(state, patience) and self._health.has_answered_for(patience)
 
     async def _cancel(self, state: PodState) -> None:
-        """Once, and again should it not have helped for long."""
+        """Cancel the job once, and again should that not have helped for long."""
         now = self._clock.now()
         if state.job_id is None or state.cancelled_at + AFTERLIFE > now:
             return
@@ -222,7 +226,9 @@ class Termination:
         log.info("removed pod", pod=str(state.key), job=state.job_id or "")
 
     async def _is_gone(self, state: PodState) -> bool:
-        """Ask the API itself: a cache that is wrong must never end a healthy job."""
+        """Ask the API itself whether the pod is gone: a cache that is wrong must not end a healthy
+        job.
+        """
         try:
             found = await self._api.get(POD, state.key)
         except errors.NotFound:

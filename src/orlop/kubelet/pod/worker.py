@@ -1,9 +1,9 @@
-"""A pod's whole life, from bound to gone: looks at everything known of it and does the next thing.
+"""Works on a pod from bound to gone: looks at everything known of it and does the next thing.
 
 Called by the kubelet with a pod's uid whenever something about it changed: its object, its agent's
-reports, the engine's answer, time. Level-based: what is to be done follows from what is so now,
-never from what happened, so that a control plane killed anywhere goes on where it was. Nothing
-about a pod is written before its job is asked for, unless preparing it takes long.
+reports, the engine's answer, time. Level-based: what is to be done follows from what is so now, not
+from what happened, so that a control plane killed anywhere goes on where it was. Nothing about a
+pod is written before its job is asked for, unless preparing it takes long.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class PodWorker:
                 await self._write(pod, state)  # 4
 
     def pod_of(self, state: PodState) -> Obj | None:
-        """The pod's object, as new as we know it; None once it is gone."""
+        """Return the pod's object, as new as we know it; None once it is gone."""
         cached = self.cached.get(state.key)
         if cached is None or uid_of(cached) != state.uid:
             return None
@@ -129,7 +129,9 @@ class PodWorker:
             self.later.again(state.uid, 0.0)
 
     def _catch_up(self, pod: Obj, state: PodState) -> None:
-        """The file counts where no agent speaks, or has just ceased to."""
+        """Read the journal file where no agent speaks, or has just ceased to: there the file
+        counts.
+        """
         if state.connection is None or state.has_ended:
             state.read_journal()
         for record in state.take_untold():
@@ -140,7 +142,9 @@ class PodWorker:
             self.events.tell(pod, kind, record.reason, record.message, then, when)
 
     def _awaits_last_word(self, state: PodState) -> bool:
-        """Whether the job is over, as the engine says, and the journal's end is not here yet."""
+        """Return whether the job is over, as the engine says, and the journal's end is not here
+        yet.
+        """
         journal, job = state.journal, state.job
         if job is None or job.state not in (JobState.COMPLETED, JobState.FAILED):
             return False
@@ -153,8 +157,8 @@ class PodWorker:
     # Starting
 
     def _is_told_later(self, state: PodState) -> bool:
-        """Whether a pod was just submitted as one of many: the queue's word on it, or its agent's,
-        is near, and one write tells of both.
+        """Return whether a pod was just submitted as one of many: the queue's word on it, or its
+        agent's, is near, and one write tells of both.
         """
         if state.job_id is None or state.journal.seq or self.starting < CROWD:
             return False
@@ -200,7 +204,7 @@ class PodWorker:
             self._refuse_submit(pod, state, "SubmitDeferred", error, _DEFERRED_RETRY)
 
     async def _depending(self, pod: Obj, state: PodState) -> Obj:
-        """The pod with what Slurm is told that it waits for."""
+        """Return the pod with what Slurm is told that it waits for."""
         try:
             return await self.dependencies.met(pod)
         except (errors.WaitingForDependency, errors.DependencyNeverSatisfied):
@@ -231,7 +235,9 @@ class PodWorker:
             self._wake(gang.peers - {state.uid})
 
     def _await_others(self, pod: Obj, state: PodState, reason: str, words: str) -> None:
-        """Said once, and looked at again when the last member of a gang comes, or a pod ends."""
+        """Wait for others: said once, and looked at again when the last member of a gang comes, or
+        a pod ends.
+        """
         trouble = PendingReason(reason, words, by_engine=True)
         if state.trouble != trouble:
             self.events.tell(pod, "Normal", trouble.reason, words)
@@ -242,11 +248,11 @@ class PodWorker:
         self.later.again(state.uid, delay)
 
     def on_end(self, namespace: str) -> None:
-        """A pod has ended: what depends on it, or soon on its Job, is looked at again."""
+        """Look again at what depends on a pod that has ended, or soon on its Job."""
         self._wake(self.dependants.pop(namespace, set()))
 
     def _wake(self, uids: Iterable[str]) -> None:
-        """Those who have waited for others, as the members of a gang that is complete."""
+        """Wake those who have waited for others, as the members of a gang that is complete."""
         for uid in uids:
             peer = self.pods.get(uid)
             if peer is not None and peer.job_id is None and peer.trouble is not None:
@@ -254,7 +260,9 @@ class PodWorker:
                 self.later.again(uid, 0.0)
 
     async def _prepare(self, pod: Obj, state: PodState) -> bool:
-        """Make the folder ready; False where that failed, or the pod is not wanted any more."""
+        """Make the folder ready; return False where that failed, or the pod is not wanted any
+        more.
+        """
         task = self.spawn(self._try_prepare(pod, state), f"prepare {state.key}")
         state.preparing = task
         try:
@@ -267,7 +275,9 @@ class PodWorker:
         return not task.cancelled() and task.result()
 
     async def _is_slow(self, task: asyncio.Task[bool]) -> bool:
-        """Whether preparing takes longer than it must; the crowd may grow while it is waited."""
+        """Return whether preparing takes longer than it must; the crowd may grow while it is waited
+        for.
+        """
         began = self.clock.now()
         while not task.done():
             left = began + max(SLOW, SLOW_EACH * self.starting) - self.clock.now()
@@ -337,7 +347,9 @@ class PodWorker:
 
 
 def _spread(pod: Obj, failures: int) -> float:
-    """From 1 to 1.5: pods of one owner, or of none, come back together, to be one array."""
+    """Return a factor from 1 to 1.5: pods of one owner, or of none, come back together, to be one
+    array.
+    """
     owner = controller_of(pod)
     whose = owner["uid"] if owner is not None else key_of(pod).namespace
     return 1.0 + random.Random(f"{whose} {failures}").random() / 2

@@ -1,1 +1,1 @@
-"""The kubelet's HTTPS listener: logs, exec, attach, port-forward, and numbers."""
+"""Serves the kubelet's HTTPS listener: logs, exec, attach, port-forward, and numbers."""

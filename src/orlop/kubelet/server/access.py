@@ -1,4 +1,4 @@
-"""Who may read the kubelet's pages of numbers: masters, and whom the API server lets.
+"""Decides who may read the kubelet's pages of numbers: masters, and whom the API server lets.
 
 Asked by the kubelet's server. A bearer token is shown to the API server in a TokenReview, and its
 owner's right to `nodes/metrics` or `nodes/stats` in a SubjectAccessReview, so that a Prometheus or
@@ -31,7 +31,9 @@ class Access:
         self._api = api
 
     async def refusal(self, request: web.Request, node: str) -> Refused | None:
-        """Why the bearer of a token may not read a page of a node, or of all; None if they may."""
+        """Return why the bearer of a token may not read a page of a node, or of all; None if they
+        may.
+        """
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return UNKNOWN

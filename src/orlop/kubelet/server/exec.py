@@ -1,4 +1,4 @@
-"""exec and attach: a client's streams joined to a session with the pod's agent.
+"""Serves exec and attach: a client's streams joined to a session with the pod's agent.
 
 Called by the server for an authenticated request. The client may speak WebSocket channels or
 SPDY; the agent's session is the same. When either side goes, the other is let go, and a command
@@ -38,7 +38,9 @@ log = logger(__name__)
 
 
 def wanted_of(request: web.BaseRequest) -> Wanted:
-    """What the kubelet's own parameters ask for; a terminal has no standard error of its own."""
+    """Return what the kubelet's own parameters ask for; a terminal has no standard error of its
+    own.
+    """
     flags = {
         name: request.query.get(name, "") in _ON for name in ("input", "output", "error", "tty")
     }
@@ -71,7 +73,7 @@ async def serve(
 
 
 def negotiate(request: web.BaseRequest, served: tuple[str, ...]) -> str:
-    """The first of the client's protocols that we serve; empty for one that names none."""
+    """Return the first of the client's protocols that we serve; empty for one that names none."""
     if not is_upgrade(request) or request.headers.get("Upgrade", "").lower() != "spdy/3.1":
         raise BadRequest("Upgrade request required")
     lines = request.headers.getall(STREAM_PROTOCOL, [])
@@ -97,7 +99,10 @@ def upgrade_to_spdy(request: web.BaseRequest, protocol: str) -> RawTransport:
 
 
 async def converse(client: Client, session: AgentSession) -> None:
-    """1. Take in what the client says. 2. Relay. 3. Let the client close."""
+    """Run the command for the client.
+
+    1. Take in what the client says. 2. Relay. 3. Let the client close.
+    """
     try:
         async with asyncio.TaskGroup() as tasks:
             listening = tasks.create_task(client.listen(), name="what a client says")  # 1
@@ -126,7 +131,7 @@ async def _relay(client: Client, session: AgentSession) -> None:
 
 
 async def _run(client: Client, session: AgentSession) -> int:
-    """Both ways until the output has ended; what is left of the input is of no use then."""
+    """Relay both ways until the output has ended; what is left of the input is of no use then."""
     async with asyncio.TaskGroup() as tasks:
         inputs = [
             tasks.create_task(_copy_input(client, session), name="a command's input"),

@@ -1,4 +1,4 @@
-"""The files of one container's log, as the agent lays them: read by offsets of the whole log.
+"""Reads the files of one container's log, as the agent lays them, by offsets of the whole log.
 
 Used by `logs`. `0.log` goes on in `0.log.<offset>`, and the oldest of these files go
 (agent/container/logs.py writes them); a byte has the same offset for ever. Whatever lies under such
@@ -23,7 +23,7 @@ class LogFiles:
         self._starts: list[int] = []
 
     def starts(self) -> list[int]:
-        """Where its files begin, the oldest first."""
+        """Return where its files begin, the oldest first."""
         name = self._path.name
         try:
             names = os.listdir(self._path.parent)
@@ -34,13 +34,13 @@ class LogFiles:
         return self._starts
 
     def end(self) -> int:
-        """Where it ends now; 0 where there is none."""
+        """Return where it ends now; 0 where there is none."""
         starts = self.starts()
         return starts[-1] + self._size(starts[-1]) if starts else 0
 
     def read(self, offset: int, count: int = CHUNK) -> tuple[int, bytes]:
-        """What is there from an offset on, and of which offset it is: a later one where what was
-        asked for is gone. No bytes: there is no more yet.
+        """Return what is there from an offset on, and of which offset it is: a later one where what
+        was asked for is gone. No bytes: there is no more yet.
         """
         known = self._starts
         for is_fresh in (False, True):
@@ -56,7 +56,7 @@ class LogFiles:
         return later[0], self._read(later[0], later[0], count)
 
     def span(self, start: int, end: int) -> tuple[int, bytes]:
-        """All that is there without a gap up to an offset, and where that begins."""
+        """Return all that is there without a gap up to an offset, and where that begins."""
         parts: list[bytes] = []
         at = start
         while at < end:

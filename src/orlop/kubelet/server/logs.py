@@ -1,8 +1,8 @@
-"""Container logs as kubectl asks for them: cut, stamped, followed; from files and from agents.
+"""Serves container logs as kubectl asks for them: cut, stamped, followed; from files and agents.
 
 Called by the server for one request at a time. Logs lie in the pod's folder in the CRI's format;
 what is there is read from there, and what is yet to come from the agent, because a shared file
-system may be seconds behind. Errors are upstream's own sentences. It never writes.
+system may be seconds behind. Errors are upstream's own sentences.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ FILE_POLL = 0.25  # seconds between two looks at a file that no agent speaks for
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """What PodLogOptions says; `rank` is ours, for a container that runs once for every task."""
+    """The content of PodLogOptions; `rank` is ours, for a container that runs once for every
+    task.
+    """
 
     follow: bool = False
     previous: bool = False
@@ -39,7 +41,7 @@ class LogOptions:
 
     @property
     def mark(self) -> bytes:
-        """Of the lines of that rank; empty for those of all."""
+        """The mark on the lines of that rank; empty for those of all."""
         return b"" if self.rank is None else b":%d" % self.rank
 
     @classmethod
@@ -82,7 +84,7 @@ def _number(query: Mapping[str, str], name: str, least: int) -> int | None:
 
 
 def which_run(pod: Obj, status: Obj, container: str, *, previous: bool) -> int:
-    """The number of the run whose log is asked for.
+    """Return the number of the run whose log is asked for.
 
     As validateContainerLogStatus of pkg/kubelet/kubelet_pods.go, with its sentences.
     """
@@ -134,7 +136,7 @@ def _run_of(container_id: str) -> int:
 
 
 class Cutter:
-    """From lines in the CRI's format to what the client wants to see of them."""
+    """Cuts lines in the CRI's format to what the client wants to see of them."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
@@ -147,7 +149,7 @@ class Cutter:
         return self._left is not None and self._left <= 0
 
     def cut(self, data: bytes) -> bytes:
-        """What is to be shown of the next bytes of the file."""
+        """Return what is to be shown of the next bytes of the file."""
         whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
         if not newline:
             return b""
@@ -158,7 +160,9 @@ class Cutter:
         return shown
 
     def _shown(self, line: bytes) -> bytes:
-        """`<time> <stream> <F|P>[:<rank>] <text>`; a partial line goes on in the next."""
+        """Return what is shown of `<time> <stream> <F|P>[:<rank>] <text>`; a partial line goes on
+        in the next.
+        """
         parts = line.split(b" ", 3)
         if len(parts) < 3:
             return b""
@@ -182,7 +186,7 @@ class Cutter:
 
 
 def tail_offset(files: LogFiles, lines: int, mark: bytes = b"") -> int:
-    """Where the last `lines` lines of a log begin; the parts of a long line count as one.
+    """Return where the last `lines` lines of a log begin; the parts of a long line count as one.
 
     Only lines with the `mark` of a rank count, where there is one.
     """
@@ -200,7 +204,9 @@ def tail_offset(files: LogFiles, lines: int, mark: bytes = b"") -> int:
 
 
 def _nth_last(buffer: bytes, lines: int, mark: bytes, *, is_whole: bool) -> int | None:
-    """Where the last `lines` lines begin in the end of a file; None if further up than this."""
+    """Return where the last `lines` lines begin in the end of a file; None if further up than
+    this.
+    """
     position = last = buffer.rfind(b"\n") + 1
     count = 0
     while position > 0:
@@ -219,19 +225,21 @@ def _nth_last(buffer: bytes, lines: int, mark: bytes, *, is_whole: bool) -> int 
 
 
 class Feed(Protocol):
-    """What is known of the run whose log is read."""
+    """The facts known of the run whose log is read."""
 
     def is_over(self) -> bool:
-        """Whether nothing will be added to the log any more."""
+        """Return whether nothing will be added to the log any more."""
         ...
 
     def open(self, offset: int, *, follow: bool) -> LogStream | None:
-        """The log from there on as the agent has it; None while no agent is connected."""
+        """Open the log from there on as the agent has it; return None while no agent is
+        connected.
+        """
         ...
 
 
 async def read_log(path: Path, options: LogOptions, feed: Feed) -> AsyncGenerator[bytes, None]:
-    """What the client sees, as it comes."""
+    """Yield what the client sees, as it comes."""
     files, offset = LogFiles(path), 0
     if options.tail_lines is not None:
         offset = await asyncio.to_thread(tail_offset, files, options.tail_lines, options.mark)
@@ -248,7 +256,8 @@ async def read_log(path: Path, options: LogOptions, feed: Feed) -> AsyncGenerato
 async def _raw(
     files: LogFiles, offset: int, follow: bool, feed: Feed
 ) -> AsyncGenerator[bytes, None]:
-    """The bytes of a log: from its files what is there, from the agent what it has beyond that.
+    """Yield the bytes of a log: from its files what is there, from the agent what it has beyond
+    that.
 
     Where the agent's connection breaks, or there is none, or what we wait for has gone meanwhile,
     the files are looked at again and again until the run is over.

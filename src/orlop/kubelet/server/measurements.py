@@ -1,8 +1,8 @@
-"""What containers use, as their agents measure it: asked for on demand, kept as windows.
+"""Measures what containers use, through their agents: asked for on demand, kept as windows.
 
 Read by the metrics API and by the kubelet's own endpoints through `current`. Nothing is measured
-while nobody asks; who asks again within `resolution` gets what the last one got, and who asks after
-a long silence waits a second for two measurements to compare. It never asks the engine.
+while no caller asks; who asks again within `resolution` gets what the last one got, and who asks
+after a long silence waits a second for two measurements to compare. The engine is not asked.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class PodUsage:
 
 
 class _Measured(msgspec.Struct):
-    """What an agent answers of one process tree."""
+    """The answer of an agent about one process tree."""
 
     cpu: int
     usage: int = 0
@@ -108,7 +108,7 @@ class _Series:
 
 
 class Measurements:
-    """Of all pods whose agents are connected; `resolution` is in seconds."""
+    """Keeps the measurements of all pods whose agents are connected; `resolution` is in seconds."""
 
     def __init__(self, pods: Pods, cached: Informer, clock: Clock, resolution: float) -> None:
         self._pods = pods
@@ -120,7 +120,7 @@ class Measurements:
         self._turn = asyncio.Lock()
 
     async def current(self) -> list[PodUsage]:
-        """What every pod uses now; measured only if the last time is too long ago."""
+        """Return what every pod uses now; measured only if the last time is too long ago."""
         async with self._turn:
             if self._clock.now() - self._taken >= self._resolution:
                 await self._take()
@@ -138,7 +138,7 @@ class Measurements:
         self._series = {uid: kept for uid, kept in self._series.items() if uid in present}
 
     async def _ask(self, states: Iterable[PodState]) -> list[PodState]:
-        """Ask all at once; those of which one measurement alone is known now."""
+        """Ask all at once; return those of which one measurement alone is known now."""
         asked = {
             state.connection.measure(): state for state in states if state.connection is not None
         }
@@ -155,7 +155,7 @@ class Measurements:
         return alone
 
     def _take_in(self, state: PodState, message: Mapping[str, Any]) -> bool:
-        """Keep an answer; whether it has nothing to be compared with."""
+        """Keep an answer; return whether it has nothing to be compared with."""
         try:
             answer = msgspec.convert(message, _Answer)
         except msgspec.ValidationError as error:

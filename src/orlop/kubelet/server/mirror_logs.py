@@ -1,8 +1,8 @@
-"""Logs of mirror pods: files that no agent wrote, shown as kubectl asks for them.
+"""Shows logs of mirror pods, which are files that no agent wrote, as kubectl asks for them.
 
-Called by the server for pods that only show what runs without them. Such a file has lines and
-nothing else: whatever asks for times gets that of the file's last change, and a stream is as good
-as another. What is no regular file, as /dev/null or a pipe, has no lines. It never writes.
+Called by the server for pods that only show what runs without them. Such a file has just lines:
+whatever asks for times gets that of the file's last change, and a stream is as good as another.
+What is no regular file, as /dev/null or a pipe, has no lines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def no_outputs(pod: Obj, container: str) -> Path | None:
 async def read_plain(
     path: Path, options: LogOptions, is_over: Callable[[], bool]
 ) -> AsyncGenerator[bytes, None]:
-    """The file as the client wants it, followed until the job is over."""
+    """Yield the file as the client wants it, followed until the job is over."""
     left = options.limit_bytes
     offset = await asyncio.to_thread(_start, path, options)
     is_line_start = True
@@ -56,7 +56,9 @@ async def read_plain(
 
 
 def _start(path: Path, options: LogOptions) -> int:
-    """Where to begin: at the end for what has not changed since, else as many lines before it."""
+    """Return where to begin: at the end for what has not changed since, else as many lines before
+    it.
+    """
     try:
         facts = path.stat()
         if options.since is not None and facts.st_mtime < options.since:

@@ -1,4 +1,4 @@
-"""port-forward: connections of a client joined to ports of a pod, through its agent.
+"""Serves port-forward: connections of a client joined to ports of a pod, through its agent.
 
 Called by the server for an authenticated request. A client opens pairs of SPDY streams, directly or
 in a WebSocket tunnel, or names its ports at once and has two WebSocket channels for each. Each
@@ -53,7 +53,7 @@ class Session(Protocol):
     def main(self) -> Stream: ...
 
     async def opened(self) -> None:
-        """Raises SessionFailed with the reason why it is not."""
+        """Wait until it is open; raise SessionFailed with the reason why it is not."""
         ...
 
     def close(self) -> None: ...
@@ -72,7 +72,7 @@ class Pair(Protocol):
     async def write(self, data: bytes) -> None: ...
 
     async def end(self) -> None:
-        """No more data from the pod."""
+        """Say that no more data comes from the pod."""
         ...
 
     async def fail(self, words: str) -> None: ...
@@ -110,7 +110,7 @@ async def _over_websocket(
 
 
 def ports_of(request: web.BaseRequest) -> list[int]:
-    """?ports=80&ports=443, or separated by commas; upstream's words where there is none."""
+    """Parse ?ports=80&ports=443, or separated by commas; upstream's words where there is none."""
     words = [word for text in request.query.getall("ports", []) for word in text.split(",")]
     names = [*words, *request.query.getall("port", [])]
     if not names:
@@ -224,7 +224,7 @@ class ChannelPair:
         await self._channels.write(self._number, data)
 
     async def end(self) -> None:
-        """There is no word for it in this protocol."""
+        """Do nothing: this protocol has no word for an end."""
 
     async def fail(self, words: str) -> None:
         await self._channels.write(self._number + 1, words.encode())
@@ -262,7 +262,7 @@ async def _begin_and_forward(pair: ChannelPair, name: str, connect: Connect) -> 
 
 
 async def forward(pair: Pair, name: str, connect: Connect) -> None:
-    """Both ways until both have ended."""
+    """Forward both ways until both have ended."""
     session = connect(pair.port)
     try:
         await session.opened()

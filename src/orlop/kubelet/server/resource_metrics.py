@@ -1,7 +1,7 @@
-"""The kubelet's measurements as objects of metrics.k8s.io: PodMetrics and NodeMetrics.
+"""Shows the kubelet's measurements as objects of metrics.k8s.io: PodMetrics and NodeMetrics.
 
 Handed to the API server by the composition, which serves them as a group of its own; made anew for
-each question and never kept. A node of ours is a partition or this host: what it uses is what our
+each question and not kept. A node of ours is a partition or this host: what it uses is what our
 pods use on it, for what others do there is not ours to see.
 """
 
@@ -19,7 +19,7 @@ from .measurements import ContainerUsage, Measurements, PodUsage
 
 
 class ResourceMetrics:
-    """See apiserver.computed.Source."""
+    """See apiserver.objects.virtual_kinds.Source."""
 
     kinds = (NODE_METRICS, POD_METRICS)
 
@@ -32,7 +32,7 @@ class ResourceMetrics:
         self._clock = clock
 
     async def objects(self, kind: Kind, namespace: str) -> list[Obj]:
-        """All objects of a kind, of one namespace or of all."""
+        """Return all objects of a kind, of one namespace or of all."""
         usages = await self._measurements.current()
         now = self._clock.now()
         if kind == POD_METRICS:
@@ -69,7 +69,9 @@ def node_metrics(node: Obj, usages: Sequence[PodUsage], now: float) -> Obj:
 
 
 def _metadata(obj: Obj, now: float, **names: str) -> Obj:
-    """With the labels of what is measured, so that selectors of pods select their metrics."""
+    """Return metadata with the labels of what is measured, so that selectors of pods select their
+    metrics.
+    """
     labels = labels_of(obj)
     shown: Obj = {**names, "creationTimestamp": rfc3339(now)}
     return {**shown, "labels": labels} if labels else shown
@@ -82,7 +84,7 @@ def _moment(containers: Sequence[ContainerUsage], now: float) -> Obj:
 
 
 def _usage(containers: Iterable[ContainerUsage]) -> Obj:
-    """As metrics-server writes it: nanocores, and Ki of the working set."""
+    """Return usage as metrics-server writes it: nanocores, and Ki of the working set."""
     every = list(containers)
     nanocores = sum(one.nanocores for one in every)
     memory = sum(one.point.working_set for one in every)

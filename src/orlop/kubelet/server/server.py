@@ -1,8 +1,8 @@
-"""The kubelet's HTTPS listener: logs, commands and ports for the API server, agents, health.
+"""Runs the kubelet's HTTPS listener: logs, commands and ports for the API server, agents, health.
 
-One for all nodes of this kubelet. What is in pods needs a client certificate of the cluster's CA
-in the group system:masters; an agent needs the token of its own pod and reaches nothing else. Paths
-are upstream's. It decides nothing about pods.
+One for all nodes of this kubelet. What is in pods needs a client certificate of the cluster's CA in
+the group system:masters; an agent needs the token of its own pod, which opens the connection of
+that pod. Paths are upstream's. It decides nothing about pods.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class KubeletServer:
         self.outputs: Outputs = no_outputs  # of mirror pods
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext) -> int:
-        """Listen; returns the port."""
+        """Listen; return the port."""
         app = web.Application()
         app.add_routes(
             [
@@ -127,7 +127,9 @@ class KubeletServer:
         return None if _is_master(request) else await self._access.refusal(request, node)
 
     async def _usage(self, request: web.Request) -> web.StreamResponse:
-        """Of one of our nodes, where the API server's proxy or `?node=` names it, else of all."""
+        """Return usage of one of our nodes, where the API server's proxy or `?node=` names it, else
+        of all.
+        """
         node = request.query.get("node") or (_proxied_node(request) if _is_master(request) else "")
         refused = await self._refusal(request, node)
         if refused is not None:
@@ -179,7 +181,9 @@ class KubeletServer:
     def _mirrored(
         self, pod: Obj, container: str, options: LogOptions
     ) -> AsyncGenerator[bytes, None]:
-        """What a job prints that is no pod's, while the pod that shows it says that it runs."""
+        """Yield what a job prints that is no pod's, while the pod that shows it says that it
+        runs.
+        """
         path = self.outputs(pod, container)
         if path is None:
             raise errors.NotFound(f'nobody knows where "{key_of(pod)}" prints to')
@@ -191,7 +195,9 @@ class KubeletServer:
         return read_plain(path, options, is_over)
 
     def _status(self, pod: Obj, state: PodState | None) -> Obj:
-        """As of now: the API may not have heard yet what the agent has just said."""
+        """Return the status as of now: the API may not have heard yet what the agent has just
+        said.
+        """
         if state is None or is_terminal(pod):
             return pod.get("status") or {}
         return self._writer.status_of(pod, state)
@@ -246,7 +252,7 @@ class KubeletServer:
         return pod, state
 
     async def _running(self, request: web.Request) -> tuple[str, AgentConnection]:
-        """The container that is meant, if it runs, and the way to it."""
+        """Return the container that is meant, if it runs, and the connection to its agent."""
         pod, state = self._pod(request)
         name = request.match_info["container"]
         status = self._status(pod, state)
@@ -293,7 +299,7 @@ class KubeletServer:
         return Taken()
 
     async def _serve_line(self, state: PodState, line: str, connection: AgentConnection) -> None:
-        """Of the ranks of one node of the pod's job, which ask for names and services."""
+        """Serve the ranks of one node of the pod's job, which ask for names and services."""
         former = state.lines.get(line)
         if former is not None:
             former.close()
@@ -323,14 +329,14 @@ def _key_of(request: web.Request) -> Key:
 
 
 def _both(path: str, handler: Handler) -> list[web.RouteDef]:
-    """GET for WebSocket, POST for SPDY."""
+    """Route GET for WebSocket and POST for SPDY."""
     return [web.get(path, handler, allow_head=False), web.post(path, handler)]
 
 
 async def _guarded(
     request: web.Request, serve: Callable[[], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """For masters alone; refusals are plain words, as upstream's kubelet has them."""
+    """Serve masters alone; refusals are plain words, as upstream's kubelet has them."""
     if not _is_master(request):
         return web.Response(status=401, text="Unauthorized")
     try:
@@ -344,7 +350,7 @@ def _ports_by(connection: AgentConnection) -> port_forward.Connect:
 
 
 async def reach(state: PodState) -> AgentConnection:
-    """The connection of a pod's agent, which may be dialling at this moment."""
+    """Return the connection of a pod's agent, which may be dialling at this moment."""
     try:
         async with asyncio.timeout(REACH_TIME):
             while state.connection is None:  # noqa: ASYNC110 (rare, and not worth an event each)
@@ -393,7 +399,9 @@ class _Feed:
 
 
 def _proxied_node(request: web.Request) -> str:
-    """The node in `/api/v1/nodes/<node>/proxy/...`, by which a client came; empty if by none."""
+    """Return the node in `/api/v1/nodes/<node>/proxy/...`, by which a client came; empty if by
+    none.
+    """
     match request.headers.get("X-Forwarded-Uri", "").split("/"):
         case ["", "api", "v1", "nodes", name, "proxy", *_]:
             return name.partition(":")[0]
@@ -401,7 +409,9 @@ def _proxied_node(request: web.Request) -> str:
 
 
 def _is_master(request: web.Request) -> bool:
-    """Whether the client's certificate, which TLS has verified, is of the group of masters."""
+    """Return whether the client's certificate, which TLS has verified, is of the group of
+    masters.
+    """
     certificate: dict[str, Any] = (
         request.transport and request.transport.get_extra_info("peercert")
     ) or {}

@@ -1,4 +1,4 @@
-"""What pods use in the formats of upstream's kubelet: stats/summary, metrics/resource, cadvisor.
+"""Writes what pods use in upstream's formats: stats/summary, metrics/resource, cadvisor.
 
 Called by the kubelet's server with what was measured. Pure. One kubelet of ours has many nodes: the
 pages tell of one node where `node` names it, else of all under the name of the host.
@@ -34,7 +34,7 @@ class Family(NamedTuple):
 
 
 def text(families: Iterable[Family]) -> str:
-    """The page that Prometheus reads."""
+    """Return the page that Prometheus reads."""
     lines: list[str] = []
     for family in families:
         if family.samples:
@@ -58,7 +58,7 @@ def _line(name: str, sample: Sample) -> str:
 
 
 def resource_metrics(usages: Sequence[PodUsage], now: float) -> str:
-    """As pkg/kubelet/metrics/collectors/resource_metrics.go."""
+    """Return the page of pkg/kubelet/metrics/collectors/resource_metrics.go."""
     each = [(usage, one) for usage in usages for one in usage.containers]
     every = [one for usage in usages for one in usage.whole]
     cpu, memory, starts = [], [], []
@@ -121,7 +121,7 @@ def _latest(whole: Sequence[ContainerUsage], now: float) -> float:
 
 
 def cadvisor_metrics(usages: Sequence[PodUsage], version: str) -> str:
-    """As github.com/google/cadvisor/metrics/prometheus.go, what of it is measured here."""
+    """Return the part of github.com/google/cadvisor/metrics/prometheus.go that is measured here."""
     cpu, usage_bytes, working_set, rss, seen, starts, limits = ([] for _ in range(7))
     for usage in usages:
         specs = {one["name"]: one for one in usage.pod["spec"]["containers"]}
@@ -170,7 +170,7 @@ def _memory_limit(spec: Obj) -> int:
 
 
 def summary(usages: Sequence[PodUsage], node: str, started: float, now: float) -> Obj:
-    """As pkg/kubelet/apis/stats/v1alpha1: Summary."""
+    """Return the Summary of pkg/kubelet/apis/stats/v1alpha1."""
     every = [one for usage in usages for one in usage.whole]
     return {
         "node": {

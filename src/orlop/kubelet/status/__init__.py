@@ -1,1 +1,1 @@
-"""What is said of a pod: phase, conditions, container statuses, how it ended."""
+"""Computes what is said of a pod: phase, conditions, container statuses, how it ended."""

@@ -1,6 +1,6 @@
-"""The conditions of a pod: upstream's own, and what Orlop says of its job.
+"""Computes the conditions of a pod: upstream's own, and what Orlop says of its job.
 
-Used by `status` alone; pure. Conditions that others wrote (readiness gates, disruption) are kept as
+Used by `pod_status`; pure. Conditions that others wrote (readiness gates, disruption) are kept as
 they are, and a transition time changes only when the status does.
 """
 
@@ -36,20 +36,22 @@ def condition(kind: str, is_true: bool, reason: str = "", message: str = "") -> 
 
 
 def word(reason: str) -> str:
-    """A reason as a condition may carry it: the first word, letters and digits."""
+    """Return a reason as a condition may carry it: the first word, letters and digits."""
     match = re.search(r"[A-Za-z][A-Za-z0-9_]*", reason)
     return match[0] if match is not None else "Unknown"
 
 
 def merged(pod: Obj, wanted: Iterable[Obj], now: float) -> list[Obj]:
-    """The pod's conditions with ours as they should be, in a stable order."""
+    """Return the pod's conditions with ours as they should be, in a stable order."""
     return merged_conditions(pod, wanted, OWNED, now)
 
 
 def merged_conditions(
     obj: Obj, wanted: Iterable[Obj], owned: Collection[str], now: float
 ) -> list[Obj]:
-    """The object's conditions with the wanted ones, and without owned ones not wanted any more."""
+    """Return the object's conditions with the wanted ones, and without owned ones not wanted any
+    more.
+    """
     new = {item["type"]: item for item in wanted}
     result = []
     for old in (obj.get("status") or {}).get("conditions") or []:
@@ -68,7 +70,7 @@ def _stamped(old: Obj | None, new: Obj, now: float) -> Obj:
 
 
 def initialized(pod: Obj, init_statuses: list[Obj], phase: str, *, mains_began: bool) -> Obj:
-    """As pkg/kubelet/status/generate.go: GeneratePodInitializedCondition."""
+    """Return Initialized as pkg/kubelet/status/generate.go: GeneratePodInitializedCondition."""
     if phase == "Succeeded":
         return condition("Initialized", True, "PodCompleted")
     done = {s["name"] for s in init_statuses if s["ready"] or s.get("started")}
@@ -83,7 +85,7 @@ def initialized(pod: Obj, init_statuses: list[Obj], phase: str, *, mains_began: 
 
 
 def containers_ready(pod: Obj, statuses: list[Obj], phase: str) -> Obj:
-    """As GenerateContainersReadyCondition."""
+    """Return ContainersReady as GenerateContainersReadyCondition."""
     if phase in ("Succeeded", "Failed"):
         reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
         return condition("ContainersReady", False, reason)
@@ -102,7 +104,7 @@ def _stays(container: Obj) -> bool:
 
 
 def ready(pod: Obj, of_containers: Obj) -> Obj:
-    """As GeneratePodReadyCondition: the containers, and the gates that others open."""
+    """Return Ready as GeneratePodReadyCondition: the containers, and the gates that others open."""
     if of_containers["status"] != "True":
         return {**of_containers, "type": "Ready"}
     words = [_gate(pod, gate["conditionType"]) for gate in pod["spec"].get("readinessGates") or []]

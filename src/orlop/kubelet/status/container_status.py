@@ -1,7 +1,7 @@
-"""The containerStatuses of a pod, from its journal and from how it ended.
+"""Computes the containerStatuses of a pod, from its journal and from how it ended.
 
-Used by `status` alone; pure. A container's states are told in upstream's shapes and words, and a
-container that never started is never given an exit code.
+Used by `pod_status`; pure. A container's states are told in upstream's shapes and words, and a
+container that did not start is not given an exit code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ImageUsed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Why containers wait that have not begun; `container` is empty where all do."""
+    """The reason why containers wait that have not begun; `container` is empty where all do."""
 
     reason: str
     message: str = ""
@@ -34,7 +34,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class StatusInputs:
-    """What container statuses are computed from."""
+    """The inputs from which container statuses are computed."""
 
     pod: Obj
     journal: Journal
@@ -57,7 +57,9 @@ def container_statuses(scene: StatusInputs) -> list[Obj]:
 
 
 def ephemeral_container_statuses(scene: StatusInputs, troubles: Mapping[str, Waiting]) -> list[Obj]:
-    """Of those that were added; they never make a pod ready, or keep it from that."""
+    """Return the statuses of those that were added; they neither make a pod ready nor keep it from
+    that.
+    """
     found = []
     for container in scene.pod["spec"].get("ephemeralContainers") or []:
         waiting = troubles.get(container["name"], Waiting("ContainerCreating"))
@@ -70,12 +72,14 @@ MESSAGES = 12 << 10  # bytes
 
 
 def is_sidecar(container: Obj) -> bool:
-    """Whether an init container stays, and counts as the others do."""
+    """Return whether an init container stays, and counts as the others do."""
     return container.get("restartPolicy") == "Always"
 
 
 def container_id(pod: Obj, journal: Journal, name: str, restart: int) -> str:
-    """`crun://<pod uid>.<container>.<run>`: the runtime, and a name that is never used again."""
+    """Return `crun://<pod uid>.<container>.<run>`: the runtime, and a name that is not used
+    again.
+    """
     runtime = (
         journal.started.runtime.split()[0] if journal.started and journal.started.runtime else ""
     )
@@ -108,7 +112,9 @@ def _status(scene: StatusInputs, spec: Obj, *, is_init: bool) -> Obj:
 
 
 def _told_image(pod: Obj, spec: Obj) -> ImageUsed:
-    """Of a container that no plan knows: one that was added while another control plane ran."""
+    """Return the image of a container that no plan knows: it was added while another control plane
+    ran.
+    """
     told = (pod.get("status") or {}).get("ephemeralContainerStatuses") or []
     for status in told:
         if status.get("name") == spec["name"] and status.get("imageID"):
@@ -117,7 +123,7 @@ def _told_image(pod: Obj, spec: Obj) -> ImageUsed:
 
 
 def _records(scene: StatusInputs, known: Container) -> tuple[Record | None, Record | None]:
-    """The present record and that of the end before it, as they are to be told."""
+    """Return the present record and that of the end before it, as they are to be told."""
     current, ended = known.current, known.ended
     if scene.is_requeued and scene.ending is None:
         again = Container(known.name, known.restart, current, ended)
@@ -133,7 +139,9 @@ def _records(scene: StatusInputs, known: Container) -> tuple[Record | None, Reco
 def _at_the_end(
     ending: Ending, current: Record | None, ended: Record | None, lost_at: float
 ) -> tuple[Record | None, Record | None]:
-    """Nothing runs or waits any more: what has no last word is told to be lost."""
+    """Return the records of a pod where nothing runs or waits any more: what has no last word is
+    told to be lost.
+    """
     if current is not None and current.state == "running":
         return lost(current, lost_at, ending.lost_reason, ending.message), ended
     if current is not None and current.state == "waiting":
@@ -167,7 +175,7 @@ def _why(scene: StatusInputs, name: str, *, is_init: bool) -> Obj:
 
 
 def _share(pod: Obj, message: str) -> str:
-    """What is told of a termination message: all of a pod have 12 KiB together.
+    """Return what is told of a termination message: all of a pod have 12 KiB together.
 
     As pkg/kubelet/status/status_manager.go: normalizeStatus.
     """

@@ -2,7 +2,7 @@
 
 The agent's go out with the last status. The engine's accounts know more, memory of all steps and
 energy for instance, but only some seconds after a job has ended: pods that ended are gathered and
-asked for together, a few times, and what is found replaces the agent's. A pod never waits for it;
+asked for together, a few times, and what is found replaces the agent's. A pod does not wait for it;
 those that were waiting when a control plane ended are found again by what is written on them.
 """
 
@@ -34,7 +34,7 @@ ANNOTATIONS = (USED_ELAPSED, USED_CPU, USED_MEMORY, USED_ENERGY, USED_SOURCE)
 
 
 def from_agent(used: Used) -> dict[str, str]:
-    """The annotations of what a pod's agent counted."""
+    """Return the annotations of what a pod's agent counted."""
     return _annotations(JobUsage(used.elapsed, used.cpu, used.memory or None), "agent")
 
 
@@ -61,7 +61,9 @@ class _Entry:
 
 
 class PodAccounts:
-    """`add` is called once for each pod whose job has ended; `run` does the rest."""
+    """Fetches what pods have used; `add` is called once for each pod whose job has ended; `run`
+    does the rest.
+    """
 
     def __init__(self, api: Api, engine: Engine, clock: Clock) -> None:
         self._api, self._clock = api, clock

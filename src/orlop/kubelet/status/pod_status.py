@@ -1,8 +1,8 @@
-"""A pod's status, from all that is known of it at one moment.
+"""Computes a pod's status from all that is known of it at one moment.
 
-Computed by the pod's worker whenever something changed, and written only where it differs. Pure:
+Called by the pod's worker whenever something changed; the status is written where it differs. Pure:
 phase, conditions, containers, addresses and words follow from the journal, the engine's answer and
-what kept the pod from being submitted. A phase that is final is never left again.
+what kept the pod from being submitted. A phase that is final is not left again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ NOTHING = Waiting("")
 
 @dataclass(frozen=True, slots=True)
 class PendingReason:
-    """What keeps a pod from being submitted; `by_engine` where the engine is what says so."""
+    """The reason that keeps a pod from being submitted; `by_engine` where the engine is what says
+    so.
+    """
 
     reason: str
     message: str
@@ -77,14 +79,15 @@ class Observed:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the agent runs, or has run, the present run of the job."""
+        """Return whether the agent runs, or has run, the present run of the job."""
         return self.journal.started is not None and not self.is_requeued
 
     @property
     def lost_at(self) -> float:
-        """When containers without a last word ended: as the engine says, else when last heard of.
+        """The time when containers without a last word ended: as the engine says, else when last
+        heard of.
 
-        Never the present moment: the same knowledge must give the same status.
+        It is not the present moment: the same knowledge must give the same status.
         """
         ended = self.job.ended if self.job is not None else None
         return ended if ended is not None else self.journal.time
@@ -100,7 +103,7 @@ class Observed:
 
 
 def pod_status(pod: Obj, observed: Observed, now: float) -> Obj:
-    """The status that the pod should have; only the fields that the kubelet owns."""
+    """Return the status that the pod should have; only the fields that the kubelet owns."""
     ending = observed.ending(pod)
     scene = StatusInputs(
         pod,
@@ -129,7 +132,9 @@ def pod_status(pod: Obj, observed: Observed, now: float) -> Obj:
 
 
 def status_patch(pod: Obj, wanted: Obj) -> Obj:
-    """What a merge patch must say to make the pod's status so; empty where it is so already."""
+    """Return what a merge patch must say to make the pod's status so; empty where it is so
+    already.
+    """
     present = pod.get("status") or {}
     return {
         key: wanted.get(key)
@@ -139,7 +144,9 @@ def status_patch(pod: Obj, wanted: Obj) -> Obj:
 
 
 def _is_queued(observed: Observed, ending: Ending | None) -> bool:
-    """In the queue for the first time a pod has no containers yet, as an unscheduled one."""
+    """Return whether the pod is queued for the first time: it then has no containers yet, as an
+    unscheduled one.
+    """
     if ending is not None:
         return observed.journal.started is None
     if observed.trouble is not None or observed.journal.started is not None:
@@ -150,7 +157,7 @@ def _is_queued(observed: Observed, ending: Ending | None) -> bool:
 
 
 def _waiting(observed: Observed) -> Waiting:
-    """What is told of containers that have not begun."""
+    """Return what is told of containers that have not begun."""
     trouble = observed.trouble
     if trouble is not None:
         return Waiting(trouble.reason, trouble.message, trouble.container)
@@ -222,7 +229,9 @@ def _conditions(
 
 
 def _of_engine(pod: Obj, observed: Observed, ending: Ending | None) -> list[Obj]:
-    """What the engine says of the pod's job, and whether it says anything."""
+    """Return conditions with what the engine says of the pod's job, and whether it says
+    anything.
+    """
     wanted = []
     allocated = _allocated(observed, ending)
     if allocated is None and ending is not None:

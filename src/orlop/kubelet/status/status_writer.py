@@ -1,4 +1,4 @@
-"""Writes a pod's status where it differs from what the API has, and nothing else.
+"""Writes a pod's status where it differs from what the API has.
 
 Called by the pod's worker after whatever it did. One patch carries the status and the annotations
 that name the job and its compute nodes; a conflict is tried again from the newest object, so that
@@ -38,7 +38,7 @@ class StatusWriter:
         self._clock = clock
 
     def status_of(self, pod: Obj, state: PodState) -> Obj:
-        """What the status should be now."""
+        """Return what the status should be now."""
         if state.job is not None and state.job.state.has_ended:
             # The engine may have said so since the journal was last looked at, and while a
             # write was tried again; without its end the pod would be taken for a failure.
@@ -46,7 +46,9 @@ class StatusWriter:
         return pod_status(pod, state.observed(self._health.error), self._clock.now())
 
     async def write(self, pod: Obj, state: PodState) -> Obj | None:
-        """The pod as it is afterwards; None where it is gone or could not be written."""
+        """Write the status; return the pod as it is afterwards, None where it is gone or could not
+        be written.
+        """
         current: Obj | None = pod
         for _ in range(_TRIES):
             if current is None or is_terminal(current):
@@ -67,7 +69,7 @@ class StatusWriter:
         return None
 
     async def say_waiting(self, pod: Obj, state: PodState, error: str) -> None:
-        """On a pod that is to go, over or not: the engine does not answer, so it stays."""
+        """Say on a pod that is to go, over or not, that the engine does not answer, so it stays."""
         words = f"the pod goes when the engine answers again: {error}"
         self._events.tell(pod, "Warning", "FailedKillPod", f"error killing pod: {words}")
         current = await self._newest(state)
@@ -84,7 +86,7 @@ class StatusWriter:
             state.waits_for = ""  # changed meanwhile: it is looked at again
 
     def _patch(self, pod: Obj, state: PodState) -> Obj:
-        """Empty where there is nothing to write."""
+        """Return the patch; empty where there is nothing to write."""
         status = status_patch(pod, self.status_of(pod, state))
         annotations = _annotations(pod, state)
         if not status and not annotations:
@@ -102,7 +104,7 @@ class StatusWriter:
         return found if uid_of(found) == state.uid else None
 
     def _tell_queued(self, pod: Obj, state: PodState) -> None:
-        """An Event whenever the engine's reason for letting the pod wait changes."""
+        """Tell an Event whenever the engine's reason for letting the pod wait changes."""
         job = state.job
         if job is None or job.state is not JobState.PENDING:
             return
@@ -118,7 +120,7 @@ class StatusWriter:
 
 
 def _annotations(pod: Obj, state: PodState) -> dict[str, str | None]:
-    """The pod's job, its compute nodes and its end, where the object does not have them yet.
+    """Return the pod's job, its compute nodes and its end, where the object does not have them yet.
 
     Those of another pod, from which the manifest was copied, are removed.
     """

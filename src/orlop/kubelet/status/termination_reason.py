@@ -1,7 +1,7 @@
-"""How a pod ended, from the agent's last word and the engine's: the table of end states.
+"""Decides how a pod ended, from the agent's last word and the engine's: the table of end states.
 
-Asked whenever a status is computed. The agent's word on exit codes stands wherever the pod ended
-by itself; where the engine ended it, the engine says why. Unknown is never an end. Pure.
+Asked whenever a status is computed. The agent's word on exit codes stands wherever the pod ended by
+itself; where the engine ended it, the engine says why. Unknown is not an end. Pure.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def ending_of(
     is_deleting: bool = False,
     output: str = "",
 ) -> Ending | None:
-    """How the pod ended; None while it has not, or while nobody can know.
+    """Return how the pod ended; None while it has not, or while it cannot be known.
 
     1. What ended by itself, or by the kubelet's own order, ended as its agent says.
     2. What the engine told to end, or somebody killed, is over when the engine says why.
@@ -51,7 +51,7 @@ def ending_of(
 
 
 def is_requeued(journal: Journal, job: Job | None) -> bool:
-    """Whether the engine has put the job back into its queue since the agent last started.
+    """Return whether the engine has put the job back into its queue since the agent last started.
 
     The counts decide and not the state: an answer of the engine may be older than the journal.
     """
@@ -61,7 +61,7 @@ def is_requeued(journal: Journal, job: Job | None) -> bool:
 
 
 def failed_when_warned(journal: Journal) -> bool:
-    """Whether it failed by itself, but was told before that its time limit is near."""
+    """Return whether it failed by itself, but was told before that its time limit is near."""
     told, finished = journal.conditions.get(TIME_LIMIT), journal.finished
     is_warned = told is not None and told.status == "True"
     has_failed = finished is not None and finished.phase == "Failed"
@@ -69,17 +69,19 @@ def failed_when_warned(journal: Journal) -> bool:
 
 
 def may_be_limit(journal: Journal) -> bool:
-    """Whether a pod that is over may be so because of its time limit, as far as its agent knows."""
+    """Return whether a pod that is over may be so because of its time limit, as far as its agent
+    knows.
+    """
     return _awaits_verdict(journal) or failed_when_warned(journal)
 
 
 def was_killed(record: Record) -> bool:
-    """Whether a container was ended by a KILL that the agent cannot explain."""
+    """Return whether a container was ended by a KILL that the agent cannot explain."""
     return record.state == "terminated" and record.exitCode == 137 and record.reason == "Error"
 
 
 def _awaits_verdict(journal: Journal) -> bool:
-    """Whether only the engine knows why the pod ended: a time limit, scancel, the memory."""
+    """Return whether only the engine knows why the pod ended: a time limit, scancel, the memory."""
     if journal.terminating is not None:
         return journal.was_signalled
     current = (container.current for container in journal.containers.values())

@@ -1,7 +1,7 @@
-"""Images: from a name in a pod to a folder that any runtime can use as a root.
+"""Makes images ready: from a name in a pod to a folder that any runtime can use as a root.
 
-The kubelet calls `Images.ensure`; everything else in this folder serves it. It never looks into a
-container and never changes an unpacked root.
+The kubelet calls `Images.ensure`; the other modules of this folder serve it. An unpacked root is
+never changed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a registry answers, read within bounds: how much, how slowly, and where it may send us.
+"""Reads what a registry answers within bounds: how much, how slowly, and where it may send us.
 
-Used by `registry` for every byte and every address that a registry sends. Who serves images may
-be anybody, so nothing here grows with what they send, and nothing waits for as long as they like.
-It knows nothing of logins.
+Used by `registry` for every byte and every address that a registry sends. Who serves images may be
+anybody, so nothing here grows with what they send, and nothing waits for as long as they like.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Overstepped(Exception):
 
 
 async def document(response: aiohttp.ClientResponse, most: int, what: str) -> bytes:
-    """The body of an answer of which we know that it is small."""
+    """Return the body of an answer of which we know that it is small."""
     if (response.content_length or 0) > most:
         raise _too_large(what, most)
     parts: list[bytes] = []
@@ -52,7 +51,7 @@ def _too_large(what: str, most: int) -> Overstepped:
 
 
 async def layer(response: aiohttp.ClientResponse, size: int) -> AsyncIterator[bytes]:
-    """The body of an answer that was said to have `size` bytes, as it comes."""
+    """Yield the body of an answer that was said to have `size` bytes, as it comes."""
     done, since, until = 0, 0, time.monotonic() + WINDOW
     async for part in response.content.iter_chunked(_CHUNK):
         done += len(part)
@@ -66,7 +65,7 @@ async def layer(response: aiohttp.ClientResponse, size: int) -> AsyncIterator[by
 
 
 async def words(response: aiohttp.ClientResponse) -> str:
-    """The registry's own message, from its JSON errors, fit to be shown."""
+    """Return the registry's own message, from its JSON errors, fit to be shown."""
     try:
         answer = loads(await document(response, WORDS, "message"))
         errors = answer.get("errors") or []
@@ -77,13 +76,13 @@ async def words(response: aiohttp.ClientResponse) -> str:
 
 
 def shown(text: str) -> str:
-    """A stranger's words in one line, without what a terminal would take for an order."""
+    """Return a stranger's words in one line, without what a terminal would take for an order."""
     line = "".join(char if char.isprintable() else " " for char in text[: SAID + 1])
     return line if len(line) <= SAID else line[:SAID] + "…"
 
 
 def loads(data: bytes) -> Any:
-    """JSON of a stranger's; ValueError also where it is nested deeper than anybody needs."""
+    """Read JSON of a stranger's; ValueError also where it is nested deeper than anybody needs."""
     try:
         return json.loads(data)
     except RecursionError:
@@ -91,20 +90,20 @@ def loads(data: bytes) -> Any:
 
 
 class Destinations:
-    """Where we go, and where we do not: by plain http only to those who are named for it."""
+    """Where requests may go: by plain http to the hosts that the settings name."""
 
     def __init__(self, insecure: Collection[str]) -> None:
         self._insecure = frozenset(insecure)
 
     def is_insecure(self, url: URL) -> bool:
-        """Whether the settings name it as one to be spoken to without a check."""
+        """Return whether the settings name it as one to be spoken to without a check."""
         names = {url.authority, f"{url.host}:{url.port}"}
         return bool(
             self._insecure & (names | ({url.host or ""} if url.is_default_port() else set()))
         )
 
     def after(self, url: URL, location: str, what: str) -> URL:
-        """The address that an answer from `url` names; Overstepped if we do not go there."""
+        """Return the address that an answer from `url` names; Overstepped if we do not go there."""
         try:
             found = url.join(URL(location))
         except ValueError:

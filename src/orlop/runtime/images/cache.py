@@ -1,4 +1,4 @@
-"""The images of a home: pulled once, unpacked once, shared by every pod that names them.
+"""Keeps the images of a home: pulled once, unpacked once, shared by every pod that names them.
 
 The kubelet calls `Images.ensure` for each container. In `images/` there is a folder per image,
 `sha256-<digest>/{rootfs,image.json}`, that appears whole or not at all; `names/` remembers which
@@ -95,10 +95,10 @@ class Images:
         progress: Progress | None = None,
         holder: Path | None = None,
     ) -> Image:
-        """The image as a root folder, pulled if `policy` and the cache want it.
+        """Return the image as a root folder, pulled if `policy` and the cache want it.
 
-        It stays at least as long as the folder `holder` does.
-        Raises ImageError with Kubernetes' reason and the remedy.
+        It stays at least as long as the folder `holder` does. Raise ImageError with Kubernetes'
+        reason and the remedy.
         """
         if image == wellknown.HOST_IMAGE:
             return Image(image, "", None)
@@ -179,7 +179,7 @@ class Images:
     async def _logins(
         self, name: reference.Reference, keyring: credentials.Keyring
     ) -> list[credentials.Credential]:
-        """Those of the pod, then the user's own; asked for only when there is something to pull."""
+        """Return the pod's logins, then the user's own; asked for when something is pulled."""
 
         def find() -> list[credentials.Credential]:
             own = self._own_logins(name.registry)
@@ -216,7 +216,7 @@ class Images:
     async def _unpack(
         self, source: pull.Source, found: Manifest, lock: FileLock, progress: Progress | None
     ) -> None:
-        """The folder of another name is ours while we hold the image's lock."""
+        """Unpack into the folder of another name, which is ours while we hold the image's lock."""
         temporary = self.root / "tmp" / _slug(source.name)
         await _remove(temporary)
         temporary.mkdir(mode=0o700)
@@ -242,7 +242,7 @@ class Images:
     # Files
 
     def _present(self, name: str, image: str) -> Image | None:
-        """The image of that name if it is here whole."""
+        """Return the image of that name if it is here whole."""
         try:
             known = msgspec.json.decode((self.root / "names" / _slug(name)).read_bytes())
             folder = self._folder(known["digest"])
@@ -259,7 +259,7 @@ class Images:
         write_private(self.root / "names" / _slug(name), msgspec.json.encode(entry))
 
     def _publish(self, temporary: Path, folder: Path) -> None:
-        """By a rename; another process may have been as quick, and its folder is as good."""
+        """Publish by a rename; another process may have been as quick: its folder is as good."""
         try:
             temporary.rename(folder)
         except OSError:
@@ -302,7 +302,7 @@ def _image(image: str, digest: str, rootfs: Path, config: dict[str, Any]) -> Ima
 
 
 def _is_root(image: str) -> bool:
-    """Whether a path is neither a layout nor a SIF, as far as can be told."""
+    """Return whether a path is neither a layout nor a SIF, as far as can be told."""
     try:
         return not layout.is_layout(image) and not is_sif(Path(image))
     except (OSError, ValueError) as error:
@@ -314,7 +314,7 @@ def _of_file(image: str) -> pull.Source:
 
 
 def _folder(image: str) -> Image:
-    """A root that lies unpacked on the shared file system."""
+    """Return a root that lies unpacked on the shared file system."""
     path = Path(image)
     if not path.is_dir():
         found = "a file" if path.exists() else "nothing"
@@ -324,7 +324,7 @@ def _folder(image: str) -> Image:
 
 
 def _slug(name: str) -> str:
-    """A file name for any image name: readable, and never two for one."""
+    """Return a file name for any image name: readable, and never two for one."""
     readable = "".join(char if char.isalnum() or char in ".-" else "_" for char in name)[-80:]
     return f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 

@@ -1,4 +1,4 @@
-"""Which images nobody needs any more, and their removal once all of them take too much room.
+"""Removes images that nobody needs any more, once all of them take too much room.
 
 Used by `cache`. A pod holds an image by a link in `uses/<image>/` to its folder; a link that leads
 nowhere holds nothing, so that neither a crash nor a second cluster over the same folder can lose an
@@ -33,7 +33,7 @@ class _Kept:
 
 
 def hold(root: Path, name: str, holder: Path) -> None:
-    """`holder`, a pod's folder, needs the image of that folder name as long as it is there."""
+    """Note that `holder`, a pod's folder, needs the image of that name as long as it is there."""
     uses = root / USES / name
     uses.mkdir(parents=True, exist_ok=True, mode=0o700)
     link = uses / holder.name
@@ -57,7 +57,7 @@ def _prune(uses: Path, names: list[str]) -> None:
 
 
 def is_held(root: Path, name: str) -> bool:
-    """By a pod that is there, or by one that is just being made ready."""
+    """Return whether a pod that is there, or one that is just being made ready, holds it."""
     uses = root / USES / name
     try:
         is_new = time.time() - uses.stat().st_mtime < FRESH
@@ -72,7 +72,7 @@ def measure(folder: Path) -> None:
 
 
 def collect(root: Path, limit: int, keep: str = "") -> list[str]:
-    """Remove images, but not `keep`, until they fit; the names of those that went."""
+    """Remove images, but not `keep`, until they fit; return the names of those that went."""
     kept = _kept(root)
     total = sum(image.size for image in kept)
     if total <= limit:
@@ -111,7 +111,10 @@ def _last_used(root: Path, folder: Path) -> float:
 
 
 def _remove(root: Path, folder: Path) -> bool:
-    """Whether it is gone; one that somebody takes hold of in this moment is put back."""
+    """Remove an image; return whether it is gone.
+
+    One that somebody takes hold of in this moment is put back.
+    """
     if is_held(root, folder.name):
         return False
     away = root / "tmp" / f"{folder.name}.{time.time_ns()}"
@@ -131,7 +134,7 @@ def _remove(root: Path, folder: Path) -> bool:
 
 
 def remove_tree(folder: Path) -> None:
-    """Also what an image has made unwritable, or unreadable, for its owner."""
+    """Remove a tree, also what an image has made unwritable, or unreadable, for its owner."""
     try:
         parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -147,7 +150,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def _walk(folder: Path) -> int:
-    """Room on the disk, as du counts it; a file of several names once."""
+    """Return the room on the disk, as du counts it; a file of several names once."""
     return sum({entry.st_ino: entry.st_blocks * 512 for entry in _entries(folder)}.values())
 
 

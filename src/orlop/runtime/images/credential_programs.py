@@ -1,8 +1,8 @@
-"""Logins that docker keeps in a program's care: `credsStore` and `credHelpers` of its config.json.
+"""Gets logins from docker's credential programs: `credsStore` and `credHelpers` of config.json.
 
-Asked by `cache`, in a thread, when an image is really pulled. `docker-credential-<name> get` has
-the registry on its input and answers a login, or that there is none; one that fails, or takes long,
-is told of in the log and passed over. It never asks such a program to store anything.
+Used by `cache`, in a thread, when an image is really pulled. `docker-credential-<name> get` has the
+registry on its input and answers a login, or that there is none; one that fails, or takes long, is
+told of in the log and passed over. Nothing is stored with such a program.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NONE = "credentials not found"  # as github.com/docker/docker-credential-helper
 def of_programs(
     configs: Iterable[Mapping[str, Any]], registry: str, environ: Mapping[str, str]
 ) -> Keyring:
-    """Logins for a registry from the programs that docker's configurations name."""
+    """Return logins for a registry from the programs that docker's configurations name."""
     keyring: Keyring = []
     for config in configs:
         program = _program(config, registry)
@@ -38,7 +38,7 @@ def of_programs(
 
 
 def _program(config: Mapping[str, Any], registry: str) -> str:
-    """The one for this registry alone before the one for all."""
+    """Return the program for this registry alone, before the one for all."""
     own = config.get("credHelpers")
     if isinstance(own, dict):
         for host, program in own.items():

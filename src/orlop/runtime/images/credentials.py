@@ -1,7 +1,6 @@
-"""Logins for registries, from pull secrets and from where docker and apptainer keep them.
+"""Reads logins for registries, from pull secrets and from where docker and apptainer keep them.
 
-Used by `cache` before it asks a registry. It reads; it never writes a credential anywhere, and
-never logs one.
+Used by `cache` before it asks a registry. Credentials are read here, not written and not logged.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Keyring = list[tuple[str, Credential]]  # (registry pattern as written, login)
 
 
 def of_secrets(secrets: Sequence[Obj]) -> Keyring:
-    """Logins of Secrets of the types dockerconfigjson and dockercfg; others are skipped."""
+    """Return logins of Secrets of the types dockerconfigjson and dockercfg; others are skipped."""
     keyring: Keyring = []
     for secret in secrets:
         data: Mapping[str, str] = secret.get("data") or {}
@@ -51,7 +50,7 @@ def of_secrets(secrets: Sequence[Obj]) -> Keyring:
 
 
 def of_user(environ: Mapping[str, str], home: Path) -> Keyring:
-    """Logins of the user who runs Orlop."""
+    """Return logins of the user who runs Orlop."""
     keyring: Keyring = []
     for name, password in _ENVIRONMENT:
         if environ.get(name) and environ.get(password):
@@ -62,7 +61,7 @@ def of_user(environ: Mapping[str, str], home: Path) -> Keyring:
 
 
 def configs_of(environ: Mapping[str, str], home: Path) -> list[dict[str, Any]]:
-    """The user's files of logins; those that are missing or unreadable hold none."""
+    """Return the user's files of logins; those that are missing or unreadable hold none."""
     found = []
     for path in _files(environ, home):
         try:
@@ -73,7 +72,7 @@ def configs_of(environ: Mapping[str, str], home: Path) -> list[dict[str, Any]]:
 
 
 def matching(keyring: Keyring, registry: str, repository: str) -> list[Credential]:
-    """The logins to try for a repository: the longest match first, then anonymously."""
+    """Return the logins to try for a repository: the longest match first, then anonymously."""
     found = [
         (len(_path(pattern)), place, credential)
         for place, (pattern, credential) in enumerate(keyring)
@@ -94,7 +93,7 @@ def _files(environ: Mapping[str, str], home: Path) -> Iterable[Path]:
 
 
 def _matches(pattern: str, registry: str, repository: str) -> bool:
-    """As pkg/credentialprovider/keyring.go: host with wildcards, then a path as a prefix."""
+    """Match as pkg/credentialprovider/keyring.go: host with wildcards, then a path as a prefix."""
     bare = pattern.split("://", 1)[-1]
     host = bare.split("/", 1)[0]
     if canonical(host) != canonical(registry) and not _is_like(registry, host):
@@ -104,7 +103,7 @@ def _matches(pattern: str, registry: str, repository: str) -> bool:
 
 
 def _is_like(host: str, pattern: str) -> bool:
-    """Whether wildcards fit; as upstream, a bracket that is not closed is no pattern at all.
+    """Return whether wildcards fit; as upstream, a bracket that is not closed is no pattern at all.
 
     `fnmatch` would look for the end of each of them anew.
     """
@@ -114,7 +113,7 @@ def _is_like(host: str, pattern: str) -> bool:
 
 
 def _path(pattern: str) -> str:
-    """The repository part of a pattern; docker's `/v1/` and `/v2/` mean the whole registry."""
+    """Return the repository of a pattern; docker's `/v1/` and `/v2/` mean the whole registry."""
     _, _, path = pattern.split("://", 1)[-1].partition("/")
     path = path.strip("/")
     return "" if path in ("v1", "v2") else path

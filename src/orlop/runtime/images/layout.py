@@ -1,7 +1,7 @@
-"""Images in an OCI layout on the shared file system: `/path/to/layout[:tag]`.
+"""Reads images in an OCI layout on the shared file system: `/path/to/layout[:tag]`.
 
 Used by `cache` like a registry, for sites without one: `skopeo copy docker://… oci:/path:tag` fills
-it. It never writes into a layout.
+it. A layout is read, not written.
 """
 
 from __future__ import annotations

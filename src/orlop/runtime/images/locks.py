@@ -1,8 +1,8 @@
 """Locks between processes, by files, for coroutines.
 
 Used by `cache`; a lock ends with the process that holds it, however that ends. Waiting is polling,
-for a blocked thread per waiter would be worse. It never removes a lock's file: another process may
-be about to lock it.
+for a blocked thread per waiter would be worse. A lock's file stays: another process may be about to
+lock it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def try_lock(descriptor: int) -> bool:
 
 
 class FileLock:
-    """`async with FileLock(path):` one process, and in it one coroutine, at a time.
+    """A lock by a file: `async with FileLock(path):` one process, and in it one coroutine, at a
+    time.
 
     Without `wait` the body runs in any case, and `is_held` says whether it has the lock.
     """

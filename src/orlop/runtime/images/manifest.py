@@ -1,8 +1,8 @@
-"""Manifests and configurations of images, OCI's and docker's, as values.
+"""Reads manifests and configurations of images, OCI's and docker's, as values.
 
 Used by `cache` on what a registry or a layout answers; pure. It knows which of an index's images
-fits a machine, and never fetches anything. Whatever the document is, and whoever wrote it, what
-comes out is of the types that it says, or an ImageError.
+fits a machine. Whatever the document is, and whoever wrote it, what comes out is of the types that
+it says, or an ImageError.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def digest_of(data: bytes, algorithm: str = "sha256") -> str:
 
 
 def check(data: bytes, digest: str, what: str) -> None:
-    """ErrImagePull unless the bytes have that digest."""
+    """Raise ErrImagePull unless the bytes have that digest."""
     found = digest_of(data, digest.partition(":")[0])
     if found != digest:
         message = f"{what}: expected {digest}, found {found}; the registry or a proxy changed it"
@@ -74,7 +74,7 @@ def check(data: bytes, digest: str, what: str) -> None:
 
 
 def parse(data: bytes, digest: str, what: str) -> Manifest | list[dict[str, Any]]:
-    """A manifest, or the entries of an index."""
+    """Read a manifest, or the entries of an index."""
     document = _document(data, what)
     media_type = document.get("mediaType", "")
     if media_type in INDEX_TYPES or "manifests" in document:
@@ -92,7 +92,7 @@ def parse(data: bytes, digest: str, what: str) -> Manifest | list[dict[str, Any]
 
 
 def choose(entries: list[dict[str, Any]], what: str, machine: str = "") -> Blob:
-    """The image of an index for this machine's architecture."""
+    """Choose the image of an index for this machine's architecture."""
     architecture, variant = _MACHINES.get(machine or platform.machine(), (machine, ""))
     fitting: list[tuple[bool, int, dict[str, Any]]] = []
     for entry in entries:
@@ -107,7 +107,7 @@ def choose(entries: list[dict[str, Any]], what: str, machine: str = "") -> Blob:
 
 
 def config_of(data: bytes, what: str) -> dict[str, Any]:
-    """The `config` object: Entrypoint, Cmd, Env, User, WorkingDir, StopSignal."""
+    """Read the `config` object: Entrypoint, Cmd, Env, User, WorkingDir, StopSignal."""
     config = _document(data, what).get("config") or {}
     if not isinstance(config, dict):
         return {}
@@ -121,12 +121,12 @@ def config_of(data: bytes, what: str) -> dict[str, Any]:
 
 
 def _is_word(value: object) -> bool:
-    """Text that a program can be given."""
+    """Return whether it is text that a program can be given."""
     return isinstance(value, str) and "\0" not in value and (value.isascii() or _is_unicode(value))
 
 
 def _is_unicode(value: str) -> bool:
-    """JSON may hold halves of characters, which nothing can be written as."""
+    """Return whether it can be written: JSON may hold halves of characters, which cannot."""
     try:
         return bool(value.encode())
     except UnicodeEncodeError:
@@ -151,7 +151,7 @@ def _list(document: dict[str, Any], name: str, what: str) -> list[Any]:
 
 
 def blob(entry: object, what: str) -> Blob:
-    """What is fetched and written under the name of its digest: it must be one."""
+    """Read what is fetched and written under the name of its digest: it must be one."""
     found = entry if isinstance(entry, dict) else {}
     digest, size = found.get("digest"), found.get("size") or 0
     if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):

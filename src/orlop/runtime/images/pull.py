@@ -1,8 +1,8 @@
-"""One pull: from a source of layers to an unpacked root in a temporary folder.
+"""Makes one pull: from a source of layers to an unpacked root in a temporary folder.
 
 Used by `cache` while it holds the image's lock. Layers are fetched side by side and unpacked in
 their order by a child process as they arrive; if this process is cancelled the child is killed, and
-if it is killed the child ends at the end of its input. It never publishes anything.
+if it is killed the child ends at the end of its input. Publishing is the cache's part.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What one image may take, unpacked; by settings that are named where it is not enough."""
+    """What one image may take, unpacked; an error names the settings where it is not enough."""
 
     size: int
     files: int
@@ -52,7 +52,7 @@ class Source(Protocol):
     async def config(self, image: Manifest) -> bytes: ...
 
     async def layer(self, blob: Blob, folder: Path, arrived: Callable[[int], None]) -> Path:
-        """The layer as a file; one in `folder` is removed once it is unpacked."""
+        """Return the layer as a file; one in `folder` is removed once it is unpacked."""
         ...
 
 
@@ -110,7 +110,7 @@ async def unpack(
     room: Room,
     progress: Progress | None,
 ) -> None:
-    """The image's root in `folder`/rootfs, unpacked by a child that holds `lock` while it lives."""
+    """Unpack the image's root in `folder`/rootfs, by a child that holds `lock` while it lives."""
     if image.size > room.size:
         message = f"{source.name} is {image.size} bytes compressed, and {room.size} are the most"
         raise ImageError("ErrImagePull", f"{message} unpacked; {unpacker.LARGER}")

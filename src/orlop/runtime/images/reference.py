@@ -1,7 +1,6 @@
-"""Image names, by the grammar of github.com/distribution/reference.
+"""Reads image names, by the grammar of github.com/distribution/reference.
 
-Used wherever an image is named; pure. `busybox` becomes `docker.io/library/busybox:latest` here and
-nowhere else.
+Used wherever an image is named; pure. `busybox` becomes `docker.io/library/busybox:latest` here.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Reference:
 
 
 def parse(text: str, default_registry: str = DEFAULT_REGISTRY) -> Reference:
-    """The reference that `text` names; InvalidImageName if it names none."""
+    """Return the reference that `text` names; InvalidImageName if it names none."""
     name, at, digest = text.partition("@")
     if at and not _DIGEST.fullmatch(digest):
         raise _invalid(text, f"{digest!r} is no digest such as sha256:<64 hex digits>")
@@ -64,7 +63,7 @@ def parse(text: str, default_registry: str = DEFAULT_REGISTRY) -> Reference:
 
 
 def _split_tag(name: str) -> tuple[str, str | None]:
-    """A colon after the last slash starts a tag; one before it, a port."""
+    """Split off the tag: a colon after the last slash starts one; one before it, a port."""
     place = name.rfind(":")
     if place > name.rfind("/"):
         return name[:place], name[place + 1 :]

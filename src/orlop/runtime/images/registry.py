@@ -1,4 +1,4 @@
-"""A client of registries: the pull half of the OCI distribution specification.
+"""Pulls from registries: the pull half of the OCI distribution specification.
 
 Used by `cache`, one client per image pulled. Tries mirrors before the registry itself, https before
 the plain http that registries named in the settings may speak, each login before none. Loopback is
@@ -71,7 +71,7 @@ class Endpoint:
 
 
 def endpoints(registry: str, settings: ImageSettings) -> list[Endpoint]:
-    """The mirrors of a registry, in their order, then itself."""
+    """Return the mirrors of a registry, in their order, then itself."""
     found: list[Endpoint] = []
     for mirror in settings.mirrors.get(registry, []):
         of_mirror = [Endpoint(mirror.rstrip("/"))] if "://" in mirror else _of(mirror, settings)
@@ -80,7 +80,7 @@ def endpoints(registry: str, settings: ImageSettings) -> list[Endpoint]:
 
 
 def _of(host: str, settings: ImageSettings) -> list[Endpoint]:
-    """Plain http is for those who do not speak https at all."""
+    """Return the endpoints of a host; plain http is for those who do not speak https at all."""
     if host == "docker.io":
         return [Endpoint(f"https://{_HUB}")]
     is_insecure = host in settings.insecure_registries
@@ -123,7 +123,7 @@ class Client:
         await self._session.close()
 
     async def manifest(self, wanted: str) -> tuple[str, bytes]:
-        """Digest and bytes of a manifest by tag or digest, checked against the digest."""
+        """Return digest and bytes of a manifest by tag or digest, checked against the digest."""
         data, header = await self._anywhere(lambda endpoint: self._manifest(endpoint, wanted))
         if ":" in wanted:
             check(data, wanted, f"manifest of {self._reference}")
@@ -134,13 +134,13 @@ class Client:
         return digest, data
 
     async def blob(self, blob: Blob) -> bytes:
-        """A small blob: an image's configuration."""
+        """Return a small blob: an image's configuration."""
         data: bytes = await self._anywhere(lambda endpoint: self._blob_bytes(endpoint, blob))
         check(data, blob.digest, f"configuration of {self._reference}")
         return data
 
     async def download(self, blob: Blob, target: Path, progress: Progress) -> None:
-        """A layer into a file, its digest checked on the way."""
+        """Write a layer into a file, its digest checked on the way."""
         await self._anywhere(lambda endpoint: self._blob_file(endpoint, blob, target, progress))
 
     # One endpoint
@@ -179,7 +179,7 @@ class Client:
     # Trying
 
     async def _anywhere(self, ask: Callable[[Endpoint], Any]) -> Any:
-        """The first endpoint's answer; the last one's failure, told to the user."""
+        """Return the first endpoint's answer; else the last one's failure, told to the user."""
         failure: Exception = _Unreachable("has no address")
         for endpoint in self._endpoints:
             for attempt in range(_TRIES):
@@ -208,7 +208,7 @@ class Client:
     async def _get(
         self, endpoint: Endpoint, path: str, headers: dict[str, str]
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A 200 answer, logging in as the registry asks for it."""
+        """Return a 200 answer, logging in as the registry asks for it."""
         url = URL(f"{endpoint.url}/v2/{self._reference.repository}/{path}")
         known = self._authorization.get(endpoint.url)
         response = await self._ask(endpoint, url, _with(headers, known))
@@ -225,7 +225,7 @@ class Client:
     async def _ask(
         self, endpoint: Endpoint, url: URL, headers: dict[str, str]
     ) -> aiohttp.ClientResponse:
-        """The answer, wherever it comes from; a login goes to the one who asked for it alone."""
+        """Return the answer, wherever it comes from; a login goes to who asked for it alone."""
         for _ in range(answers.REDIRECTS):
             # True means the session's own trust, which knows the host's authorities.
             check = endpoint.is_verified and not self._destinations.is_insecure(url)
@@ -252,7 +252,7 @@ class Client:
         challenge: str,
         refusal: _Refused,
     ) -> aiohttp.ClientResponse:
-        """The answer to the first login that is let in."""
+        """Return the answer to the first login that is let in."""
         for credential in self._credentials_for(url):
             authorization = await self._login(url, challenge, credential)
             if authorization is None:
@@ -266,12 +266,12 @@ class Client:
         raise refusal
 
     def _credentials_for(self, url: URL) -> list[Credential | None]:
-        """Those that may be told there; a mirror's `http://` asks for images, not for logins."""
+        """Return logins that may be told there; a mirror's `http://` gets images, no logins."""
         is_open = url.scheme == "http" and not self._destinations.is_insecure(url)
         return [None] if is_open else self._credentials
 
     async def _login(self, url: URL, challenge: str, credential: Credential | None) -> str | None:
-        """The Authorization header that a 401 asks for; None if this login has none."""
+        """Return the Authorization header that a 401 asks for; None if this login has none."""
         scheme, _, rest = challenge.partition(" ")
         if scheme.lower() == "basic":
             return credential.basic() if credential else None
@@ -321,7 +321,7 @@ class Client:
         return ImageError("ErrImagePull", f"{message}; {remedy} images.insecure_registries")
 
     def _told(self, failure: Exception) -> ImageError:
-        """The failure as a pod's author needs it."""
+        """Turn a failure into an ImageError for the author of a pod."""
         image, registry = str(self._reference), self._reference.registry
         if isinstance(failure, _Refused) and failure.status == 404:
             remedy = "check its name and tag"
@@ -355,7 +355,7 @@ class Client:
 
 
 def _trusting() -> ssl.SSLContext:
-    """The host's certificate authorities, where they are if not where this Python looks."""
+    """Make a TLS context with the host's authorities, also where this Python does not find them."""
     context = ssl.create_default_context()
     places = ssl.get_default_verify_paths()
     if places.cafile is None and places.capath is None:

@@ -1,8 +1,8 @@
-"""Images in a SIF, the one file that apptainer makes of an image: `/path/to/image.sif`.
+"""Reads images in a SIF, the one file that apptainer makes of an image: `/path/to/image.sif`.
 
-Used by `cache` like a registry. Only its head and descriptors are read here, to find the root file
-system in it and what its maker wants run; the root itself is unpacked by `unpack`. It runs none of
-apptainer's programs, and never writes to a SIF.
+Used by `cache` like a registry. Its head and descriptors are read here, to find the root file
+system in it and what its maker wants run; the root itself is unpacked by `unpack`. None of
+apptainer's programs is run, and a SIF is not written to.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Sif:
 
 
 def _objects(file: BinaryIO, image: str) -> tuple[list[_Object], bytes]:
-    """All that is in the file, and the bytes that say so: an identity and times are among them."""
+    """Return all objects in the file and the bytes that list them, with an identity and times."""
     head = file.read(_HEAD.size)
     try:
         _, _, _, total, offset, *_ = _HEAD.unpack(head)
@@ -126,7 +126,7 @@ def _root(objects: list[_Object], image: str) -> _Object:
 
 
 def _config(file: BinaryIO, objects: list[_Object]) -> bytes:
-    """As of an OCI image: the one it was built from, or else apptainer's own script."""
+    """Return an OCI image's config: of the image it was built from, or of apptainer's script."""
     kept = {one.name: one for one in objects if one.kind == _JSON}
     config = _json(file, kept.get("oci-config.json"))
     if not config:
@@ -151,7 +151,7 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 def _environment(attributes: dict[str, Any]) -> list[str]:
-    """Variables that its scripts set to plain values; a shell would have to run for others."""
+    """Return variables that its scripts set to plain values; others would need a shell."""
     scripts = _mapping(attributes.get("environment"))
     found: dict[str, str] = {}
     for name in sorted(scripts):

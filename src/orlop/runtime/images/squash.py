@@ -1,4 +1,4 @@
-"""An unpacked image once more, as one file: what compute nodes read where lookups are dear.
+"""Writes an unpacked image once more as one file, for compute nodes where lookups are dear.
 
 Called by `cache` after an image is unpacked, where the settings ask for it. On a parallel file
 system each file that a program opens is a question to one server for all; a squashfs is opened
@@ -24,7 +24,7 @@ _OPTIONS = ("-noappend", "-no-progress", "-quiet", "-no-xattrs", "-all-root", "-
 
 
 async def squash(folder: Path) -> bool:
-    """Write the file beside `folder`/rootfs; False, with a word in the log, where that fails."""
+    """Write the file beside `folder`/rootfs; return False and log a word where that fails."""
     program = shutil.which("mksquashfs")
     if program is None:
         log.warning("images stay folders alone: no mksquashfs here", remedy="squashfs-tools")

@@ -49,9 +49,7 @@ class UnpackError(Exception):
 
 
 class Room:
-    """What all layers of an image may take together, as they are laid: what a later one removes
-    has been there, too.
-    """
+    """What all layers of an image may take together; what a later one removes counts, too."""
 
     def __init__(self, size: int, files: int) -> None:
         self.size, self.files = size, files
@@ -64,7 +62,7 @@ class Room:
             raise UnpackError(f"it holds more than {self.files} files and folders; {MORE}")
 
     def take(self, size: int) -> None:
-        """By what a file says that it is long: one with holes is as long to whoever reads it."""
+        """Count a file by its length: one with holes is as long to whoever reads it."""
         if size < 0:
             raise UnpackError(f"it is no whole tar archive: it holds a file of {size} bytes")
         self._left -= size
@@ -171,7 +169,7 @@ class Root:
             self._make(archive, member, target)
 
     def _check_depth(self, path: str) -> None:
-        """Where it really is: a link may lead to a folder that is deep already."""
+        """Check how deep a path really is: a link may lead to a folder that is deep already."""
         if path.count("/") - self.path.count("/") > _DEEPEST:
             name = os.path.relpath(path, self.path)
             raise UnpackError(f"{_cut(name)!r} is more than {_DEEPEST} folders deep")
@@ -225,7 +223,7 @@ class Root:
             shutil.copy2(existing, target, follow_symlinks=False)
 
     def _folder(self, name: str) -> str:
-        """The real path of a folder in the root, links resolved as if the root were /."""
+        """Return the real path of a folder in the root, links resolved as if the root were /."""
         known = self._folders.get(name)
         if known is None:
             known = self._folders[name] = self._resolve(name.split("/"))
@@ -254,7 +252,7 @@ class Root:
         return path
 
     def _step(self, path: str, part: str) -> tuple[str, str | None]:
-        """One step down; a missing folder is made, a link is answered with its target."""
+        """Take one step down; a missing folder is made, a link is answered with its target."""
         below = os.path.join(path, part)
         try:
             mode = os.lstat(below).st_mode
@@ -271,7 +269,7 @@ class Root:
         return below, None
 
     def _empty(self, folder: str) -> None:
-        """An opaque folder hides what lower layers put there, not what this one did.
+        """Remove from an opaque folder what lower layers put there; keep what this layer put.
 
         Once a layer for each folder: what comes to it later is of this layer, and a layer may say
         that it is opaque as often as it likes.
@@ -300,7 +298,7 @@ class Root:
                 self._forget()
 
     def _forget(self) -> None:
-        """A link or folder changed: what was resolved through it may lie elsewhere now."""
+        """Forget what was resolved through a link or folder that changed: it may lie elsewhere."""
         self._folders = {"": self.path}
 
 
@@ -332,7 +330,7 @@ def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str) -> No
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[IO[bytes]]:
-    """The tar stream in a layer's file; by its first bytes, for media types lie."""
+    """Open the tar stream in a layer's file; by its first bytes, for media types lie."""
     # Not a pipe, which would be waited for.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as raw:
         if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
@@ -351,7 +349,7 @@ def opened(path: str) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _zstd(path: str, raw: IO[bytes]) -> Iterator[IO[bytes]]:
-    """From the standard library where it has zstd (3.14), else by the zstd command."""
+    """Decompress by the standard library where it has zstd (3.14), else by the zstd command."""
     try:
         from compression import zstd  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
@@ -377,7 +375,7 @@ def _zstd(path: str, raw: IO[bytes]) -> Iterator[IO[bytes]]:
 
 
 def unsquash(path: str, offset: int, root: Root) -> None:
-    """The whole root in a squashfs; devices, which an ordinary user cannot make, are left out."""
+    """Unpack the whole root in a squashfs, but devices, which an ordinary user cannot make."""
     program = shutil.which("unsquashfs")
     if program is None:
         remedy = f"install squashfs-tools on this host, or `apptainer build --sandbox DIR {path}`"
@@ -399,7 +397,7 @@ _OPTIONS = ("-no-progress", "-processors", "2", "-data-queue", "64", "-frag-queu
 
 
 def _look(program: str, path: str, place: list[str], room: Room) -> None:
-    """Whether all that a squashfs says it holds has room; a name with a newline counts twice."""
+    """Check that all that a squashfs says it holds has room; a name with a newline counts twice."""
     argv = [program, *_OPTIONS, "-lln", *place, path]
     with subprocess.Popen(
         argv,
@@ -461,7 +459,7 @@ def unpack(root: str, layers: Iterator[dict[str, str]], room: Room) -> None:
 
 
 def _limit(size: int) -> None:
-    """Whatever else a layer may try ends this process, and not the host."""
+    """Limit this process: whatever else a layer may try ends it, and not the host."""
     for kind, most in (
         (resource.RLIMIT_AS, _MEMORY),
         (resource.RLIMIT_CPU, _TIME),

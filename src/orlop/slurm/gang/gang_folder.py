@@ -1,9 +1,9 @@
-"""The folder of a gang: which step of its one job is which pod, and what became of each.
+"""Keeps the folder of a gang: which step of its one job is which pod, and what became of each.
 
 Used by `gang_jobs`; read by the leader in the job. `gangs/<id>/` holds job.sh, the submit file and
 lock of the one sbatch, and for each member a link from its number to its pod's folder. Numbers are
 given once: whoever takes an ended member's place has a number of its own. The leader closes a gang
-by taking the next number itself, so that nobody joins a gang that is over. Nothing here waits.
+by taking the next number itself, so that nobody joins a gang that is over.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _END, _LEFT = wellknown.END_SUFFIX, wellknown.LEFT_SUFFIX
 
 
 class Seat(msgspec.Struct, frozen=True):
-    """Room for a member that is to come, in one of the bundles."""
+    """Room in one of the bundles for a member that is still to come."""
 
     bundle: int
     shape: Shape
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """gang.json: what the gang is."""
+    """The content of gang.json: what the gang is."""
 
     key: str
     name: str
@@ -69,7 +69,7 @@ class Given(msgspec.Struct, frozen=True):
 
 
 class End(msgspec.Struct, frozen=True):
-    """How a step ended, as the leader saw it."""
+    """The end of a step, as the leader saw it."""
 
     state: str
     code: int = 0
@@ -123,12 +123,14 @@ class Member:
 
 
 def member_id(job: str, number: int) -> JobId:
-    """Like nothing that is Slurm's own: a step's number is not known before it runs."""
+    """Return the id of a member; it looks like no id of Slurm's, as a step's number is unknown
+    before it runs.
+    """
     return JobId(f"{job}+{number}")
 
 
 def parts_of(job: str) -> tuple[str, int] | None:
-    """Job and member of a member's id; None for any other."""
+    """Return job and member of a member's id; None for any other."""
     base, plus, number = job.partition("+")
     member = whole(number)
     return (base, member) if plus and member is not None else None
@@ -157,7 +159,7 @@ class Gang:
 
     @classmethod
     def make(cls, root: Path, kept: Kept) -> Gang:
-        """Without members: who has its lock may `enlist` them."""
+        """Make a gang without members: whoever has its lock may `enlist` them."""
         gang = cls(root / uuid.uuid4().hex[:12])
         gang.folder.mkdir(mode=0o700, parents=True)
         write_private(gang.folder / wellknown.GANG_FILE, msgspec.json.encode(kept))
@@ -166,7 +168,7 @@ class Gang:
         return gang
 
     def enlist(self, recruits: Sequence[GangCandidate], packing: Packing) -> None:
-        """Make them its members; from now on their pods' submit files lead here."""
+        """Make the recruits members of the gang; from now on their pods' submit files lead here."""
         for number, one in enumerate(recruits):
             self._give(one.folder, one.given(self.id, number, packing.places[number]))
             (self.folder / str(number)).symlink_to(one.folder)
@@ -177,13 +179,13 @@ class Gang:
         (pod / TASK_FILE).write_text(f"+{given.number}")
 
     def dissolve(self, pods: Sequence[Path]) -> None:
-        """Slurm has refused it: its pods have asked for nothing."""
+        """Dissolve the gang that Slurm has refused: its pods have asked for nothing."""
         for pod in pods:
             leave(Folder(pod))
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def job(self) -> str:
-        """Its number; empty as long as nobody has heard it."""
+        """Return the number of its job; empty as long as it is not known."""
         if not self._job:
             try:
                 self._job = job_id((self.folder / wellknown.SUBMIT_FILE).read_text()) or ""
@@ -246,7 +248,7 @@ class Gang:
         return self._ends[number]
 
     def leave(self, numbers: Sequence[int]) -> None:
-        """These are not wanted any more; the leader ends their steps, or never starts them."""
+        """Mark members as no longer wanted; the leader ends their steps, or does not start them."""
         for number in numbers:
             try:
                 (self.folder / f"{number}{_LEFT}").touch(mode=0o600)
@@ -254,7 +256,9 @@ class Gang:
                 return  # all of the gang is gone
 
     def reopen(self, now: float) -> None:
-        """Its job met the time limit and is to run again, with those that want that."""
+        """Reopen a gang whose job met the time limit, to run again with those members that want
+        that.
+        """
         for member in self.members():
             end = self.folder / f"{member.number}{_END}"
             has_met = member.end is None or member.end.state == _TIMEOUT
@@ -268,7 +272,7 @@ class Gang:
                 (self.folder / name).unlink(missing_ok=True)  # the leader's: it was closed
 
     def hosts(self) -> dict[int, str]:
-        """The host of each bundle, once the job has hosts."""
+        """Return the host of each bundle, once the job has hosts."""
         try:
             text = (self.folder / wellknown.BUNDLES_FILE).read_bytes()
             return dict(enumerate(msgspec.json.decode(text, type=list[str])))
@@ -276,7 +280,7 @@ class Gang:
             return {}
 
     def join(self, recruit: GangCandidate, bundle: int, seat: int = -1) -> int | None:
-        """Add a member to a job that there is already; None where the gang is over.
+        """Add a member to a job that exists already; return None where the gang is over.
 
         A crash in between leaves an empty submit file: then the gang is looked at.
         """
@@ -298,14 +302,14 @@ class Gang:
 
     @property
     def is_over(self) -> bool:
-        """Whether no pod is left that is a member of it."""
+        """Return whether no pod is left that is a member of it."""
         return not any(
             member.given is not None and member.given.gang == self.id for member in self.members()
         )
 
 
 def leave(folder: Folder) -> None:
-    """The pod has asked for nothing any more."""
+    """Take the pod out of its gang: it has asked for nothing any more."""
     job_arrays.leave(folder)
     (folder.folder / wellknown.MEMBER_FILE).unlink(missing_ok=True)
 
@@ -328,7 +332,7 @@ def sweep(root: Path) -> None:
 
 
 def step_of(folder: Path) -> str:
-    """The step that a pod's agent claimed it from; empty if none has."""
+    """Return the step that a pod's agent claimed it from; empty if none has."""
     try:
         claim = msgspec.json.decode((folder / wellknown.CLAIM_FILE).read_bytes())
         return str(claim.get("step") or "")

@@ -1,9 +1,9 @@
-"""Gangs as Slurm jobs: one sbatch for all members, one step for each.
+"""Submits gangs as Slurm jobs: one sbatch for all members, one step for each.
 
-Used by `jobs`, for pods that must start together. Members wait in a muster that holds nothing of
-Slurm's; the last to come submits for all. Whoever comes later takes the place of a member that has
-ended, in the same allocation, as long as others of the gang run there. It never splits a gang, and
-never decides what an end means for a pod.
+Used by `jobs`, for pods that must start together. Members wait at a gang barrier that holds nothing
+of Slurm's; the last to come submits for all. Whoever comes later takes the place of a member that
+has ended, in the same allocation, as long as others of the gang run there. A gang is not split.
+What an end means for a pod is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _HELD = "held"  # file of a gang's folder: its job waits for a member that has l
 
 
 class Slurm(Protocol):
-    """What must be known of the site."""
+    """The facts of the site that a gang needs."""
 
     async def spec(self, submission: Submission) -> JobSpec: ...
 
     async def gang_jobs(self) -> Mapping[str, Job]:
-        """The jobs that Slurm lists of gangs, by the gang's id."""
+        """Return the jobs that Slurm lists of gangs, by the gang's id."""
         ...
 
     async def machine(self, name: str) -> Machine | None: ...
@@ -92,7 +92,8 @@ class GangJobs:
     # Submitting
 
     async def submit(self, submission: Submission) -> JobId | None:
-        """The member's job; None where its gang runs without it and has no room: it goes alone.
+        """Return the member's job; None where its gang runs without it and has no room: it then
+        goes alone.
 
         Raises WaitingForGang while there are too few members.
         """
@@ -113,7 +114,7 @@ class GangJobs:
             return await self._together(submission, gang_roster.recruit(submission, spec).shape)
 
     async def _running(self, submission: Submission) -> Gang | None:
-        """The gang's job that runs or waits, if any of its members is still wanted."""
+        """Return the gang whose job runs or waits, if any of its members is still wanted."""
         gang = submission.gang
         assert gang is not None, "only members of a gang come here"
         alike = [one for one in self._known().values() if one.is_of(gang.key) and one.job()]
@@ -131,8 +132,8 @@ class GangJobs:
     async def _join(
         self, running: Gang, submission: Submission, recruit: GangCandidate
     ) -> JobId | None:
-        """In the place of one that has ended, or that was kept for it; empty: there is none; None:
-        the gang is over.
+        """Join in the place of a member that has ended, or in one kept for the pod; return an empty
+        id where there is no place, None where the gang is over.
         """
         gang = submission.gang
         assert gang is not None, "only members of a gang come here"
@@ -227,7 +228,7 @@ class GangJobs:
         return made
 
     def _known(self) -> dict[str, Gang]:
-        """All gangs that have a folder, or had one at the last sweep."""
+        """Return all gangs that have a folder, or had one at the last sweep."""
         if self._gangs is None:
             self._gangs = {gang.id: gang for gang in gang_folder.existing(self._root)}
         return self._gangs
@@ -235,11 +236,11 @@ class GangJobs:
     # What became of members
 
     def gang_of(self, job: Job) -> str:
-        """The id of the gang whose job it is; empty for any other."""
+        """Return the id of the gang whose job it is; empty for any other."""
         return gang_in(job.pod_uid)
 
     def expand(self, job: Job) -> dict[JobId, Job]:
-        """The members of a gang's job, each as a job of its own."""
+        """Return the members of a gang's job, each as a job of its own."""
         gang = self._known().get(gang_in(job.pod_uid))
         if gang is None or not gang.folder.exists():
             log.warning("a gang's job has no folder", job=job.id, name=job.name)
@@ -255,11 +256,11 @@ class GangJobs:
         return {one.id: one for one in found}
 
     def expand_ended(self, job: Job, folder: str) -> dict[JobId, Job]:
-        """The same of a job that only the accounting remembers, by its working directory."""
+        """Do the same for a job that only the accounting remembers, by its working directory."""
         return self.expand(replace(job, pod_uid=f"gang-{Path(folder).name}"))
 
     def ends(self, ids: Sequence[JobId]) -> dict[JobId, Job]:
-        """What the leader wrote of members whose job nobody remembers."""
+        """Return what the leader wrote of members whose job is forgotten by Slurm."""
         by_job = {gang.job(): gang for gang in self._known().values()}
         found: dict[JobId, Job] = {}
         for job in ids:
@@ -275,7 +276,7 @@ class GangJobs:
     # Ending
 
     async def cancel(self, ids: Sequence[JobId]) -> list[str]:
-        """End these members now; the jobs, and steps, that scancel must be given for it."""
+        """End these members now; return the jobs, and steps, that scancel must be given for it."""
         listed = {job.id: job for job in (await self._slurm.gang_jobs()).values()}
         wanted: list[str] = []
         for base, numbers in _by_job(ids).items():
@@ -294,7 +295,7 @@ class GangJobs:
         return wanted
 
     async def steps(self, ids: Sequence[JobId]) -> tuple[list[str], list[JobId]]:
-        """The steps in which these members run, and the members that run in none."""
+        """Return the steps in which these members run, and the members that run in none."""
         steps: list[str] = []
         idle: list[JobId] = []
         for base, numbers in _by_job(ids).items():
@@ -307,7 +308,7 @@ class GangJobs:
         return steps, idle
 
     async def requeue(self, job: JobId) -> None:
-        """Have the member's gang run again, with all of it that wants to; asked by each of them.
+        """Have the member's gang run again, with all of it that wants to; each of them asks for it.
 
         Raises WaitingForGang while others of it still run.
         """
@@ -329,7 +330,9 @@ class GangJobs:
         return next((gang for gang in self._known().values() if gang.job() == job), None)
 
     async def _hold(self, gang: Gang) -> None:
-        """Its job must not start with fewer than all: it waits, and holds nothing."""
+        """Hold the gang's job: it must not start with fewer than all, so it waits and holds
+        nothing.
+        """
         (gang.folder / _HELD).touch(mode=0o600)
         await self._control("hold", gang.job())
 
@@ -347,7 +350,7 @@ class GangJobs:
 
 
 def _as_job(member: Member, job: Job, hosts: Mapping[int, str]) -> Job:
-    """What is so for one member, from what is so for all."""
+    """Make the job of one member from the job of all."""
     end = member.end
     state, ended, reason = job.state, job.ended, job.reason
     if end is not None:

@@ -1,6 +1,6 @@
-"""From the jobs that members of a gang would be alone to the one job that they are together.
+"""Makes one job of a gang from the jobs that its members would be alone.
 
-Used by `gang_jobs`; pure. Resources become bundles (see `bundles`); what concerns the whole job is
+Used by `gang_jobs`; pure. Resources become bundles (see `packing`); what concerns the whole job is
 the same for all members or said by only some; the longest time limit holds. Slurm wakes the leader
 ahead of that limit, once, as early as any member wants to be told; the leader tells each in time.
 """
@@ -39,17 +39,21 @@ _CARRIES = "one Slurm job carries the whole gang, so its members must agree"
 
 
 def gang_comment(cluster_uid: str, gang: str) -> str:
-    """Of the job of a gang, whose steps are pods: by its folder's name."""
+    """Return the comment of a gang's job, whose steps are pods: it has the name of the gang's
+    folder.
+    """
     return comment_of(cluster_uid, _GANG + gang)
 
 
 def gang_in(uid: str) -> str:
-    """The gang in the place of a pod's uid in a job's comment; empty if it is a pod's."""
+    """Return the gang named in a job's comment in the place of a pod's uid; empty if a pod is
+    named.
+    """
     return uid.removeprefix(_GANG) if uid.startswith(_GANG) else ""
 
 
 class Named(NamedTuple):
-    """What is the gang's own."""
+    """The names and paths that belong to the gang itself."""
 
     name: str
     comment: str
@@ -59,9 +63,9 @@ class Named(NamedTuple):
 def as_gang(
     specs: Sequence[JobSpec], packing: Packing, limits: Sequence[str], named: Named
 ) -> JobSpec:
-    """One job for all; `limits` are the time limits that members ask for in Slurm's words.
+    """Return one job for all; `limits` are the time limits that members ask for in Slurm's words.
 
-    ConfigError where two members ask for what does not go together.
+    Raise ConfigError where two members ask for what does not go together.
     """
     name, comment, folder = named
     first = specs[0]
@@ -91,7 +95,7 @@ def as_gang(
 
 
 def _agreed(specs: Sequence[JobSpec]) -> dict[str, str | None]:
-    """What all say, or some say and nobody contradicts."""
+    """Return the options that all ask for, or that some ask for and no other contradicts."""
     found: dict[str, tuple[str | None, str]] = {}
     for spec in specs:
         for name, value in spec.options:
@@ -130,7 +134,7 @@ def _resources(packing: Packing) -> dict[str, str | None]:
 
 
 def _licenses(specs: Sequence[JobSpec]) -> dict[str, str | None]:
-    """Of all members together: `matlab:1` of each of four is `matlab:4`."""
+    """Return the licences of all members together: `matlab:1` of each of four is `matlab:4`."""
     found: Counter[str] = Counter()
     for spec in specs:
         for part in filter(None, re.split(r"[,;]", spec.value("licenses") or "")):
@@ -142,7 +146,7 @@ def _licenses(specs: Sequence[JobSpec]) -> dict[str, str | None]:
 
 
 def _time(specs: Sequence[JobSpec], limits: Sequence[str]) -> dict[str, str | None]:
-    """The longest; where it is only some pods' own deadline, no limit for the others."""
+    """Return the longest time; no limit where it is just some pods' own deadline."""
     found = [text for spec in specs if (text := spec.value("time"))]
     if len(found) < len(specs):
         found = [text for text in limits if text]
@@ -154,17 +158,21 @@ def _seconds(text: str) -> float:
 
 
 def early_signal(spec: JobSpec) -> EarlySignal | None:
-    """What a member wants to hear ahead of the time limit."""
+    """Return the signal that a member wants to get ahead of the time limit."""
     asked = spec.value("signal")
     return signals.parse(asked) if asked else None
 
 
 def lead_of(specs: Sequence[JobSpec]) -> int:
-    """Seconds before the time limit at which the first of them wants to be told; 0: none does."""
+    """Return how many seconds before the time limit the first member wants to be told; 0: none
+    does.
+    """
     found = (early_signal(spec) for spec in specs)
     return max((early.lead for early in found if early is not None), default=0)
 
 
 def own_environment(spec: JobSpec) -> dict[str, str]:
-    """Of the job that a member would be alone, what its step is given beside the gang's."""
+    """Return what a member's step is given beside the gang's variables: those of the job it would
+    be alone.
+    """
     return {name: value for name, value in spec.environment if name in _OWN_ENVIRONMENT}

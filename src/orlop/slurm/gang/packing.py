@@ -1,8 +1,8 @@
-"""How members of unlike shapes share one plain job: bundles of resources that are all alike.
+"""Packs members of unlike shapes into one plain job: bundles of resources that are all alike.
 
 Used by `gang_spec`; pure. Slurm gives a job's tasks equal shares, so each task of a gang's job is
 one bundle, and each member belongs to one: a bundle is always on one host, and the members in it
-fit beside each other. Which hosts those are is for Slurm to say. It never splits a member.
+fit beside each other. Which hosts those are is for Slurm to say. A member is not split.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SHAPE_OPTIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What one member, or one bundle, is given.
+    """The resources that one member, or one bundle, is given.
 
     Zero memory: what Slurm gives by default. Zero CPUs: it shares those of others in its bundle.
     """
@@ -49,7 +49,7 @@ class Shape:
         return Shape(self.cpus + other.cpus, self.memory_mib + other.memory_mib, gres)
 
     def __or__(self, other: Shape) -> Shape:
-        """The least that both fit into."""
+        """Return the least shape that both fit into."""
         gres = dict(Counter(self.gres) | Counter(other.gres))
         cpus, memory = max(self.cpus, other.cpus), max(self.memory_mib, other.memory_mib)
         return Shape(cpus, memory, gres)
@@ -63,7 +63,7 @@ class Shape:
 
     @property
     def gres_words(self) -> str:
-        """As --gres takes it."""
+        """The generic resources as --gres takes them."""
         return ",".join(f"{name}:{count}" for name, count in sorted(self.gres.items()))
 
 
@@ -72,13 +72,13 @@ NOTHING = Shape(0)
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """What there is to be had, as far as Slurm tells."""
+    """The hosts that there are, as far as Slurm tells."""
 
     count: int
     largest: Shape  # zero memory: not known
 
     def hold(self, bundle: Shape, count: int) -> bool:
-        """Whether so many can be, if all of them were like the largest and idle."""
+        """Return whether so many bundles can exist, if all hosts were like the largest and idle."""
         each = self.largest.cpus // max(bundle.cpus, 1)
         if bundle.memory_mib and self.largest.memory_mib:
             each = min(each, self.largest.memory_mib // bundle.memory_mib)
@@ -93,13 +93,15 @@ class Packing:
 
     @property
     def total(self) -> Shape:
-        """What is asked of Slurm."""
+        """All that Slurm is asked for."""
         gres = {name: n * self.count for name, n in self.bundle.gres.items()}
         return Shape(self.bundle.cpus * self.count, self.bundle.memory_mib * self.count, gres)
 
 
 def shape_of(options: Mapping[str, str | None], who: str) -> Shape:
-    """Of one member, from the options of the job that it would be alone; ConfigError."""
+    """Return the shape of one member, from the options of the job that it would be alone;
+    ConfigError where they cannot be read.
+    """
     for name in _NOT_HERE:
         if name in options:
             raise ConfigError(f"--{name} of pod {who}: a member of a gang is one task; leave it")
@@ -118,15 +120,15 @@ def shape_of(options: Mapping[str, str | None], who: str) -> Shape:
 
 
 def least_cpus(shapes: Iterable[Shape]) -> int:
-    """What a member that asks for no CPU is given: none of its own, if there is one for each of
-    them whose CPUs it can share; else one.
+    """Return what a member that asks for no CPU is given: none of its own, if for each of them
+    there is one whose CPUs it can share; else one.
     """
     kinds = Counter(shape.cpus > 0 for shape in shapes)
     return 0 if kinds[False] <= kinds[True] else 1
 
 
 def pack(shapes: Sequence[Shape], hosts: Hosts | None = None) -> Packing:
-    """With the least that nobody uses; of equal ways that with the smallest bundles.
+    """Pack the shapes with the least waste; of equal ways take the one with the smallest bundles.
 
     Bundles that `hosts` do not have are taken only where no others will do: for Slurm to refuse.
     """
@@ -151,7 +153,7 @@ def _part(whole: Shape, count: int) -> Shape:
 
 
 def place_in(room: Shape, taken: Mapping[int, Sequence[Shape]], shape: Shape) -> int | None:
-    """The first bundle in which `shape` fits beside those that are there; None: in none."""
+    """Return the first bundle in which `shape` fits beside those that are there; None: in none."""
     for number, others in sorted(taken.items()):
         if sum(others, shape).fits(room):
             return number
@@ -159,7 +161,7 @@ def place_in(room: Shape, taken: Mapping[int, Sequence[Shape]], shape: Shape) ->
 
 
 def _packed(shapes: Sequence[Shape], room: Shape) -> Packing:
-    """First fit, the largest first, as bins are filled."""
+    """Pack first fit, the largest first, as bins are filled."""
     order = sorted(range(len(shapes)), key=lambda i: (-shapes[i].cpus, -shapes[i].memory_mib, i))
     bins: list[Shape] = []
     sharing: Counter[int] = Counter()  # by bundle, those without CPUs of their own: not all in one
@@ -180,7 +182,9 @@ def _packed(shapes: Sequence[Shape], room: Shape) -> Packing:
 
 
 def _cost(packing: Packing, total: Shape) -> tuple[float, float]:
-    """How much more is asked for than is needed; of GPUs and their like, which are few, first."""
+    """Return how much more is asked for than is needed; GPUs and their like, which are few, come
+    first.
+    """
     bundle, count = packing.bundle, packing.count
     rare = sum(count * bundle.gres[name] / n for name, n in total.gres.items())
     cost = count * bundle.cpus / max(total.cpus, 1)
@@ -204,7 +208,7 @@ def _number(text: str, name: str, who: str) -> int:
 
 
 def _memory(text: str | None, name: str, who: str) -> float:
-    """MiB; megabytes are what Slurm takes a bare number for."""
+    """Return memory in MiB; a bare number is megabytes to Slurm."""
     if not text:
         return 0
     match = _MEMORY.fullmatch(text)
@@ -226,5 +230,5 @@ def _gres(text: str, who: str) -> dict[str, int]:
 
 
 def _gpus(text: str) -> list[str]:
-    """`2` and `a100:2` as gres."""
+    """Return --gpus, `2` or `a100:2`, as gres."""
     return [f"gpu:{part}" for part in text.split(",") if part]

@@ -1,8 +1,8 @@
-"""Who is in a gang's one job, and for whom it keeps room: members that come once others run.
+"""Lists who is in a gang's one job, and for whom it keeps room: members that come once others run.
 
 Used by `gang_jobs`. Members that are there say what is still to come, as templates of pods; room
 for it is asked for with their own, so that who comes later never waits for what another gang holds.
-It reads and counts only; nothing here asks for anything.
+It reads and counts.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def recruit(submission: Submission, spec: JobSpec, least: int = 0) -> GangCandid
 async def call(
     members: Sequence[Submission], spec_of: Callable[[Submission], Awaitable[JobSpec]]
 ) -> Roster:
-    """Of members that are all there; some may be such as could have come later."""
+    """Return the roster of members that are all there; some may be such as could have come
+    later.
+    """
     room = first_room(members)
     specs = [await spec_of(member) for member in members]
     recruits = [recruit(one, spec) for one, spec in zip(members, specs, strict=True)]
@@ -83,10 +85,12 @@ async def call(
 def place_in(
     kept: Kept, active: Sequence[Member], shape: Shape, *, is_one_going: bool
 ) -> tuple[int, int] | None:
-    """Bundle and seat of a newcomer, -1: none of those that are kept for others; None: nowhere.
+    """Return bundle and seat of a newcomer (seat -1: not one of those kept for others); None:
+    nowhere.
 
     While a member is on its way out, its successor waits for that one's place rather than take a
-    seat which is not exactly its size: the one whom it is kept for would not fit elsewhere.
+    seat that is not exactly its size: the member for whom that seat is kept would not fit
+    elsewhere.
     """
     given = [member.given for member in active if member.given is not None]
     taken: dict[int, list[Shape]] = {number: [] for number in range(kept.bundles)}
@@ -114,6 +118,6 @@ def _gang(submission: Submission) -> Gang:
 
 
 def _absent(like: Submission, template: Obj) -> Obj:
-    """A pod that is not there yet, as far as it is known."""
+    """Return a pod that is not there yet, as far as it is known."""
     metadata = {"namespace": key_of(like.pod).namespace, "name": "to-come", "uid": "to-come"}
     return {**template, "metadata": {**(template.get("metadata") or {}), **metadata}}

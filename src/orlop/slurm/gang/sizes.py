@@ -1,8 +1,8 @@
-"""Whether a partition can ever hold a gang: what its members ask for beside what there is.
+"""Tells whether a partition can ever hold a gang, from what its members ask for and what there is.
 
-Used by `gang_jobs`; pure. Of a gang that is not complete only what is certain is judged, of a
-complete one the bundles that Slurm would be asked for. What is free at the moment, and which hosts
-suit, is for Slurm to say.
+Used by `gang_jobs`; pure. Of an incomplete gang it judges what is certain, of a complete one the
+bundles that Slurm would be asked for. What is free at the moment, and which hosts suit, is for
+Slurm to say.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from .packing import NOTHING, Hosts, Packing, Shape, pack
 
 
 def check_alone(shape: Shape, who: str, machine: Machine) -> None:
-    """One member, before the others have said what they ask for."""
+    """Check one member, before the others have said what they ask for."""
     _check(shape, machine, f"{who} asks for {_amounts(shape)}")
 
 
 def packed(shapes: Sequence[Shape], machine: Machine | None) -> Packing:
-    """The bundles of a complete gang; SubmitRejected where all of the partition is too small."""
+    """Return the bundles of a complete gang; raise SubmitRejected where all of the partition is too
+    small.
+    """
     if machine is None:
         return pack(shapes)
     packing, asked = pack(shapes, _hosts(machine)), sum(shapes, NOTHING)

@@ -1,1 +1,1 @@
-"""What squeue, sacct, sinfo and scontrol print, as values of ours."""
+"""Reads what squeue, sacct, sinfo and scontrol print into values of ours."""

@@ -1,7 +1,7 @@
-"""Is there a Slurm, which one, and what may this user do there.
+"""Finds out whether there is a Slurm, which one, and what this user may do there.
 
 Called by `orlop up` and `orlop doctor`, and by `jobs` for the few facts of the site that shape a
-job. It asks and reports; it never decides what to do about an answer.
+job. It asks and reports; the caller decides what to do about an answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..submit.limits import parse as parse_limits
 
 @dataclass(frozen=True)
 class Slurm:
-    """What `scontrol show config` says, as far as it matters here."""
+    """The part of `scontrol show config` that matters here."""
 
     config: dict[str, str]
 
@@ -33,7 +33,9 @@ class Slurm:
 
     @property
     def has_accounting(self) -> bool:
-        """Whether sacct has something to say: slurmdbd keeps ended jobs, slurmctld forgets."""
+        """Return whether sacct has something to say: slurmdbd keeps ended jobs, slurmctld
+        forgets.
+        """
         return self.config.get("AccountingStorageType", "").endswith("slurmdbd")
 
     @property
@@ -62,14 +64,14 @@ class Slurm:
         return size - 1 if size is not None else 0
 
     def _seconds(self, name: str, default: float) -> float:
-        """Values as `300 sec`."""
+        """Return the seconds of a value such as `300 sec`."""
         words = self.config.get(name, "").split()
         return float(words[0]) if words and words[0].isdecimal() else default
 
 
 @dataclass(frozen=True, slots=True)
 class Association:
-    """What a user may charge jobs to."""
+    """An account, with partition and QOS, that a user may charge jobs to."""
 
     account: str
     partition: str = ""
@@ -78,12 +80,12 @@ class Association:
 
 
 async def slurm(commands: Commands) -> Slurm:
-    """The Slurm of this host; EngineUnavailable, with the remedy, if none answers."""
+    """Return the Slurm of this host; raise EngineUnavailable, with the remedy, if none answers."""
     return Slurm(parse_config(await commands.run("scontrol", "show", "config")))
 
 
 async def find(commands: Commands) -> Slurm | None:
-    """As `slurm`, but None where there is none or it does not answer."""
+    """Return the Slurm of this host; None where there is none or it does not answer."""
     try:
         return await slurm(commands)
     except EngineError:
@@ -91,7 +93,7 @@ async def find(commands: Commands) -> Slurm | None:
 
 
 async def associations(commands: Commands) -> list[Association]:
-    """The user's accounts; none where the site keeps no accounts."""
+    """Return the user's accounts; none where the site keeps no accounts."""
     user = commands.environ.get("USER") or getpass.getuser()
     fields = "account,partition,qos,defaultaccount"
     arguments = ("-n", "-P", "show", "user", user, "withassoc", f"format={fields}")
@@ -103,7 +105,9 @@ async def associations(commands: Commands) -> list[Association]:
 
 
 async def limits(commands: Commands) -> Limits:
-    """All limits that may hold for the user's jobs; none where the site keeps no accounts."""
+    """Return all limits that may hold for the user's jobs; none where the site keeps no
+    accounts.
+    """
     user = commands.environ.get("USER") or getpass.getuser()
     found = await associations(commands)
     accounts = sorted({one.account for one in found})
@@ -124,7 +128,7 @@ async def _sacctmgr(
 
 
 async def partition_limits(commands: Commands) -> dict[str, tuple[float | None, float | None]]:
-    """Partition -> (default, longest) run time in seconds."""
+    """Return the (default, longest) run time in seconds of each partition."""
     text = await commands.run("sinfo", "-h", "-a", "-o", "%R|%L|%l")
     rows = (line.split("|") for line in text.splitlines() if line.count("|") == 2)
     return {
@@ -134,7 +138,7 @@ async def partition_limits(commands: Commands) -> dict[str, tuple[float | None, 
 
 
 def parse_config(text: str) -> dict[str, str]:
-    """`Key = value` lines; the first section is slurm.conf's."""
+    """Parse `Key = value` lines; the first section is slurm.conf's."""
     config: dict[str, str] = {}
     for line in text.splitlines():
         key, equals, value = line.partition("=")

@@ -1,4 +1,4 @@
-"""Partitions as machines: what becomes Orlop's Kubernetes nodes.
+"""Makes machines, which become Orlop's Kubernetes nodes, from partitions.
 
 Called by `jobs` with what sinfo prints, one line for each kind of node in each partition. Pure:
 it knows no command. A partition's capacity is the sum of its hosts', those that are
@@ -54,7 +54,9 @@ class Row:
 
     @property
     def is_alive(self) -> bool:
-        """A node that sleeps to save power (`~`, `#`) is woken by a job."""
+        """Return whether its hosts can run jobs; a node that sleeps to save power (`~`, `#`) is
+        woken by a job.
+        """
         asleep = self.state.endswith(("~", "#"))
         return bool(self.hosts) and (asleep or not self._is(_DEAD)) and "*" not in self.state
 
@@ -96,7 +98,7 @@ def parse(text: str) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is true of the whole site, or of the user there."""
+    """Facts that are true of the whole site, or of the user there."""
 
     groups: Collection[str] = ()  # the user's
     architecture: str = "amd64"
@@ -105,7 +107,7 @@ class Facts:
 
 
 def machines(rows: Iterable[Row], facts: Facts, *, default: str = "") -> list[Machine]:
-    """A machine per partition; `default` is the one of the settings."""
+    """Return a machine per partition; `default` is the one of the settings."""
     return [
         _machine(name, found, facts, is_default=name == default if default else found[0].is_default)
         for name, found in _by_partition(rows).items()
@@ -113,7 +115,7 @@ def machines(rows: Iterable[Row], facts: Facts, *, default: str = "") -> list[Ma
 
 
 def places(rows: Iterable[Row], facts: Facts) -> dict[str, Place]:
-    """What a submission must know of each partition."""
+    """Return what a submission must know of each partition."""
     return {
         name: Place(
             gres=tuple(dict.fromkeys(one for row in found for one in gres.parse(row.gres))),
@@ -158,7 +160,9 @@ def _hosts(rows: list[Row]) -> tuple[str, ...]:
 
 
 def _resources(rows: list[Row]) -> dict[str, int]:
-    """Beside CPUs and memory: counts, and bytes of what is measured in bytes."""
+    """Return the resources beside CPUs and memory: counts, and bytes of what is measured in
+    bytes.
+    """
     found = Counter[str]()
     for row in rows:
         number = len(row.hosts)
@@ -171,7 +175,9 @@ def _resources(rows: list[Row]) -> dict[str, int]:
 
 
 def _condition(rows: list[Row], groups: Collection[str]) -> tuple[bool, bool, str]:
-    """Ready, schedulable, and why not. A closed partition's running jobs go on: it stays ready."""
+    """Return ready, schedulable, and why not. A closed partition stays ready, as its running jobs
+    go on.
+    """
     first = rows[0]
     name = f"partition {first.partition}"
     is_ready = any(row.is_alive for row in rows)
@@ -202,7 +208,7 @@ def _labels(name: str, rows: list[Row], facts: Facts, is_default: bool) -> dict[
 
 
 def _labelled(rows: list[Row], facts: Facts) -> dict[str, frozenset[str]]:
-    """What single hosts are labelled with -> those that are."""
+    """Return the hosts that have each label, for labels that not all hosts have."""
     found: dict[str, set[str]] = {}
     for row in rows:
         kinds = {one.kind for one in gres.parse(row.gres) if one.name == "gpu"}
@@ -229,7 +235,7 @@ def _features(rows: list[Row]) -> frozenset[str]:
 
 
 def parse_topology(text: str) -> dict[str, frozenset[str]]:
-    """Leaf switch -> its hosts, from `scontrol -o show topology`."""
+    """Return the hosts of each leaf switch, from `scontrol -o show topology`."""
     found: dict[str, frozenset[str]] = {}
     for line in text.splitlines():
         fields = numbers.fields(line)

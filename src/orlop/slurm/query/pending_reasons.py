@@ -1,4 +1,4 @@
-"""Why Slurm lets a job wait, in plain words with what to do about it.
+"""Says in plain words why Slurm lets a job wait, and what to do about it.
 
 Used for the message of a pending job, so that `kubectl describe` answers "why does it not run?".
 Pure. Slurm's own word stays the reason; a word without an entry here gets Slurm's word alone.
@@ -113,8 +113,8 @@ _THINGS = (
 
 
 def word_of(text: str) -> str:
-    """Slurm's reason as one word fit for a condition: `ReqNodeNotAvail, Unavailable…` loses its
-    tail, and the few whole sentences get a word.
+    """Return Slurm's reason as one word fit for a condition: `ReqNodeNotAvail, Unavailable…` loses
+    its tail, and the few whole sentences get a word.
     """
     clean = text.strip().strip("()")
     if not clean or clean in ("None", "null", "N/A"):
@@ -133,21 +133,23 @@ def word_of(text: str) -> str:
 
 
 def is_never(text: str) -> bool:
-    """Whether a job with this reason cannot start, however long it waits."""
+    """Return whether a job with this reason cannot start, however long it waits."""
     word = word_of(text)
     is_limit = word.startswith(("QOS", "Assoc")) and word.endswith(_OF_ONE_JOB)
     return word in _NEVER or is_limit
 
 
 def is_shared_limit(text: str) -> bool:
-    """Whether the reason is a limit on several jobs together, which one alone may be beyond."""
+    """Return whether the reason is a limit on several jobs together, which one alone may be
+    beyond.
+    """
     word = word_of(text)
     is_size = "Jobs" not in word and "Submit" not in word and "Minutes" not in word
     return word.startswith(("QOS", "Assoc")) and is_size and not is_never(word)
 
 
 def in_words(text: str) -> tuple[str, str]:
-    """What the reason means, and what to do about it; both may be empty."""
+    """Return what the reason means, and what to do about it; both may be empty."""
     word = word_of(text) or "None"
     if word in _PLAIN:
         return _PLAIN[word]
@@ -157,7 +159,9 @@ def in_words(text: str) -> tuple[str, str]:
 
 
 def _limit_in_words(word: str) -> tuple[str, str]:
-    """QOSMaxCpuPerUserLimit and its eighty relatives are built of parts; so are their words."""
+    """Make the words for QOSMaxCpuPerUserLimit and its eighty relatives: both are built of
+    parts.
+    """
     owner = "your QOS" if word.startswith("QOS") else "your account"
     thing = next((plain for key, plain in _THINGS if key.lower() in word.lower()), "resources")
     if "minutes" in word.lower():

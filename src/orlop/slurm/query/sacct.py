@@ -1,4 +1,4 @@
-"""What jobs have used, from sacct's lines: time, CPU, memory, energy.
+"""Reads what jobs have used from sacct's lines: time, CPU, memory, energy.
 
 Used by `jobs` for pods that have ended, and by `kubectl slurm usage`; pure. A line for the job
 comes first, then one for each of its steps, and memory is counted for steps alone. What sacct
@@ -25,7 +25,7 @@ _RUNNING = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "COMPLETING")
 
 
 def parse(text: str) -> dict[JobId, JobUsage]:
-    """Job -> what it used, of those whose last line is written."""
+    """Return what each job used, of those whose last line is written."""
     found: dict[JobId, JobUsage] = {}
     for line in text.splitlines():
         fields = line.split("|")
@@ -53,7 +53,7 @@ def _with_step(known: JobUsage, memory: str, energy: str) -> JobUsage:
 
 
 def cpu_seconds(text: str) -> float | None:
-    """Of `[days-][hours:]minutes:seconds[.milliseconds]`."""
+    """Return the seconds of `[days-][hours:]minutes:seconds[.milliseconds]`."""
     match = _CPU.fullmatch(text)
     if match is None:
         return None
@@ -62,11 +62,11 @@ def cpu_seconds(text: str) -> float | None:
 
 
 def size(text: str) -> int | None:
-    """Bytes of `1204K`, `3.50M`; a lone number is one of bytes."""
+    """Return the bytes of `1204K`, `3.50M`; a lone number is one of bytes."""
     match = _SIZE.fullmatch(text)
     return None if match is None else int(float(match.group(1)) * _UNITS[match.group(2)])
 
 
 def joules(text: str) -> int | None:
-    """Of ConsumedEnergyRaw; None where nothing is measured."""
+    """Return the joules of ConsumedEnergyRaw; None where nothing is measured."""
     return numbers.whole(text) if text not in _NOTHING else None

@@ -1,4 +1,4 @@
-"""What a site offers: partitions, accounts, QOS and reservations, in Slurm's own words.
+"""Reads what a site offers: partitions, accounts, QOS and reservations, in Slurm's own words.
 
 Used where they are shown as objects. The parsers are pure; each answers with one mapping of facts
 by name, with the keys that objects have. What Slurm leaves out is left out.
@@ -35,7 +35,7 @@ async def partitions(commands: Commands) -> Facts:
 
 
 async def accounts(commands: Commands) -> Facts:
-    """The user's associations; none where the site keeps no accounts."""
+    """Return the user's associations; none where the site keeps no accounts."""
     user = commands.environ.get("USER") or getpass.getuser()
     default = await _sacctmgr(commands, "user", user, "format=DefaultAccount")
     text = await _sacctmgr(commands, "assoc", f"user={user}", f"format={','.join(_ASSOC)}")
@@ -82,13 +82,15 @@ def parse_partitions(text: str) -> Facts:
 
 
 def _counts(text: str) -> dict[str, int]:
-    """`3/1/0/4`: allocated, idle, other, total."""
+    """Return the counts of `3/1/0/4`: allocated, idle, other, total."""
     found = [_number(part) or 0 for part in text.split("/")]
     return dict(zip(_COUNTS, found, strict=False))
 
 
 def parse_accounts(text: str, default: str) -> Facts:
-    """By account, and by account and partition where an association is for one partition."""
+    """Return facts by account, and by account and partition where an association is for one
+    partition.
+    """
     found: Facts = {}
     for line in text.splitlines():
         row = dict(zip(_ASSOC, line.split("|"), strict=False))

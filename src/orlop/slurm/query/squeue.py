@@ -1,4 +1,4 @@
-"""What squeue and sacct print, as jobs of ours.
+"""Reads what squeue and sacct print as jobs of ours.
 
 Used by `jobs`; pure. Lines that are no job of this cluster, or cannot be read, are left out: other
 jobs of the user may have any name and comment they like.
@@ -58,10 +58,10 @@ def no_arrays(comment: str, task: str) -> Member | None:
 
 
 class Listing:
-    """Reads squeue's answers of one cluster, tick after tick.
+    """Reads squeue's answers of one cluster, poll after poll.
 
-    Mostly nothing changes between two ticks, and of thousands of jobs few do: an answer that is
-    the last one's copy is not read at all, a line seen before not again.
+    Mostly nothing changes between two polls, and of thousands of jobs few do: an answer that equals
+    the last one is not read at all, and a line seen before is not read again.
     """
 
     def __init__(self, cluster_uid: str, lead: Lead = no_lead, find: Find = no_arrays) -> None:
@@ -73,7 +73,9 @@ class Listing:
         self._listed: dict[JobId, Job] = {}
 
     def read(self, text: str) -> dict[JobId, Job]:
-        """Jobs of this cluster; what sbatch was refused, which Slurm lists too, is none."""
+        """Return the jobs of this cluster; those that sbatch was refused, which Slurm lists too,
+        are left out.
+        """
         if text != self._text:
             known = self._known
             self._known = {
@@ -102,12 +104,14 @@ class Listing:
 
 
 def parse_squeue(text: str, cluster_uid: str, lead: Lead = no_lead) -> dict[JobId, Job]:
-    """One answer of squeue."""
+    """Parse one answer of squeue."""
     return Listing(cluster_uid, lead).read(text)
 
 
 def was_refused(row: dict[str, str]) -> bool:
-    """slurmctld lists a job that it never accepted as failed at once."""
+    """Return whether slurmctld refused the job: it lists a job that it did not accept as failed at
+    once.
+    """
     return row["State"] == "FAILED" and row["Reason"] == "BadConstraints" and not row["NodeList"]
 
 
@@ -139,8 +143,8 @@ def _from_squeue(row: dict[str, str], uid: str, lead: Lead) -> Job:
 def _final_word(
     word: str, started: float | None, ended: float | None, limit: str, folder: str, lead: Lead
 ) -> str:
-    """Slurm's state, but TIMEOUT for a job that failed because it was told to end ahead of its
-    time limit: to Slurm it then ended by itself.
+    """Return Slurm's state, but TIMEOUT for a job that failed because it was told to end ahead of
+    its time limit: to Slurm it then ended by itself.
     """
     seconds = _limit(limit)
     if states.word_of(word) != "FAILED" or not (started and ended and seconds):
@@ -152,7 +156,7 @@ def _final_word(
 
 
 def _reason(word: str, reason: str, state: JobState) -> str:
-    """Slurm's own word: why it waits, or how it ended."""
+    """Return Slurm's own word: why it waits, or how it ended."""
     slurm_state = states.word_of(word)
     if state is JobState.PENDING and slurm_state != "PENDING":
         return "Configuring" if slurm_state in ("CONFIGURING", "POWER_UP_NODE") else slurm_state
@@ -165,7 +169,7 @@ def _reason(word: str, reason: str, state: JobState) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """What a sentence about a job needs to say."""
+    """The facts that a sentence about a job needs."""
 
     job: str
     partition: str
@@ -174,7 +178,7 @@ class _About:
     def message(
         self, state: JobState, word: str, reason: str, slurms: str, expected: float | None
     ) -> str:
-        """A sentence for people; empty while the job runs."""
+        """Return a sentence for people; empty while the job runs."""
         if state is JobState.PENDING:
             return self._waits(reason, slurms, expected)
         if state is JobState.TIMEOUT:
@@ -197,7 +201,9 @@ class _About:
 
 
 def parse_sacct(text: str, lead: Lead = no_lead) -> dict[JobId, Job]:
-    """The last word of the accounting on each job; a requeued job's newest line comes last."""
+    """Return the last word of the accounting on each job; a requeued job's newest line comes
+    last.
+    """
     found: dict[JobId, Job] = {}
     for row in _sacct_rows(text):
         started, ended = numbers.moment(row["Start"]), numbers.moment(row["End"])
@@ -223,12 +229,13 @@ def parse_sacct(text: str, lead: Lead = no_lead) -> dict[JobId, Job]:
 
 
 def folders_of(text: str) -> dict[str, str]:
-    """The working directory of each job that sacct lists."""
+    """Return the working directory of each job that sacct lists."""
     return {row["JobID"]: row["WorkDir"] for row in _sacct_rows(text)}
 
 
 def job_in_folder(text: str, folder: str, task: str = "") -> JobId | None:
-    """The newest job that sacct lists with that working directory, or its task of that number.
+    """Return the newest job that sacct lists with that working directory, or its task of that
+    number.
 
     Tasks that wait have one line for all of them, `17_[3-9]`.
     """
@@ -251,7 +258,7 @@ def _sacct_rows(text: str) -> Iterable[dict[str, str]]:
 
 
 def _limit(text: str) -> float | None:
-    """A job's time limit if it has one that can be read."""
+    """Return a job's time limit if it has one that can be read."""
     try:
         limit = durations.seconds(text)
     except ValueError:
@@ -260,7 +267,9 @@ def _limit(text: str) -> float | None:
 
 
 def _nodes(text: str) -> tuple[str, ...]:
-    """The hosts of a job; none where they cannot be read: the rest of the line holds."""
+    """Return the hosts of a job; none where they cannot be read, as the rest of the line is still
+    valid.
+    """
     try:
         return hostlist.expand(text)
     except ValueError:
@@ -268,5 +277,7 @@ def _nodes(text: str) -> tuple[str, ...]:
 
 
 def _minute(moment: float) -> str:
-    """To the minute: Slurm's estimate moves, and each change would be a change of the pod."""
+    """Return a time to the minute: Slurm's estimate moves, and each change would be a change of the
+    pod.
+    """
     return time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(moment))

@@ -1,6 +1,6 @@
-"""Every job of the user as squeue and sacct print it, whoever submitted it.
+"""Reads every job of the user as squeue and sacct print it, whoever submitted it.
 
-Used where Slurm's own jobs are shown as objects; pure. Unlike `queue`, which knows pods only, it
+Used where Slurm's own jobs are shown as objects; pure. Unlike `squeue.py`, which knows pods, it
 keeps Slurm's words as they are. Lines that cannot be read are left out.
 """
 
@@ -57,7 +57,7 @@ class UserJob:
 
     @property
     def number(self) -> str:
-        """Of the job, or of the array or heterogeneous job that it is a part of."""
+        """The number of the job, or of the array or heterogeneous job that it is a part of."""
         return re.split(r"[_+]", self.id)[0]
 
     @property
@@ -66,13 +66,13 @@ class UserJob:
 
 
 class UserJobs:
-    """Reads squeue's answers tick after tick; a line seen before is not read again."""
+    """Reads squeue's answers poll after poll; a line seen before is not read again."""
 
     def __init__(self) -> None:
         self._known: dict[str, UserJob | None] = {}
 
     def read(self, text: str) -> dict[str, tuple[UserJob, ...]]:
-        """By the numbers of jobs and arrays, the job or all its tasks that are listed."""
+        """Return, by the numbers of jobs and arrays, the job or all its tasks that are listed."""
         known = self._known
         self._known = {
             line: known[line] if line in known else _listed(line) for line in text.splitlines()
@@ -88,7 +88,9 @@ def grouped(jobs: Iterable[UserJob]) -> dict[str, tuple[UserJob, ...]]:
 
 
 def _tasks_of(listed: list[UserJob]) -> tuple[UserJob, ...]:
-    """The parts of a heterogeneous job are one: the first, which has the script, with all nodes."""
+    """Join the parts of a heterogeneous job: the first, which has the script, stands for it with
+    all nodes.
+    """
     if "+" not in listed[0].id:
         return tuple(listed)
     parts = sorted(listed, key=lambda part: numbers.leading(part.id.partition("+")[2]))
@@ -138,7 +140,9 @@ def _listed(line: str) -> UserJob | None:
 
 
 def parse_sacct(text: str) -> dict[str, tuple[UserJob, ...]]:
-    """The last word of the accounting on each job; of a requeued one the newest line is last."""
+    """Return the last word of the accounting on each job; of a requeued one the newest line is
+    last.
+    """
     found: dict[str, UserJob] = {}
     for line in text.splitlines():
         fields = line.split(SEPARATOR)
@@ -176,7 +180,9 @@ def _accounted(row: Mapping[str, str]) -> UserJob:
 
 
 def submitted_with(text: str, script: str) -> str:
-    """The number of the newest job in sacct's list that was submitted with that very script."""
+    """Return the number of the newest job in sacct's list that was submitted with that very
+    script.
+    """
     newest = ""
     for line in text.splitlines():
         fields = line.split(SEPARATOR)
@@ -186,7 +192,9 @@ def submitted_with(text: str, script: str) -> str:
 
 
 def _exit(text: str) -> tuple[int, int]:
-    """Exit code and signal: squeue prints wait(2)'s status, sacct and newer squeues `3:0`."""
+    """Return exit code and signal: squeue prints wait(2)'s status, sacct and newer squeues
+    `3:0`.
+    """
     status = numbers.whole(text)
     if status is not None and status < 1 << 31:
         return (os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0), status & 0x7F
@@ -203,11 +211,13 @@ def _text(text: str) -> str:
 
 
 def comment_of(cluster_uid: str, uid: str, users: str = "") -> str:
-    """By which the job of an object is known, before whatever the user wants to say there."""
+    """Return the comment by which the job of an object is known, before whatever the user says
+    there.
+    """
     return f"{_COMMENT}{cluster_uid}:{uid}{' ' + users if users else ''}"
 
 
 def uid_of_comment(comment: str, cluster_uid: str) -> str:
-    """The object of a job; empty if the job is of none of this cluster's."""
+    """Return the uid of a job's object; empty if the job is of none of this cluster's."""
     prefix = f"{_COMMENT}{cluster_uid}:"
     return comment.removeprefix(prefix).split(" ")[0] if comment.startswith(prefix) else ""

@@ -1,1 +1,1 @@
-"""sbatch: once for each pod, together where pods are alike."""
+"""Calls sbatch: once for each pod, together where pods are alike."""

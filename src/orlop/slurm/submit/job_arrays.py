@@ -1,9 +1,9 @@
-"""Pods that ask for the same, as one job array: a folder that says which task is which pod.
+"""Makes one job array of pods that ask for the same; its folder says which task is which pod.
 
-Used by `submitter` where pods of one owner, or a crowd of nobody's, wait for sbatch at once.
-`arrays/<id>/` holds job.sh, a link from each task's number to its pod's folder, and the submit file
-and lock of the one sbatch; the pods' own submit files lead there until their numbers are known.
-Every pod stays a pod of its own: its task is cancelled, followed and accounted for by
+Used by `submitter` where pods of one owner, or a crowd of nobody's, wait for sbatch at the same
+time. `arrays/<id>/` holds job.sh, a link from each task's number to its pod's folder, and the
+submit file and lock of the one sbatch; the pods' own submit files lead there until their numbers
+are known. Every pod stays a pod of its own: its task is cancelled, followed and accounted for by
 `<array>_<task>`.
 """
 
@@ -35,7 +35,7 @@ class Member(NamedTuple):
 
 
 def shape(pod: Obj, spec: JobSpec) -> object:
-    """Equal for pods that may share an array.
+    """Return a value that is equal for pods that may share an array.
 
     A name that the user chose is part of it, because an array has one name.
     """
@@ -50,12 +50,14 @@ def shape(pod: Obj, spec: JobSpec) -> object:
 
 
 def least(pod: Obj) -> int:
-    """How many make an array: in a crowd nobody looks for one pod's name in squeue."""
+    """Return how many pods make an array: in a crowd nobody looks for one pod's name in squeue."""
     return 2 if controller_of(pod) is not None else CROWD
 
 
 def name_of(pod: Obj, spec: JobSpec) -> str:
-    """Of the whole array: the name that the user chose, else the owner's, else the namespace's."""
+    """Return the name of the whole array: the one that the user chose, else the owner's, else the
+    namespace's.
+    """
     chosen = spec.value("job-name") or ""
     if chosen != str(key_of(pod)):
         return chosen
@@ -75,7 +77,7 @@ class Array:
 
     @classmethod
     def make(cls, root: Path, pods: Sequence[Path]) -> Array:
-        """With all of `pods` as tasks; from now on their submit files lead here."""
+        """Make an array with all of `pods` as tasks; from now on their submit files lead here."""
         array = cls(root / uuid.uuid4().hex[:12])
         array.folder.mkdir(mode=0o700, parents=True)
         for name in (wellknown.SUBMIT_FILE, LOCK_FILE):
@@ -90,7 +92,7 @@ class Array:
         follow(pod, self.folder)
 
     def dissolve(self, pods: Sequence[Path]) -> None:
-        """Slurm has refused it: its pods are on their own again."""
+        """Dissolve the array that Slurm has refused: its pods are on their own again."""
         for pod in pods:
             leave(Folder(pod))
         self.remove()
@@ -100,13 +102,13 @@ class Array:
 
     @property
     def is_over(self) -> bool:
-        """Whether the folders of all its pods are gone."""
+        """Return whether the folders of all its pods are gone."""
         links = [entry for entry in self.folder.iterdir() if entry.name.isdecimal()]
         return not any(entry.exists() for entry in links)
 
 
 def follow(pod: Path, folder: Path) -> None:
-    """Have the pod's submission be that of `folder`, which is many pods'.
+    """Make the pod's submission that of `folder`, which belongs to many pods.
 
     The same lock under another name: whoever asks for the pod's waits for the folder's.
     """
@@ -129,20 +131,20 @@ def sweep(root: Path) -> None:
 
 
 def joined(folder: Folder) -> Path | None:
-    """The array that a pod's submission is part of, as long as its number is not known."""
+    """Return the array that a pod's submission is part of, as long as its number is not known."""
     submit = folder.submit_file
     return Path(os.readlink(submit)).parent if submit.is_symlink() else None
 
 
 def leave(folder: Folder) -> None:
-    """The array was refused, or never handed in: the pod is on its own again."""
+    """Take the pod out of an array that was refused, or not handed in: it is on its own again."""
     folder.forget()
     for name in (TASK_FILE, LOCK_FILE, wellknown.SCRIPT_FILE):
         (folder.folder / name).unlink(missing_ok=True)
 
 
 def member(root: Path, comment: str, task: str) -> Member | None:
-    """Which pod a task is, by its job's comment and its number; None if it is not known."""
+    """Return which pod a task is, by its job's comment and its number; None if it is not known."""
     array = array_of(comment)
     if not array or not task.isdecimal():
         return None
@@ -155,7 +157,9 @@ def member(root: Path, comment: str, task: str) -> Member | None:
 
 
 def _replace(path: Path, make: Callable[[Path], object]) -> None:
-    """In one step, so that nobody finds nothing there; of most pods there is nothing yet."""
+    """Replace `path` in one step, so that it is there at every moment; for most pods it does not
+    exist yet.
+    """
     try:
         make(path)
     except FileExistsError:

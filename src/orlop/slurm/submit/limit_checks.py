@@ -1,4 +1,4 @@
-"""Whether a job that meets a limit will ever start: asked of Slurm's accounts, and remembered.
+"""Asks Slurm's accounts whether a job that meets a limit will ever start, and remembers the answer.
 
 Used by `jobs` for what squeue lists and what sbatch refuses. Slurm looks at a job's limits when it
 is its turn, which may take days: what was submitted here is compared as soon as it waits. An answer
@@ -25,7 +25,7 @@ REMEDY = "ask for less, or use another account or QOS"
 
 @dataclass(slots=True)
 class _Submitted:
-    """What was asked for here; `is_listed` once squeue has it."""
+    """A job that was submitted here; `is_listed` once squeue has it."""
 
     ask: Ask
     is_listed: bool = False
@@ -42,11 +42,11 @@ class Verdicts:
         self._asked_at = float("-inf")
 
     def remember(self, job: JobId, spec: JobSpec) -> None:
-        """A job that sbatch has taken: it is judged as soon as it is seen to wait."""
+        """Remember a job that sbatch has taken: it is judged as soon as it is seen to wait."""
         self._submitted[_number(job)] = _Submitted(ask_of_options(spec.options))
 
     async def judged(self, listed: Mapping[JobId, Job]) -> dict[JobId, Job]:
-        """The same jobs; those that are beyond a limit on their own say so."""
+        """Return the same jobs; those that are beyond a limit on their own say so."""
         await self._compare(listed)
         waiting = [job for job in listed.values() if _meets_limit(job)]
         keys = {_key(job): job for job in waiting}
@@ -67,7 +67,9 @@ class Verdicts:
         return self._known.get(_key(job)) or (submitted.limit if submitted else None) or ""
 
     async def _compare(self, listed: Mapping[JobId, Job]) -> None:
-        """What waits of those submitted here, with limits that are asked for now and then."""
+        """Compare waiting jobs that were submitted here with limits that are asked for now and
+        then.
+        """
         waits = {_number(job.id) for job in listed.values() if job.state is JobState.PENDING}
         seen = {_number(job) for job in listed}
         for number, submitted in list(self._submitted.items()):
@@ -83,7 +85,9 @@ class Verdicts:
                     one.limit = exceeded(one.ask, limits) if limits is not None else ""
 
     async def _limits_now(self) -> Limits | None:
-        """None where the accounts do not answer; they are left alone for a while, then."""
+        """Return the limits; None where the accounts do not answer: then they are not asked for a
+        while.
+        """
         if self._clock() - self._asked_at > KEPT:
             self._asked_at = self._clock()
             try:
@@ -93,11 +97,11 @@ class Verdicts:
         return self._limits[1] if self._limits is not None else None
 
     async def of_refused(self, spec: JobSpec) -> str:
-        """The limit that sbatch may have meant; empty where no single job is beyond one."""
+        """Return the limit that sbatch may have meant; empty where no single job is beyond one."""
         return await self._compared(ask_of_options(spec.options))
 
     async def limits(self, kept: float = KEPT) -> Limits:
-        """As they were at most so many seconds ago."""
+        """Return the limits as they were at most so many seconds ago."""
         if self._limits is None or self._clock() - self._limits[0] >= kept:
             self._limits = (self._clock(), await detect.limits(self._commands))
             for submitted in self._submitted.values():
@@ -119,7 +123,7 @@ class Verdicts:
 
 
 def _key(job: Job) -> tuple[str, str]:
-    """Tasks of one array ask for the same."""
+    """Return a key that is the same for the tasks of one array, which ask for the same."""
     return _number(job.id), job.reason
 
 

@@ -39,7 +39,7 @@ Tres = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What one job asks for: in all, and how long."""
+    """The request of one job: what it asks for in all, and how long."""
 
     account: str = ""  # empty: the user's default
     qos: str = ""
@@ -59,7 +59,8 @@ class Limits:
     of_partitions: Mapping[str, str] = field(default_factory=dict)  # partition -> its own QOS
 
     def rows(self, ask: Ask) -> list[tuple[str, Row]]:
-        """(whose, limits) of the partition's QOS, the job's, the association, and its account.
+        """Return (whose, limits) of the partition's QOS, the job's, the association, and its
+        account.
 
         In Slurm's order: of a limit that several of them set, the first one's holds.
         """
@@ -84,13 +85,15 @@ class Limits:
 
 
 def parse(text: str, fields: tuple[str, ...]) -> tuple[Row, ...]:
-    """Rows of `sacctmgr -n -P`."""
+    """Return the rows of `sacctmgr -n -P`."""
     rows = (line.split(SEPARATOR) for line in text.splitlines())
     return tuple(dict(zip(fields, row, strict=True)) for row in rows if len(row) == len(fields))
 
 
 def qos_of_partitions(text: str) -> dict[str, str]:
-    """Of those that have one, from `scontrol -o show partition`; the default one's also as ""."""
+    """Return the QOS of partitions that have one, from `scontrol -o show partition`; the default
+    partition's also as "".
+    """
     found: dict[str, str] = {}
     for line in text.splitlines():
         fields = numbers.fields(line)
@@ -102,7 +105,7 @@ def qos_of_partitions(text: str) -> dict[str, str]:
 
 
 def tres_of(text: str) -> Tres:
-    """`cpu=4,mem=100G,gres/gpu=2`; memory in MiB."""
+    """Parse `cpu=4,mem=100G,gres/gpu=2`; memory is in MiB."""
     found: Tres = {}
     for part in filter(None, text.split(",")):
         name, _, amount = part.partition("=")
@@ -114,7 +117,7 @@ def tres_of(text: str) -> Tres:
 
 
 def exceeded(ask: Ask, limits: Limits) -> str:
-    """The limit that this job alone is beyond, in words; empty where there is none.
+    """Return the limit that this job alone is beyond, in words; empty where there is none.
 
     Of several partitions that it may start in, one without is enough.
     """
@@ -150,7 +153,7 @@ def _too_long(ask: Ask, rows: list[tuple[str, Row]]) -> str:
 
 
 def quota(ask: Ask, limits: Limits) -> dict[str, str]:
-    """What a ResourceQuota may say of limits on all jobs together; the tightest of each."""
+    """Return what a ResourceQuota may say of limits on all jobs together; the tightest of each."""
     tightest: Tres = {}
     submitted = math.inf
     for _, row in limits.rows(ask):
@@ -195,7 +198,7 @@ def _wall(text: str) -> float | None:
 
 
 def ask_of_job(text: str) -> Ask:
-    """Of one that Slurm has, from `scontrol -o show job`."""
+    """Return the request of a job that Slurm has, from `scontrol -o show job`."""
     fields = numbers.fields(text)
     tres = fields.get("ReqTRES") or fields.get("TRES", "")
     return Ask(
@@ -208,7 +211,7 @@ def ask_of_job(text: str) -> Ask:
 
 
 def ask_of_options(options: Iterable[tuple[str, str | None]]) -> Ask:
-    """Of one that sbatch was asked for, from its options; what they leave open is not counted."""
+    """Return the request of a job from its sbatch options; what they leave open is not counted."""
     given = {name: value or "" for name, value in options}
     nodes = _number(given.get("nodes")) or 1.0
     each_node = _number(given.get("ntasks-per-node")) or 1.0

@@ -1,4 +1,4 @@
-"""One sbatch per pod folder, however often it is asked for and whoever is killed meanwhile.
+"""Runs one sbatch per pod folder, however often it is asked for and whoever is killed meanwhile.
 
 Used by `jobs`. sbatch prints the job's number into `<folder>/submit`, and for as long as it runs it
 holds a lock on `<folder>/submit.lock` that it inherited. So whoever comes later knows:
@@ -9,7 +9,7 @@ holds a lock on `<folder>/submit.lock` that it inherited. So whoever comes later
 - there is no file: nobody began, or Slurm refused.
 
 sbatch is not killed when the coroutine that started it is: it ends by itself, and its answer is in
-the file for the next one to ask. Only `Folder.sbatch` blocks; `jobs` calls it in a thread.
+the file for the next one to ask. `Folder.sbatch` blocks; it is called in a thread.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NO_LOCKS = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How an sbatch ended."""
+    """The end of an sbatch."""
 
     status: int
     output: str
@@ -58,14 +58,16 @@ class Folder:
         return self.folder / wellknown.SUBMIT_FILE
 
     def try_lock(self) -> bool:
-        """False while somebody else has it: a living sbatch of an earlier control plane, say."""
+        """Try to take the lock; return False while another process has it: an sbatch that an
+        earlier control plane left, say.
+        """
         if self._lock < 0:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             self._lock = os.open(self.folder / LOCK_FILE, flags, 0o600)
         return _try_lock(self._lock)
 
     def lend(self) -> int:
-        """A second hold on the lock, for sbatch; the caller closes it."""
+        """Return a second hold on the lock, for sbatch; the caller closes it."""
         return os.dup(self._lock)
 
     def release(self) -> None:
@@ -74,7 +76,7 @@ class Folder:
             self._lock = -1
 
     def job(self) -> JobId | None:
-        """The job that an earlier sbatch printed, or that `record` wrote."""
+        """Return the job that an earlier sbatch printed, or that `record` wrote."""
         try:
             found = job_id(self.submit_file.read_text())
             if found is None or not self.submit_file.is_symlink():
@@ -85,16 +87,20 @@ class Folder:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nobody has ever begun here: who does takes the lock before all else."""
+        """Return whether no submission has begun here: whoever begins one takes the lock before all
+        else.
+        """
         return not (self.folder / LOCK_FILE).exists() and not self.was_begun
 
     @property
     def was_begun(self) -> bool:
-        """Whether an sbatch was started here and not heard of: Slurm may have the job."""
+        """Return whether an sbatch was started here and its answer was not heard: Slurm may have
+        the job.
+        """
         return self.submit_file.exists()
 
     def claimed(self) -> JobId | None:
-        """The job whose agent owns the pod: it ran, whatever Slurm remembers of it."""
+        """Return the job whose agent owns the pod: it ran, whatever Slurm remembers of it."""
         try:
             text = (self.folder / wellknown.CLAIM_FILE).read_text()
         except FileNotFoundError:
@@ -106,7 +112,9 @@ class Folder:
         write_private(self.submit_file, f"{job}\n")
 
     def forget(self) -> None:
-        """Slurm said no: there is no job, and the next one to ask need not search for it."""
+        """Forget a submission that Slurm refused: there is no job, and the next caller need not
+        search for it.
+        """
         self.submit_file.unlink(missing_ok=True)
 
     def sbatch(
@@ -142,7 +150,9 @@ class Folder:
         cwd: Path,
         streams: tuple[int, int],
     ) -> subprocess.Popen[bytes]:
-        """Only what never started may be forgotten: later errors say nothing about the job."""
+        """Start sbatch, and forget only what did not start: later errors say nothing about the
+        job.
+        """
         try:
             return subprocess.Popen(
                 argv,
@@ -160,7 +170,7 @@ class Folder:
 
 
 def job_id(output: str) -> JobId | None:
-    """The number in `sbatch --parsable`'s last line, `17` or `17;cluster`; None until whole.
+    """Return the number in `sbatch --parsable`'s last line, `17` or `17;cluster`; None until whole.
 
     `17_3` is what `record` writes for a task of an array, `17+3` for a member of a gang.
     """
@@ -172,7 +182,7 @@ def job_id(output: str) -> JobId | None:
 
 
 def part_of(job: str, task: str) -> JobId:
-    """One pod's part of a job that is many pods'."""
+    """Return one pod's part of a job that belongs to many pods."""
     return JobId(f"{job}{task}" if task.startswith("+") else f"{job}_{task}")
 
 

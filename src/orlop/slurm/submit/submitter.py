@@ -1,4 +1,4 @@
-"""Submission: one job for each pod's folder, and one sbatch for many pods that are alike.
+"""Submits one job for each pod's folder, with one sbatch for many pods that are alike.
 
 Used by `jobs`. The first pod of a kind goes to sbatch at once; those that come while it runs go
 together as a job array, so that nobody waits for company and a burst is a handful of commands. An
@@ -42,18 +42,20 @@ _LOCK_POLL = 0.02
 
 
 class Slurm(gang_jobs.Slurm, Protocol):
-    """What a submission must know of the site."""
+    """The facts of the site that a submission needs."""
 
     async def find(self, submission: Submission, workdir: Path) -> JobId | None:
-        """A job of that pod, or of its array, that somebody submitted and nobody heard of."""
+        """Find a job of that pod, or of its array, that was submitted although its number was never
+        heard.
+        """
         ...
 
     async def refused(self, words: str, spec: JobSpec) -> EngineError:
-        """What sbatch said, as an error that names the remedy."""
+        """Return what sbatch said, as an error that names the remedy."""
         ...
 
     def accepted(self, job: JobId, spec: JobSpec) -> None:
-        """sbatch has taken it."""
+        """Take note that sbatch has taken the job."""
         ...
 
     async def max_array(self) -> int: ...
@@ -84,7 +86,7 @@ class Submitter:
         )
 
     async def submit(self, submission: Submission) -> JobId:
-        """The job of the pod's folder, submitted unless it was.
+        """Return the job of the pod's folder; submit it unless it was submitted before.
 
         1. What an earlier control plane or call has begun is found again.
         2. A member of a gang is submitted with all others of it.
@@ -123,7 +125,9 @@ class Submitter:
             folder.release()
 
     async def _lock(self, folder: Folder) -> None:
-        """Waits for an sbatch that an earlier control plane, or a call, has left."""
+        """Lock the folder; wait for an sbatch that an earlier control plane, or a call, has
+        left.
+        """
         try:
             async with asyncio.timeout(self._commands.timeout):
                 while not folder.try_lock():  # noqa: ASYNC110  another process has it
@@ -133,7 +137,7 @@ class Submitter:
             raise EngineUnavailable(f"{message}; slurmctld may be busy or unreachable") from None
 
     async def _begun(self, folder: Folder, submission: Submission) -> JobId | None:
-        """The job of an sbatch, also of one that nobody heard the end of."""
+        """Return the job of an sbatch that was begun, even if its end was not heard."""
         if not folder.was_begun:
             return None
         array = job_arrays.joined(folder)
@@ -163,7 +167,7 @@ class Submitter:
                 del self._asking[shape], self._alike[shape]
 
     async def _send(self, together: list[_Asked]) -> _Outcomes:
-        """What the one who leads does for all that wait with it."""
+        """Submit for all that wait together; done by the caller that leads."""
         outcomes: _Outcomes = {}
         waiting = []
         for asked in together:
@@ -175,10 +179,10 @@ class Submitter:
         return outcomes | await self._fill(waiting)
 
     async def _fill(self, waiting: Sequence[_Asked]) -> _Outcomes:
-        """As many at once as Slurm takes, and no more questions than that needs.
+        """Submit as many at once as Slurm takes, with no more questions than that needs.
 
-        They ask for the same: what one of them is refused on its own, the others are, too, and
-        where slurmctld does not answer one it answers none.
+        They ask for the same: where one is refused on its own, so are the others, and where
+        slurmctld does not answer for one it answers for none.
         """
         outcomes: _Outcomes = {}
         left, most = list(waiting), len(waiting)
@@ -217,7 +221,7 @@ class Submitter:
             folder.release()
 
     async def _send_array(self, waiting: list[_Asked]) -> _Outcomes | None:
-        """None where Slurm has refused it."""
+        """Submit the pods as one array; return None where Slurm has refused it."""
         first = waiting[0]
         folders = [asked.submission.folder for asked in waiting]
         array = await to_its_end(lambda: self._make(folders))
@@ -261,7 +265,9 @@ class Submitter:
         raise error
 
     async def _run_sbatch(self, folder: Folder, path: str) -> Answer:
-        """In a thread; should this coroutine be cancelled, sbatch goes on and keeps the lock."""
+        """Run sbatch in a thread; should this coroutine be cancelled, sbatch goes on and keeps the
+        lock.
+        """
         argv = self._commands.argv("sbatch", "--parsable", path)
         lock = folder.lend()
         environment, timeout = self._commands.environment(), self._commands.timeout
@@ -276,13 +282,17 @@ def _unwritten(folder: Path, error: OSError) -> EngineUnavailable:
 
 
 def _unheard(folder: Folder) -> NoReturn:
-    """Slurm took the job, and its number was lost: the empty file has it looked for next time."""
+    """Raise for a job that Slurm took and whose number was lost: as the file is empty, the next
+    call looks for it.
+    """
     message = f"sbatch succeeded, but its answer is not in {folder.submit_file}"
     raise EngineUnavailable(f"{message}; check space and quota of the home folder")
 
 
 def _write(path: Path, text: str) -> None:
-    """Not durably: sbatch copies it at once, and what is submitted is Slurm's to keep."""
+    """Write without waiting for the disk: sbatch copies the text at once, and Slurm keeps what is
+    submitted.
+    """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o700)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)

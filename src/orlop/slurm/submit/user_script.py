@@ -1,9 +1,8 @@
-"""A user's own batch script: its `#SBATCH` lines, and what is handed to sbatch in its place.
+"""Reads a user's own batch script and its `#SBATCH` lines, and makes what sbatch is given instead.
 
 Used to submit Slurm's own jobs; pure. What sbatch gets has the script's lines for sbatch and then
-only starts the script, with its variables from a file: so no value of a Secret is ever in a
-script that slurmctld keeps, and a script may be of any language. It never changes what the user
-wrote.
+only starts the script, with its variables from a file: so no value of a Secret is in a script that
+slurmctld keeps, and a script may be of any language. What the user wrote is not changed.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Header:
 
 
 def header(script: str) -> Header:
-    """What sbatch would read: comments before the first line that is none."""
+    """Return what sbatch would read: comments before the first line that is none."""
     lines: list[str] = []
     options: Options = {}
     for line in script.splitlines():
@@ -64,7 +63,9 @@ def header(script: str) -> Header:
 
 
 def _of_line(text: str) -> Options:
-    """As sbatch takes a line apart; what it would not understand either is left out."""
+    """Return the options of a line, taken apart as sbatch does; what it would not understand either
+    is left out.
+    """
     try:
         return from_words(shlex.split(text, comments=True), "script", is_strict=False)
     except (ValueError, ConfigError):
@@ -72,7 +73,7 @@ def _of_line(text: str) -> Options:
 
 
 def from_words(words: Iterable[str], where: str, *, is_strict: bool = True) -> Options:
-    """Flags as on sbatch's command line; ConfigError for those that cannot be used."""
+    """Return flags as on sbatch's command line; raise ConfigError for those that cannot be used."""
     options: Options = {}
     rest = deque(words)
     while rest:
@@ -115,7 +116,9 @@ def _takes_none(name: str) -> bool:
 
 
 def checked(name: str, value: str | None, where: str) -> str | None:
-    """The value, if the option can be passed on; ConfigError that says why not."""
+    """Return the value, if the option can be passed on; else raise ConfigError that says why
+    not.
+    """
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{where}: {name!r} is no option of sbatch; see `sbatch --help`")
     if name in _REFUSED:
@@ -126,7 +129,7 @@ def checked(name: str, value: str | None, where: str) -> str | None:
 
 
 def from_map(given: Mapping[str, object]) -> Options:
-    """The `options` of an object: an empty value, or true, is a flag without one."""
+    """Return the `options` of an object: an empty value, or true, is a flag without one."""
     options: Options = {}
     for name, value in given.items():
         text = str(value)
@@ -138,7 +141,7 @@ def from_map(given: Mapping[str, object]) -> Options:
 
 
 def flags(options: Mapping[str, str | None]) -> list[str]:
-    """As on a command line."""
+    """Return the options as on a command line."""
     given = {name: value for name, value in options.items() if name not in _SILENT}
     return [f"--{name}" if value is None else f"--{name}={value}" for name, value in given.items()]
 
@@ -146,7 +149,8 @@ def flags(options: Mapping[str, str | None]) -> list[str]:
 def wrapper(
     lines: Iterable[str], program: str, environment: str, before: Iterable[str] = ()
 ) -> str:
-    """What sbatch is given: the user's lines for it, then the user's script in the shell's place.
+    """Return what sbatch is given: the user's lines for it, then the user's script in the shell's
+    place.
 
     What comes `before` has only the job's own variables. `exec`, so that signals of
     `--signal=B:` and of scancel reach the script itself.
@@ -165,7 +169,7 @@ def wrapper(
 
 
 def check(script: str, where: str) -> None:
-    """What sbatch would not even send: said in its words."""
+    """Refuse, in sbatch's words, what sbatch would not even send."""
     if not script:
         raise ConfigError(f"{where}: batch script is empty!")
     if not script.startswith("#!"):
@@ -183,7 +187,7 @@ def refuse_dos(script: str, where: str) -> None:
 
 
 def program(script: str, command: Iterable[str]) -> str:
-    """The file that is run: the user's script, with a first line where it has none."""
+    """Return the file that is run: the user's script, with a first line where it has none."""
     if not script:
         return f"#!/bin/sh\nexec {shlex.join(command)}\n"
     # As sbatch, which refuses it, would want; a script without the line is meant for a shell.
@@ -191,7 +195,7 @@ def program(script: str, command: Iterable[str]) -> str:
 
 
 def variables(values: Mapping[str, str]) -> str:
-    """The file of variables, read by a shell."""
+    """Return the file of variables, as a shell reads it."""
     bad = [name for name in values if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)]
     if bad:
         raise ConfigError(f"env: {bad[0]!r} is no name that a shell's variable can have")
@@ -199,7 +203,9 @@ def variables(values: Mapping[str, str]) -> str:
 
 
 def exported(data: bytes) -> dict[str, str]:
-    """Variables as a shell had them, functions among them: NAME=value, zero bytes between them."""
+    """Return variables as a shell had them, functions among them: NAME=value, zero bytes between
+    them.
+    """
     pairs = (one.partition("=") for one in os.fsdecode(data).split("\0"))
     return {name: value for name, equals, value in pairs if name and equals}
 
@@ -211,7 +217,7 @@ _PATTERN = re.compile(r"%(%|(\d*)([AajJNnstux]))")
 
 
 def output_file(template: str, facts: Mapping[str, str]) -> str:
-    """A file name of `--output`, as sbatch(1)'s "filename pattern" has it.
+    """Return a file name of `--output`, as sbatch(1)'s "filename pattern" has it.
 
     `facts` has a value for each letter. A backslash anywhere means that nothing is replaced.
     """
@@ -229,7 +235,7 @@ def output_file(template: str, facts: Mapping[str, str]) -> str:
 
 
 def tasks(array: str) -> list[int]:
-    """The numbers of an array's tasks: `0-15:4,20%2` is 0, 4, 8, 12 and 20."""
+    """Return the numbers of an array's tasks: `0-15:4,20%2` is 0, 4, 8, 12 and 20."""
     found: dict[int, None] = {}
     count = 0
     for part in array.partition("%")[0].split(","):

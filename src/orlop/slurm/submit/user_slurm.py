@@ -1,8 +1,8 @@
-"""Slurm for jobs that are no pods: submitted once, listed, looked up, cancelled.
+"""Serves jobs that are no pods: submitted once, listed, looked up, cancelled.
 
 Used by the controllers of Slurm's own jobs. One squeue serves them and the kubelet: whoever asks,
-both hear the answer. Submission is `submission`'s protocol, so that whoever is killed at whatever
-moment, a job is submitted once and found again.
+both hear the answer. Submission follows the protocol of `sbatch.py`, so that a job is submitted
+once and found again, whoever is killed at whatever moment.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class UserSlurm:
         engine.on_squeue = self._on_squeue
 
     def subscribe(self, hear: Callable[[Listing], None]) -> None:
-        """Have every answer of squeue's told, whoever asked for it."""
+        """Have `hear` told every answer of squeue's, whoever asked for it."""
         self._hear = hear
 
     def _on_squeue(self, text: str) -> None:
@@ -53,19 +53,23 @@ class UserSlurm:
         self._hear(self._listing)
 
     def is_ours(self, job: UserJob) -> bool:
-        """Whether a SlurmJob of this cluster has asked for it."""
+        """Return whether a SlurmJob of this cluster has asked for it."""
         return bool(self.object_of(job))
 
     def object_of(self, job: UserJob) -> str:
-        """The uid of the SlurmJob that has asked for it; empty if none of this cluster's has."""
+        """Return the uid of the SlurmJob that has asked for it; empty if none of this cluster's
+        has.
+        """
         return uid_of_comment(job.comment, self.cluster_uid)
 
     async def list(self) -> None:
-        """Have squeue asked; the answer comes to whoever subscribed."""
+        """Ask squeue; the answer goes to all subscribers."""
         await self._engine.jobs()
 
     async def ended(self, numbers: Collection[str]) -> Listing:
-        """The accounting's word on jobs that squeue lists no more; nothing where there is none."""
+        """Return the accounting's word on jobs that squeue lists no more; nothing where there is
+        none.
+        """
         if not numbers or not (await self._engine.facts()).has_accounting:
             return {}
         arguments = (*user_jobs.SACCT, "-j", ",".join(numbers))
@@ -86,9 +90,10 @@ class UserSlurm:
         cwd: Path,
         shell: Mapping[str, str] | None = None,
     ) -> str:
-        """The number of the folder's job, submitted unless it was; from `cwd` if that is here.
+        """Return the number of the folder's job, submitted unless it was; from `cwd` if that is
+        here.
 
-        With the variables of a `shell`, in the place of ours.
+        The job gets the variables of a `shell` in the place of ours.
         """
         held = Folder(folder)
         try:
@@ -102,7 +107,7 @@ class UserSlurm:
             held.release()
 
     async def submitted(self, folder: Path, script: Path, uid: str) -> str:
-        """The number of the folder's job if it was ever submitted; submits nothing."""
+        """Return the number of the folder's job if it was ever submitted; submit nothing."""
         held = Folder(folder)
         try:
             await self._lock(held)
@@ -122,7 +127,7 @@ class UserSlurm:
             raise EngineUnavailable(f"{message}; slurmctld may be busy or unreachable") from None
 
     async def _begun(self, held: Folder, script: Path, uid: str) -> str:
-        """The job of an sbatch, also of one that nobody heard the end of."""
+        """Return the job of an sbatch that was begun, even if its end was not heard."""
         if not held.was_begun:
             return ""
         known = str(held.job() or "")
@@ -134,7 +139,7 @@ class UserSlurm:
         return known
 
     async def _find(self, began: float, script: Path, uid: str) -> str:
-        """By its comment in the queue, else by its script in the accounting."""
+        """Find the job by its comment in the queue, else by its script in the accounting."""
         arguments = ("--me", "--local", "--all", "-h", "-t", "all", "-O", "ArrayJobID:|,Comment:|")
         for line in (await self.commands.run("squeue", *arguments)).splitlines():
             number, _, comment = line.partition("|")
@@ -182,5 +187,5 @@ class UserSlurm:
 
 
 def here(folder: Path) -> Path | None:
-    """The folder if one can be in it on this host: it may be a compute node's alone."""
+    """Return the folder if it can exist on this host: it may exist on a compute node alone."""
     return folder if os.path.isdir(folder) and os.access(folder, os.X_OK) else None

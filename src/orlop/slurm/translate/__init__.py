@@ -1,1 +1,1 @@
-"""From a pod to a job: annotations and resources in, options of sbatch out."""
+"""Translates a pod to a job: annotations and resources in, options of sbatch out."""

@@ -1,8 +1,8 @@
-"""Annotations of earlier systems, read so that their manifests move over unchanged.
+"""Reads annotations of earlier systems, so that their manifests move over unchanged.
 
 Used by `job`; pure. HPK, KNoC and interLink carry raw flags in one annotation, Slinky's
 slurm-bridge one annotation per field of its own naming; what has no meaning here is told, not
-hidden. It never refuses a pod for an annotation that is not ours.
+hidden. A pod is not refused for an annotation that is not ours.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ _BRIDGE_NODES = ("min-nodes", "max-nodes")
 
 
 def flags(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
-    """(annotation, raw flags) of the earlier spellings, in their order in wellknown."""
+    """Return (annotation, raw flags) of the earlier spellings, in their order in wellknown."""
     return [(name, annotations[name]) for name in wellknown.FLAGS_ALIASES if name in annotations]
 
 
 def bridge_options(annotations: Mapping[str, str], warnings: list[str]) -> list[Option]:
-    """Options of slurm-bridge's annotations; one without a meaning here adds to `warnings`."""
+    """Return options of slurm-bridge's annotations; one without a meaning here adds to
+    `warnings`.
+    """
     found: list[Option] = []
     nodes: dict[str, str] = {}
     for prefix in wellknown.OPTION_ALIAS_PREFIXES:
@@ -57,9 +59,10 @@ def bridge_options(annotations: Mapping[str, str], warnings: list[str]) -> list[
 
 
 def mpi_launcher(annotations: Mapping[str, str], ntasks: int) -> tuple[str, ...]:
-    """What KNoC's and interLink's mpi-flags put before a container's command; empty for none.
+    """Return what KNoC's and interLink's mpi-flags put before a container's command; empty for
+    none.
 
-    `"true"` there means that the image starts MPI itself.
+    The value `"true"` means that the image starts MPI itself.
     """
     for name in wellknown.MPI_FLAGS_ALIASES:
         if name in annotations:

@@ -1,4 +1,4 @@
-"""What annotations say in Slurm's words: options of sbatch, wherever the annotations are.
+"""Reads what annotations say in Slurm's words: options of sbatch, wherever the annotations are.
 
 Used by `job` for pods and by `policy` for namespaces and priority classes; pure. Raw flags are
 weaker than single options, and annotations of earlier systems weaker than ours.

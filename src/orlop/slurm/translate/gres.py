@@ -36,7 +36,7 @@ class Gres(NamedTuple):
 
 
 def parse(text: str) -> list[Gres]:
-    """From `gpu:a100:4(S:0-1),nvme:1`; what is not consumed cannot be asked for by count."""
+    """Parse `gpu:a100:4(S:0-1),nvme:1`; what is not consumed cannot be asked for by count."""
     found = []
     plain = re.sub(r"\([^()]*\)", "", text)
     for part in plain.split(",") if plain not in ("", "N/A", "n/a") else []:
@@ -51,7 +51,7 @@ def parse(text: str) -> list[Gres]:
 
 
 def resources_of(gres: Iterable[Gres]) -> dict[str, int]:
-    """Kubernetes resource -> count; the same thing under each of its names."""
+    """Return the count of each Kubernetes resource; the same thing under each of its names."""
     found = Counter[str]()
     for one in gres:
         for name in names_of(one):
@@ -60,7 +60,9 @@ def resources_of(gres: Iterable[Gres]) -> dict[str, int]:
 
 
 def names_of(gres: Gres) -> list[str]:
-    """`gpu:a100` is `nvidia.com/gpu`, `nvidia.com/gpu-a100` and `slurm.orlop.dev/gres-gpu.a100`."""
+    """Return a gres' names: `gpu:a100` is `nvidia.com/gpu`, `nvidia.com/gpu-a100` and
+    `slurm.orlop.dev/gres-gpu.a100`.
+    """
     plain = f"{wellknown.GRES_PREFIX}{_fit(gres.name)}"
     found = [plain, *([f"{plain}.{_fit(gres.kind)}"] if gres.kind else [])]
     if gres.name == "gpu":
@@ -74,15 +76,15 @@ def names_of(gres: Gres) -> list[str]:
 
 
 def mig_profile(kind: str) -> str:
-    """`1g.5gb` of `a100_1g.5gb`: a part of a GPU; empty for a whole one."""
+    """Return `1g.5gb` of `a100_1g.5gb`, which is a part of a GPU; empty for a whole one."""
     match = _MIG_PROFILE.fullmatch(kind)
     return match.group(1) if match else ""
 
 
 def wanted(resource: str, known: Iterable[Gres]) -> Gres | None:
-    """What Slurm calls a resource that a pod asks for; None for what is no generic resource.
+    """Return what Slurm calls a resource that a pod asks for; None for what is no generic resource.
 
-    Of names that were made to fit Kubernetes the partition's own list knows the original.
+    For names that were made to fit Kubernetes, the partition's own list has the original.
     """
     if not is_gres(resource):
         return None
@@ -103,7 +105,9 @@ def wanted(resource: str, known: Iterable[Gres]) -> Gres | None:
 
 
 def kinds_of(resource: str, known: Iterable[Gres]) -> tuple[list[str], list[str]]:
-    """Of the GPUs that are there, the types that are this resource, and those that are not."""
+    """Return, of the GPUs that are there, the types that are this resource, and those that are
+    not.
+    """
     found: tuple[list[str], list[str]] = ([], [])
     for one in known:
         if one.name == "gpu":
@@ -123,7 +127,7 @@ def license_resources(licenses: Mapping[str, int]) -> dict[str, int]:
 
 
 def wanted_license(resource: str, known: Iterable[str]) -> str:
-    """The licence's name in Slurm; empty for a resource that is none."""
+    """Return the licence's name in Slurm; empty for a resource that is none."""
     if not resource.startswith(wellknown.LICENSE_PREFIX):
         return ""
     name = resource.removeprefix(wellknown.LICENSE_PREFIX)
@@ -131,7 +135,7 @@ def wanted_license(resource: str, known: Iterable[str]) -> str:
 
 
 def parse_licenses(text: str) -> dict[str, int]:
-    """Name -> total, from `scontrol -o show licenses`."""
+    """Return the total of each licence, from `scontrol -o show licenses`."""
     found: dict[str, int] = {}
     for line in text.splitlines():
         fields = numbers.fields(line)
@@ -148,5 +152,7 @@ def _maker(kind: str) -> str:
 
 
 def _fit(name: str) -> str:
-    """As a part of a resource's name: `flex@host` has a character that Kubernetes refuses."""
+    """Make a name fit as part of a resource's name: `flex@host` has a character that Kubernetes
+    refuses.
+    """
     return re.sub(r"[^A-Za-z0-9_.-]", ".", name)

@@ -1,8 +1,8 @@
-"""Which hosts of a partition a pod may run on, by labels that only some of them have.
+"""Selects the hosts of a partition that a pod may run on, by labels that only some of them have.
 
-Used by `job` and `placement`; pure. A node is a partition, so that the scheduler can only say
-that some host of it has what a pod selects: features become --constraint, GPU types part of
---gres, and hosts that lack anything else, or have what the pod will not have, are excluded.
+Used by `job` and `placement`; pure. A node is a partition, so the scheduler can say no more than
+that some host of it has what a pod selects. Features become --constraint, GPU types part of --gres,
+and hosts that lack anything else, or have what the pod will not have, are excluded.
 """
 
 from __future__ import annotations
@@ -25,23 +25,25 @@ Labelled = Mapping[str, frozenset[str]]  # label -> the hosts that have it
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Labels that the pod's host has, and such as it has not."""
+    """The labels that the pod's host must have, and those that it must not have."""
 
     wanted: tuple[str, ...] = ()
     unwanted: tuple[str, ...] = ()
 
     def named(self, prefix: str) -> list[str]:
-        """What is wanted of one kind, without its prefix."""
+        """Return what is wanted of one kind, without its prefix."""
         return [label.removeprefix(prefix) for label in self.wanted if label.startswith(prefix)]
 
     def without(self, *prefixes: str) -> Selection:
-        """What is left where an option says already what is wanted of these kinds."""
+        """Return what is left where an option already says what is wanted of these kinds."""
         wanted = tuple(label for label in self.wanted if not label.startswith(prefixes))
         return Selection(wanted, self.unwanted)
 
 
 def of_pod(pod: Obj) -> Selection:
-    """From its nodeSelector, and from its node affinity as the scheduler passed it on."""
+    """Return the selection of a pod, from its nodeSelector, and from its node affinity as the
+    scheduler passed it on.
+    """
     selector: Mapping[str, str] = (pod.get("spec") or {}).get("nodeSelector") or {}
     wanted = sorted(label for label in selector if label.startswith(PREFIXES))
     for label in wanted:
@@ -59,9 +61,10 @@ def of_pod(pod: Obj) -> Selection:
 
 
 def excluded(selection: Selection, hosts: Iterable[str], labelled: Labelled) -> list[str]:
-    """Hosts that the pod must not be given; ConfigError where that would be all of them.
+    """Return hosts that the pod must not be given; raise ConfigError where that would be all of
+    them.
 
-    --nodelist would ask for all the others at once.
+    They are excluded because --nodelist would ask for all the others at once.
     """
     known = tuple(hosts)
     left = set(known)

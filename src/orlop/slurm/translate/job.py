@@ -1,7 +1,7 @@
-"""From a pod to a `JobSpec`: what sbatch is asked for, as a value.
+"""Translates a pod to a `JobSpec`: what sbatch is asked for, as a value.
 
-Called by `jobs` for each submission; pure, so that every rule here is tested as a table. It never
-looks at a partition's real nodes: whether a wish can be met is for Slurm to say.
+Called by `jobs` for each submission; pure, so that every rule here is tested as a table. Whether a
+request can be met on a partition's real nodes is for Slurm to say.
 
 An option may come from several places. From weakest to strongest:
 
@@ -64,7 +64,7 @@ _AND_ONLY = re.compile(r"[\w.:=-]+(&[\w.:=-]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What must be known beside the pod: settings, and the limits of the partition it goes to."""
+    """The facts needed beside the pod: settings, and the limits of the partition it goes to."""
 
     settings: SlurmSettings
     cluster_uid: str
@@ -95,12 +95,12 @@ class JobSpec:
 
 
 def comment_of(cluster_uid: str, pod_uid: str) -> str:
-    """By which a job is known as ours, should everything else be lost."""
+    """Return the comment by which a job is known as ours, should everything else be lost."""
     return f"orlop:{cluster_uid}:{pod_uid}"
 
 
 def pod_uid_of(comment: str, cluster_uid: str) -> str:
-    """The pod of a job's comment; empty if the job is not of this cluster."""
+    """Return the pod of a job's comment; empty if the job is not of this cluster."""
     prefix = comment_of(cluster_uid, "")
     return comment.removeprefix(prefix) if comment.startswith(prefix) else ""
 
@@ -109,18 +109,20 @@ _ARRAY = "array-"
 
 
 def array_comment(cluster_uid: str, array: str) -> str:
-    """Of a job array, whose tasks are pods: by its folder's name."""
+    """Return the comment of a job array, whose tasks are pods: it has the name of the array's
+    folder.
+    """
     return comment_of(cluster_uid, _ARRAY + array)
 
 
 def array_of(comment: str) -> str:
-    """The array of a job's comment; empty if it is a single pod's."""
+    """Return the array of a job's comment; empty if it is a single pod's."""
     last = comment.rpartition(":")[2]
     return last.removeprefix(_ARRAY) if last.startswith(_ARRAY) else ""
 
 
 def as_array(spec: JobSpec, name: str, comment: str, folder: str, tasks: int) -> JobSpec:
-    """A job array of `tasks` jobs like this one; `folder` has a link to each task's pod."""
+    """Make a job array of `tasks` jobs like this one; `folder` has a link to each task's pod."""
     changed: Options = {
         "job-name": name,
         "comment": comment,
@@ -139,7 +141,7 @@ def as_array(spec: JobSpec, name: str, comment: str, folder: str, tasks: int) ->
 def job_spec(
     pod: Obj, partition: str, folder: str, command: tuple[str, ...], site: Site
 ) -> JobSpec:
-    """The job of `pod`; ConfigError where it asks for what cannot be."""
+    """Return the job of `pod`; raise ConfigError where it asks for what cannot be."""
     warnings: list[str] = []
     policy = _policy(pod, site)
     own = from_annotations(annotations_of(pod), warnings)
@@ -183,17 +185,17 @@ def job_spec(
 
 
 def requested_partition(pod: Obj) -> str:
-    """The partition that the pod's own annotations name; empty if it leaves the choice."""
+    """Return the partition that the pod's own annotations name; empty if it leaves the choice."""
     return requested(pod, "partition")
 
 
 def requested(pod: Obj, option: str) -> str:
-    """What the pod's own annotations say of an option; empty where they say nothing."""
+    """Return what the pod's own annotations say of an option; empty where they say nothing."""
     return from_annotations(annotations_of(pod), []).get(option) or ""
 
 
 def joined_constraint(constraint: str, features: Iterable[str]) -> str:
-    """Both at once; ConfigError where the constraint says more than a list of features."""
+    """Join both; raise ConfigError where the constraint says more than a list of features."""
     if constraint and not _AND_ONLY.fullmatch(constraint):
         message = f"--constraint={constraint} cannot be joined with a selection of features"
         raise ConfigError(f"{message} ({', '.join(features)}); write them all as one constraint")
@@ -201,7 +203,9 @@ def joined_constraint(constraint: str, features: Iterable[str]) -> str:
 
 
 def mpi_launcher(pod: Obj) -> tuple[str, ...]:
-    """What stands before a container's command where an earlier system's mpi-flags ask for it."""
+    """Return what stands before a container's command where an earlier system's mpi-flags ask for
+    it.
+    """
     annotations = annotations_of(pod)
     asked = from_annotations(annotations, [])
     return aliases.mpi_launcher(annotations, ranks.tasks(asked))
@@ -219,13 +223,15 @@ def _from_settings(settings: SlurmSettings) -> Options:
 
 
 def _over(weaker: Options, stronger: Options) -> Options:
-    """Both, the stronger's word last; it also drives out what it would not go with."""
+    """Return both, the stronger's word last; it also drives out what it would not go with."""
     driven_out = {name for group in _RIVALS if group & stronger.keys() for name in group}
     return {name: weaker[name] for name in weaker if name not in driven_out} | stronger
 
 
 def _on_node(pod: Obj, asked: Options) -> tuple[Obj, bool]:
-    """What is asked of each node; True: of each task, since Slurm says how many a node has."""
+    """Return what is asked of each node; True: of each task, since Slurm says how many a node
+    has.
+    """
     rank_set = _rank_set(pod)
     if rank_set is None:
         return pod, False
@@ -233,13 +239,17 @@ def _on_node(pod: Obj, asked: Options) -> tuple[Obj, bool]:
 
 
 def _make_room(wanted: Options, asked: Options, pod: Obj) -> tuple[dict[str, str], list[str]]:
-    """For containers that run beside ranks; what the agent must know of that, and warnings."""
+    """Make room for containers that run beside ranks; return what the agent must know of that, and
+    warnings.
+    """
     rank_set = _rank_set(pod)
     return ({}, []) if rank_set is None else rank_layout.add(wanted, asked, pod, rank_set)
 
 
 def _rank_set(pod: Obj) -> ranks.RankSet | None:
-    """Of tasks that are all ranks: one that launches them itself asks for all of its node's."""
+    """Return the rank set if tasks are all ranks: a pod that launches them itself asks for all of
+    its node's.
+    """
     found = ranks.rank_set(pod)
     return None if found is None or found.launches else found
 
@@ -267,8 +277,8 @@ def _add_constraint(wanted: Options, pod: Obj, place: Place) -> list[str]:
 
 
 def _add_time(wanted: Options, pod: Obj, site: Site) -> None:
-    """The shorter of what is asked for and of the deadline, which the agent keeps to the second;
-    Slurm's limit, in minutes, comes after it and its grace period.
+    """Set the shorter of what is asked for and of the deadline, which the agent keeps to the
+    second; Slurm's limit, in minutes, comes after it and its grace period.
     """
     deadline = (pod.get("spec") or {}).get("activeDeadlineSeconds")
     if deadline is None:
@@ -290,7 +300,9 @@ def _policy(pod: Obj, site: Site) -> Policy:
 
 
 def _keep_to_limits(wanted: Options, own: Options, policy: Policy, site: Site) -> None:
-    """Of the namespace: what the pod itself asks for is refused, what others ask is cut."""
+    """Apply the limits of the namespace: what the pod itself asks for is refused, what others ask
+    is cut.
+    """
     policy.check_nodes(own.get("nodes"))
     most, asked = policy.max_time(), _time_of(wanted)
     if most is None or most == durations.UNLIMITED:
@@ -304,10 +316,10 @@ def _keep_to_limits(wanted: Options, own: Options, policy: Policy, site: Site) -
 
 
 def _early_signal(wanted: Options, pod: Obj, site: Site) -> EarlySignal | None:
-    """What the pod wants to hear ahead of its time limit; else TERM for the agent, where Slurm
-    alone would leave too little time, or would signal ranks before their hook has run.
+    """Return the signal that the pod wants ahead of its time limit; else TERM for the agent, where
+    Slurm alone would leave too little time, or would signal ranks before their hook has run.
 
-    Not where the limit is short or unknown: Slurm may send it a whole minute early.
+    There is none where the limit is short or unknown: Slurm may send it a whole minute early.
     """
     asked = wanted.pop("signal", None)
     if asked:
@@ -322,7 +334,7 @@ def _early_signal(wanted: Options, pod: Obj, site: Site) -> EarlySignal | None:
 
 
 def _requeue(wanted: Options, pod: Obj) -> Options:
-    """What Slurm may do of itself; a pod that is to be requeued at its limit must be let."""
+    """Return what Slurm may do of itself; a pod that is to be requeued at its limit must be let."""
     if on_timeout(pod) == REQUEUE:
         wanted.pop("no-requeue", None)
         return {"requeue": None}
@@ -330,7 +342,7 @@ def _requeue(wanted: Options, pod: Obj) -> Options:
 
 
 def on_timeout(pod: Obj) -> str:
-    """What the pod's time limit means for it: requeue, successor, or its end."""
+    """Return what the pod's time limit means for it: requeue, successor, or its end."""
     word = annotations_of(pod).get(wellknown.ON_TIMEOUT, FAIL)
     if word not in (REQUEUE, SUCCESSOR, FAIL):
         expected = f"expected {REQUEUE}, {SUCCESSOR} or {FAIL}"
@@ -352,8 +364,8 @@ def _grace(pod: Obj) -> int:
 
 
 def _environment(pod: Obj, site: Site, early: EarlySignal | None) -> dict[str, str]:
-    """What the agent must know of its job; a TERM that comes early leaves the whole grace, any
-    other, only what Slurm waits.
+    """Return what the agent must know of its job; a TERM that comes early leaves the whole grace,
+    any other leaves just what Slurm waits.
     """
     annotations = annotations_of(pod)
     found = {name: annotations[key] for key, name in OF_SRUN.items() if annotations.get(key)}

@@ -1,4 +1,4 @@
-"""What a pod asks of a host beside CPUs and memory, in sbatch's words.
+"""Translates what a pod asks of a host beside CPUs and memory into sbatch's words.
 
 Used by `job`; pure. GPUs, any other generic resource, licences, local scratch, huge pages and
 switches come from the pod's resources and selected labels; what it says of the same thing in
@@ -26,7 +26,7 @@ _HUGE_PAGES = "hugepages-"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is known of the partition that a pod goes to; nothing, before it was looked at."""
+    """The facts known of the partition that a pod goes to; empty before it was looked at."""
 
     gres: tuple[gres.Gres, ...] = ()
     licenses: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ def add(
 ) -> list[str]:
     """Add to `wanted` what the pod's resources say, unless it is `asked` for in Slurm's words.
 
-    Resources are those of each node, or, for GPUs, of each task. Returns what cannot be asked of
+    Resources are those of each node, or, for GPUs, of each task. Return what cannot be asked of
     this site, as warnings.
     """
     amounts = {name: amount for name, amount in resources.amounts(pod).items() if amount > 0}
@@ -57,7 +57,9 @@ def add(
 
 
 def huge_page_features(pod: Obj, place: Place) -> tuple[list[str], list[str]]:
-    """Features that promise the huge pages which the pod asks for, and what nothing promises."""
+    """Return features that promise the huge pages which the pod asks for, and what nothing
+    promises.
+    """
     sizes = [
         name for name, n in resources.amounts(pod).items() if n and name.startswith(_HUGE_PAGES)
     ]
@@ -73,7 +75,7 @@ def huge_page_features(pod: Obj, place: Place) -> tuple[list[str], list[str]]:
 
 
 def huge_pages_of(features: Iterable[str], memory_mib: int) -> dict[str, int]:
-    """Resource -> MiB that hosts with such features may have of it, at the most."""
+    """Return how many MiB of each resource hosts with such features may have at the most."""
     sizes = [one for one in features if one in ("hugepages-2Mi", "hugepages-1Gi")]
     if "hugepages" in features:
         sizes = ["hugepages-2Mi", "hugepages-1Gi"]
@@ -83,7 +85,7 @@ def huge_pages_of(features: Iterable[str], memory_mib: int) -> dict[str, int]:
 def _add_gres(
     wanted: Options, asked: Options, counts: Mapping[gres.Gres, int], is_of_tasks: bool
 ) -> None:
-    """The pod's own join others, and give way to what it asks for in Slurm's words."""
+    """Add the pod's own gres to others; its own give way to what it asks for in Slurm's words."""
     parts = _list(wanted.get("gres"))
     said = gres_names(asked.get("gres"))
     if any(name in asked for name in GPU_OPTIONS):
@@ -121,14 +123,18 @@ def _counts(amounts: Mapping[str, int], selected: Selection, place: Place) -> di
 
 
 def _unsaid(selected: Selection, counts: Mapping[gres.Gres, int]) -> Selection:
-    """Features are asked for by --constraint, the type of GPUs that it asks for by --gres."""
+    """Return the selection without features, which --constraint asks for, and the type of GPUs that
+    --gres asks for.
+    """
     is_typed = any(one.name == "gpu" and one.kind for one in counts)
     kinds = [wellknown.GPU_TYPE_LABEL_PREFIX] if is_typed else []
     return selected.without(wellknown.FEATURE_LABEL_PREFIX, *kinds)
 
 
 def _only_kind(resource: str, place: Place) -> str:
-    """The one type of a maker's GPUs, where others' are there too, which would do for Slurm."""
+    """Return the one type of a maker's GPUs, where GPUs of others are there that Slurm would take
+    too.
+    """
     kinds, others = gres.kinds_of(resource, place.gres)
     return kinds[0] if others and len(kinds) == 1 else ""
 
@@ -136,8 +142,8 @@ def _only_kind(resource: str, place: Place) -> str:
 def _of_other_makers(
     amounts: Mapping[str, int], counts: Mapping[gres.Gres, int], place: Place
 ) -> list[str]:
-    """Hosts whose GPUs are all of another maker, or parts of one: of several types Slurm takes no
-    list.
+    """Return hosts whose GPUs are all of another maker, or parts of one: Slurm takes no list of
+    several types.
     """
     found: set[str] = set()
     for resource in gres.GPU_RESOURCES:
@@ -156,7 +162,7 @@ def _gpus_first(resource: str) -> tuple[bool, str]:
 
 
 def _gpu_type(selected: Selection) -> str:
-    """The one type that is selected, of the labels that nodes have for their types."""
+    """Return the one type that is selected, of the labels that nodes have for their types."""
     kinds = selected.named(wellknown.GPU_TYPE_LABEL_PREFIX)
     if len(kinds) > 1:
         message = f"selected are the GPU types {', '.join(kinds)}: a GPU has one type"
@@ -191,7 +197,7 @@ def _exclude(wanted: Options, hosts: list[str]) -> None:
 
 
 def gres_names(text: str | None) -> set[str]:
-    """`gpu` and `nvme` of `gpu:a100:2,nvme:1`."""
+    """Return the names `gpu` and `nvme` of `gpu:a100:2,nvme:1`."""
     return {_name(part) for part in _list(text)}
 
 

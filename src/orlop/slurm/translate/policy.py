@@ -1,4 +1,4 @@
-"""What a pod's namespace and PriorityClass mean in Slurm: account, QOS, partition, limits.
+"""Translates a pod's namespace and PriorityClass to Slurm: account, QOS, partition, limits.
 
 Used by `job` for each submission and by the scheduler for the partition; pure. What a namespace
 says is weaker than the pod's own words, but for what the configuration locks, and for the longest
@@ -23,7 +23,7 @@ _NONE = NamespaceSettings()
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Of one pod; `annotations` are its namespace's, `of_class` its PriorityClass'."""
+    """The policy for one pod; `annotations` are its namespace's, `of_class` its PriorityClass'."""
 
     settings: SlurmSettings
     namespace: str
@@ -36,21 +36,27 @@ class Policy:
         return self.settings.namespaces.get(self.namespace, _NONE)
 
     def defaults(self, warnings: list[str]) -> Options:
-        """Weaker than anything the pod says: the configuration, then the namespace itself."""
+        """Return the options weaker than anything the pod says: the configuration, then the
+        namespace itself.
+        """
         found = self._words(self._configured.flags, "flags", warnings)
         found |= _read(f"namespace {self.namespace}", self.annotations, warnings)
         found.pop("partition", None)  # the node it is bound to decides
         return found
 
     def by_class(self, warnings: list[str]) -> Options:
-        """Of the pod's PriorityClass: the configuration, then the object itself."""
+        """Return the options of the pod's PriorityClass: the configuration, then the object
+        itself.
+        """
         words = list(self.settings.priority_classes.get(self.priority, []))
         where = f"slurm.priority_classes.{self.priority} in config.yaml"
         found = without_ignored(sbatch_options.from_words(words, where), warnings)
         return found | _read(f"PriorityClass {self.priority}", self.of_class, warnings)
 
     def locked(self, asked: Options) -> Options:
-        """What nobody may change there; ConfigError for a pod that wants to."""
+        """Return what is locked for the namespace; raise ConfigError for a pod that wants to change
+        it.
+        """
         fixed = self._words(self._configured.locked, "locked", [])
         for name, value in fixed.items():
             if name in asked and asked[name] != value:
@@ -60,14 +66,14 @@ class Policy:
         return fixed
 
     def partition(self) -> str:
-        """The partition of the namespace; empty where it leaves the choice."""
+        """Return the partition of the namespace; empty where it leaves the choice."""
         fixed = self._words(self._configured.locked, "locked", []).get("partition")
         own = _read(f"namespace {self.namespace}", self.annotations, []).get("partition")
         given = self._words(self._configured.flags, "flags", []).get("partition")
         return fixed or own or given or ""
 
     def max_time(self) -> float | None:
-        """The shorter of the configuration's and the namespace's own."""
+        """Return the shorter of the configuration's longest time and the namespace's own."""
         texts = (self._configured.max_time, self.annotations.get(wellknown.MAX_TIME, ""))
         limits = [_seconds(text, self.namespace) for text in texts if text]
         return min(limits, default=None)
@@ -81,7 +87,7 @@ class Policy:
         return min((n for n in (self._configured.max_nodes, most) if n), default=None)
 
     def check_nodes(self, nodes: str | None) -> None:
-        """ConfigError for a pod that asks for more nodes than its namespace allows."""
+        """Raise ConfigError for a pod that asks for more nodes than its namespace allows."""
         most = self.max_nodes()
         found = re.findall(r"\d+", (nodes or "1").partition(":")[0])
         asked = [numbers.whole(one) for one in found]  # None: more than any number of nodes
@@ -95,7 +101,7 @@ class Policy:
 
 
 def _read(where: str, annotations: Mapping[str, str], warnings: list[str]) -> Options:
-    """Of an object that is no pod; what is wrong there is said with its name."""
+    """Read the options of an object that is no pod; what is wrong there is said with its name."""
     try:
         return from_annotations(annotations, warnings)
     except ConfigError as error:

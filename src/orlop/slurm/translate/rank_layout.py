@@ -1,4 +1,4 @@
-"""The shape of a rank set's job where other containers of the pod ask for CPUs of their own.
+"""Lays out a rank set's job where other containers of the pod ask for CPUs of their own.
 
 Used by `job`; pure. Slurm knows of tasks that are all alike, and of nothing that runs beside them:
 the job asks for CPUs as if they were tasks, and srun is told which of them the ranks are. It
@@ -29,7 +29,7 @@ Variables = dict[str, str]
 
 
 def add(wanted: Options, asked: Options, pod: Obj, ranks: RankSet) -> tuple[Variables, list[str]]:
-    """Makes room for the others in `wanted`; what the agent must tell srun, and warnings.
+    """Make room for the others in `wanted`; return what the agent must tell srun, and warnings.
 
     What is `asked` for in so many words is not changed for their memory.
     """
@@ -60,7 +60,7 @@ def add(wanted: Options, asked: Options, pod: Obj, ranks: RankSet) -> tuple[Vari
 
 
 def _beside(pod: Obj, ranks: RankSet, cpus: int) -> int:
-    """CPUs that all others on a node need beyond those that its ranks have."""
+    """Return the CPUs that all others on a node need beyond those that its ranks have."""
     copy = deepcopy({"spec": pod["spec"]})
     rank = next(one for one in copy["spec"]["containers"] if one["name"] == ranks.container)
     rank["resources"] = {"requests": {"cpu": str(cpus)}}
@@ -68,7 +68,7 @@ def _beside(pod: Obj, ranks: RankSet, cpus: int) -> int:
 
 
 def _on_each_node(wanted: Options, each: int, tasks: int, others: int) -> Variables:
-    """Every node gets the CPUs of its ranks and of the others, which run on the first alone."""
+    """Give every node the CPUs of its ranks and of the others, which run on the first alone."""
     words = _of_step(wanted, each)
     cpus = tasks * each + others
     if "overcommit" in wanted:
@@ -81,8 +81,8 @@ def _on_each_node(wanted: Options, each: int, tasks: int, others: int) -> Variab
 
 
 def _anywhere(wanted: Options, each: int, spare: int) -> Variables:
-    """Where Slurm chooses the nodes: more tasks, and so many on each node that the first, whichever
-    that is, holds the others beside a rank.
+    """Ask for more tasks, where Slurm chooses the nodes, and for so many on each node that the
+    first, whichever that is, holds the others beside a rank.
     """
     tasks = least(wanted.get("ntasks") or "") or 1
     wanted["ntasks"] = str(tasks)
@@ -93,14 +93,16 @@ def _anywhere(wanted: Options, each: int, spare: int) -> Variables:
 
 
 def _memory(pod: Obj, ranks: RankSet, each: int, tasks: int) -> int:
-    """MiB for each CPU: enough for a rank on its own, and for all others beside one on `tasks`."""
+    """Return MiB for each CPU: enough for a rank on its own, and for all others beside one on
+    `tasks`.
+    """
     rank = next(one for one in pod["spec"]["containers"] if one["name"] == ranks.container)
     alone = resources.demand({"spec": {"containers": [rank]}}).memory_mib
     return max(math.ceil(alone / each), math.ceil(resources.demand(pod).memory_mib / each / tasks))
 
 
 def _of_step(wanted: Options, each: int) -> list[str]:
-    """The tasks that the pod asked for, in srun's words."""
+    """Return the tasks that the pod asked for, in srun's words."""
     tasks, per_node = least(wanted.get("ntasks") or ""), least(wanted.get("ntasks-per-node") or "")
     words = [f"{_TASKS}={tasks}"] if tasks else [f"--ntasks-per-node={per_node or 1}"]
     # srun spreads ranks evenly, and warns of a number that does not come out even.
@@ -110,14 +112,18 @@ def _of_step(wanted: Options, each: int) -> list[str]:
 
 
 def _told(words: list[str]) -> Variables:
-    """To the agent; and to the other containers what they would be told without all this."""
+    """Return what the agent is told; and what the other containers would be told without all
+    this.
+    """
     numbers = dict(word.split("=") for word in words if "=" in word)
     found = {wellknown.RANKS_ENV: " ".join(words), "SLURM_CPUS_PER_TASK": numbers[_CPUS]}
     return found | ({"SLURM_NTASKS": numbers[_TASKS]} if _TASKS in numbers else {})
 
 
 def _uneven(wanted: Options) -> Variables:
-    """Lest srun warn, in the container's log, of tasks per node that do not come out even."""
+    """Return what keeps srun from warning, in the container's log, of tasks per node that do not
+    come out even.
+    """
     tasks, per_node = least(wanted.get("ntasks") or ""), least(wanted.get("ntasks-per-node") or "")
     if not (tasks and per_node and wanted.get("nodes")):
         return {}
@@ -129,7 +135,9 @@ def _uneven(wanted: Options) -> Variables:
 
 
 def _is_even(wanted: Options, tasks: int, per_node: int) -> bool:
-    """On whichever number of nodes Slurm chooses, where it may choose."""
+    """Return whether tasks come out even, on whichever number of nodes Slurm chooses, where it may
+    choose.
+    """
     has_choice = not (wanted.get("nodes") or "1").strip().isdecimal()
     return not has_choice and tasks == per_node * _nodes(wanted, per_node)
 

@@ -1,4 +1,4 @@
-"""Pods whose main container runs once for every task of their job: which, and what they ask for.
+"""Finds pods whose main container runs once for every task of their job, and what they ask for.
 
 Used by `job` and by the kubelet's plan; pure. A pod is one by its own `slurm.orlop.dev/` options;
 the raw flags of earlier systems, where a container ran once whatever they said, make none. What
@@ -37,7 +37,7 @@ class RankSet:
     launches: bool = False  # it runs once, and what it calls srun starts tasks on every node
 
     def planned(self, mpi: str) -> Obj:
-        """As the plan has it."""
+        """Return the rank set as the plan has it."""
         return {
             "container": self.container,
             "mpi": self.mpi or mpi,
@@ -49,7 +49,9 @@ class RankSet:
 
 
 def rank_set(pod: Obj) -> RankSet | None:
-    """None for a pod whose containers run once each; ConfigError for words that make no sense."""
+    """Return the rank set of a pod; None where containers run once each. Raise ConfigError for
+    words that make no sense.
+    """
     annotations = annotations_of(pod)
     if not pod["spec"].get("containers"):
         return None
@@ -67,7 +69,7 @@ def rank_set(pod: Obj) -> RankSet | None:
 
 
 def has_hook(pod: Obj) -> bool:
-    """Whether something is to be done before its ranks are told to end."""
+    """Return whether something is to be done before its ranks are told to end."""
     found = rank_set(pod)
     containers = pod["spec"]["containers"] if found is not None else []
     main = [one for one in containers if found is not None and one["name"] == found.container]
@@ -75,7 +77,9 @@ def has_hook(pod: Obj) -> bool:
 
 
 def _launcher(pod: Obj, annotations: Mapping[str, str]) -> RankSet | None:
-    """Of an image that has no srun of the site's, for tasks on several nodes."""
+    """Return the rank set of an image that has no srun of the site's, for tasks on several
+    nodes.
+    """
     name = _container(pod, annotations)
     image = next(one for one in pod["spec"]["containers"] if one["name"] == name).get("image")
     is_host = wellknown.HOST_IMAGE in (image, annotations.get(wellknown.RUNTIME_ANNOTATION))
@@ -84,7 +88,9 @@ def _launcher(pod: Obj, annotations: Mapping[str, str]) -> RankSet | None:
 
 
 def _has_mpi_flags(annotations: Mapping[str, str]) -> bool:
-    """Of earlier systems: mpiexec in the container starts what there is to start."""
+    """Return whether an earlier system's annotation is there: mpiexec in the container starts what
+    there is to start.
+    """
     return any(name in annotations for name in wellknown.MPI_FLAGS_ALIASES)
 
 
@@ -107,7 +113,9 @@ def _container(pod: Obj, annotations: Mapping[str, str]) -> str:
 
 
 def _gpus(pod: Obj, name: str, annotations: Mapping[str, str]) -> int:
-    """What each rank asks for by resources; what is asked for in Slurm's words Slurm deals."""
+    """Return how many GPUs each rank asks for by resources; those asked for in Slurm's words are
+    dealt out by Slurm.
+    """
     asked = from_annotations(annotations, [])
     if any(option in asked for option in placement.GPU_OPTIONS) or "gpu" in (
         placement.gres_names(asked.get("gres"))
@@ -132,12 +140,13 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def least(value: str) -> int:
-    """The least number of `4`, `2-8` or `2-8:2`; sbatch judges all else."""
+    """Return the least number of `4`, `2-8` or `2-8:2`; sbatch judges all else."""
     return numbers.leading(value.lstrip())
 
 
 def requests(pod: Obj, ranks: RankSet, asked: Options) -> Options:
-    """CPUs, memory and tasks of the job, from what one rank and the pod's other containers ask.
+    """Return CPUs, memory and tasks of the job, from what one rank and the pod's other containers
+    ask.
 
     Slurm gives every node the same, so that the others are counted on each. Where it is left to
     Slurm how many tasks a node has, memory goes with CPUs, and the others are counted with each.
@@ -158,7 +167,7 @@ def requests(pod: Obj, ranks: RankSet, asked: Options) -> Options:
 
 
 def tasks_per_node(asked: Options) -> int | None:
-    """At most; None where it is left to Slurm."""
+    """Return the most tasks that a node has; None where it is left to Slurm."""
     if asked.get("ntasks-per-node"):
         return least(asked["ntasks-per-node"] or "") or None
     nodes = least(asked.get("nodes") or "")
@@ -168,19 +177,19 @@ def tasks_per_node(asked: Options) -> int | None:
 
 
 def are_spread_by_slurm(asked: Options) -> bool:
-    """Whether so many tasks are asked for, on as many nodes as Slurm likes."""
+    """Return whether so many tasks are asked for, on as many nodes as Slurm likes."""
     return bool(asked.get("ntasks")) and tasks_per_node(asked) is None
 
 
 def tasks(asked: Options) -> int:
-    """Of the whole job, as SLURM_NTASKS will have it."""
+    """Return the tasks of the whole job, as SLURM_NTASKS will have it."""
     nodes = least(asked.get("nodes") or "") or 1
     per_node = least(asked.get("ntasks-per-node") or "") or 1
     return least(asked.get("ntasks") or "") or nodes * per_node
 
 
 def of_node(pod: Obj, ranks: RankSet, asked: Options) -> Obj:
-    """The pod as one node sees it: its rank container asks for all ranks that are there."""
+    """Return the pod as one node sees it: its rank container asks for all ranks that are there."""
     tasks = tasks_per_node(asked)
     if tasks is None or tasks < 2:
         return pod

@@ -1,4 +1,4 @@
-"""What a pod asks for in all: CPUs, memory, GPUs, as Kubernetes counts them.
+"""Sums up what a pod asks for in all: CPUs, memory, GPUs, as Kubernetes counts them.
 
 Used by `job`; pure. Requests count, and limits where there is no request; init containers run
 one after the other before the containers, except those that stay (restartPolicy Always), which
@@ -23,7 +23,9 @@ Amounts = Counter[str]  # resource -> milli-units
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Zero means that the pod does not say, and Slurm's default holds."""
+    """The resources that a pod asks for; zero means that the pod does not say, and Slurm's default
+    holds.
+    """
 
     cpus: int = 0
     memory_mib: int = 0
@@ -40,7 +42,7 @@ def demand(pod: Obj) -> Demand:
 
 
 def amounts(pod: Obj) -> Amounts:
-    """As k8s.io/component-helpers/resource/helpers.go: PodRequests."""
+    """Return the sums as k8s.io/component-helpers/resource/helpers.go: PodRequests."""
     spec = pod.get("spec") or {}
     total = _containers(spec)
     # Resources of the whole pod, where given, replace the sum for what they name.
@@ -67,7 +69,7 @@ def _containers(spec: Obj) -> Amounts:
 
 
 def _asked(holder: Obj) -> Amounts:
-    """Requests of a container (or of the pod), else its limits, resource by resource."""
+    """Return the requests of a container (or of the pod), else its limits, resource by resource."""
     resources = holder.get("resources") or {}
     merged = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return Amounts({name: _amount(name, text) for name, text in merged.items()})

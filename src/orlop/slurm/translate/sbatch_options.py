@@ -1,6 +1,6 @@
-"""sbatch's options: their names, which take values, which Orlop keeps for itself.
+"""Knows sbatch's options: their names, which take values, which Orlop keeps for itself.
 
-Used by `job` to read annotations and raw flags; pure. An option it has never heard of is passed
+Used by `job` to read annotations and raw flags; pure. An option that is not known here is passed
 on: sbatch knows best what sbatch understands.
 """
 
@@ -78,7 +78,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def checked(name: str, value: str | None, where: str) -> Option:
-    """The option if it can be passed on; ConfigError that says why not."""
+    """Return the option if it can be passed on; else raise ConfigError that says why not."""
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{where}: {name!r} is no option of sbatch; see `sbatch --help`")
     if name in REFUSED:
@@ -94,12 +94,14 @@ def checked(name: str, value: str | None, where: str) -> Option:
 
 
 def _beginning_of(name: str) -> str:
-    """An option that Orlop does not pass on, and that sbatch may understand by this."""
+    """Return an option that Orlop does not pass on, and that sbatch may understand by this
+    abbreviation.
+    """
     return next((one for one in (*REFUSED, *IGNORED) if one.startswith(name)), "")
 
 
 def from_annotation(name: str, value: str, where: str) -> Option | None:
-    """One option named by an annotation; `"false"` says a flag is not wanted."""
+    """Return one option named by an annotation; `"false"` says a flag is not wanted."""
     text = value.strip()
     if name in NO_VALUE or name in VALUE_MAY_FOLLOW:
         word = text.lower()
@@ -113,7 +115,7 @@ def from_annotation(name: str, value: str, where: str) -> Option | None:
 
 
 def from_flags(flags: str, where: str) -> list[Option]:
-    """Raw flags as on sbatch's command line, quotes and all."""
+    """Return raw flags as on sbatch's command line, quotes and all."""
     try:
         words = shlex.split(flags)
     except ValueError as error:
@@ -147,7 +149,7 @@ def _long(word: str, rest: deque[str], where: str) -> Option:
 
 
 def _short(letters: str, rest: deque[str], where: str) -> list[Option]:
-    """`-N2`, `-N 2`, or several flags in one word as `-HO`."""
+    """Read `-N2`, `-N 2`, or several flags in one word as `-HO`."""
     found: list[Option] = []
     for place, letter in enumerate(letters, 1):
         if letter not in SHORT:

@@ -1,4 +1,4 @@
-"""From a `JobSpec` to the text of job.sh, readable by anyone who knows sbatch.
+"""Writes the text of job.sh from a `JobSpec`, readable by anyone who knows sbatch.
 
 Called by `jobs`; pure, and held by golden files. The script carries no secret: the agent finds the
 pod's token and plan in the pod's folder, by file permissions.
@@ -17,7 +17,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:,=@%+&|*\[\]()!^~-]*")
 
 
 def script(spec: JobSpec) -> str:
-    """job.sh: options, environment, the site's prologue, and the agent in the shell's place."""
+    """Return job.sh: options, environment, the site's prologue, and the agent in the shell's
+    place.
+    """
     parts = [
         "#!/bin/bash",
         f"# Orlop: {spec.title}. Written for sbatch; changing it changes nothing.",
@@ -41,7 +43,8 @@ def script(spec: JobSpec) -> str:
 
 
 def start(command: Sequence[str], *, is_array: bool = False) -> list[str]:
-    """The agent, by the interpreter of the control plane's host, or by the node's own.
+    """Return the lines that start the agent, by the interpreter of the control plane's host, or by
+    the node's own.
 
     Its last argument is the pod's folder; a task of an array finds its own below that.
     """
@@ -54,19 +57,19 @@ def start(command: Sequence[str], *, is_array: bool = False) -> list[str]:
 
 
 def directive(option: Option) -> str:
-    """One `#SBATCH` line, quoted as sbatch unquotes it."""
+    """Return one `#SBATCH` line, quoted as sbatch unquotes it."""
     name, value = option
     return f"#SBATCH --{name}" if value is None else f"#SBATCH --{name}={_quoted(value)}"
 
 
 def _quoted(value: str) -> str:
-    """sbatch takes backslash and quotes off as a shell does, but expands nothing."""
+    """Quote a value: sbatch takes backslash and quotes off as a shell does, but expands nothing."""
     if value and _PLAIN.fullmatch(value):
         return value
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def signal_lead(text: str) -> float:
-    """How many seconds before its time limit the agent of that script is told to end."""
+    """Return how many seconds before its time limit the agent of that script is told to end."""
     match = re.search(r"^#SBATCH --signal=B:\w+@(\d+)$", text, re.MULTILINE)
     return float(match.group(1)) if match else 0.0

@@ -28,17 +28,21 @@ class EarlySignal(NamedTuple):
 
     @property
     def is_term(self) -> bool:
-        """TERM is no mere warning: the pod is asked to end, with its grace period."""
+        """Return whether the signal is TERM, which is no mere warning: the pod is asked to end,
+        with its grace period.
+        """
         return self.number == signal.SIGTERM
 
     @property
     def option(self) -> str:
-        """For sbatch's --signal; B: the agent is the batch script, and knows its containers."""
+        """The value for sbatch's --signal; B: the agent is the batch script, and knows its
+        containers.
+        """
         return f"B:{self.name}@{self.lead}"
 
 
 def parse(text: str) -> EarlySignal:
-    """As --signal takes it; ConfigError where it cannot be."""
+    """Parse what --signal takes; raise ConfigError where it cannot be."""
     match = _SYNTAX.fullmatch(text.strip())
     number = _number(match.group(1)) if match else None
     if match is None or number is None:

@@ -1,7 +1,7 @@
-"""How a container is started on this node: what every runtime is given, and what it answers.
+"""Chooses how a container is started on this node: what every runtime is given, what it answers.
 
-`choose` takes the first runtime of the plan that the node has; each of the modules beside this
-one composes a `Launch` from a `Box`. Nothing here starts a process: the supervisor does.
+`choose` takes the first runtime of the plan that the node has; each of the modules beside this one
+composes a `Launch` from a `Box`, and the supervisor starts it.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Box:
 
 @value
 class Launch:
-    """How the supervisor starts a container, and how it learns that it runs.
+    """Tells the supervisor how to start a container, and how it learns that it runs.
 
-    A child runs `body`. Either it leaves the number of the container's first process in
-    `pid_file` and ends, with 0 when that runs; or it stays, and its exit is the container's,
-    while a stub in the container reports at the FIFO `status` (runtimes/stub.py).
+    A child runs `body`. Either it leaves the number of the container's first process in `pid_file`
+    and ends, with 0 when that runs; or it stays, and its exit is the container's, while a stub in
+    the container reports at the FIFO `status` (runtimes/stub.py).
     """
 
     body: Callable[[], object]
@@ -73,13 +73,13 @@ if TYPE_CHECKING:
         name: str
 
         def version(self) -> str:
-            """Product and version, for people."""
+            """Return product and version, for people."""
             ...
 
         def compose(self, box: Box) -> Launch: ...
 
         def words(self, box: Box, launch: Launch, output: str, report: bytes) -> str:
-            """Why a container did not start, from what the launcher printed and was reported."""
+            """Say why a container did not start, from the launcher's output and the report."""
             ...
 
         def remove(self, box: Box) -> None:
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
 
 
 def find(names: Sequence[str]) -> str:
-    """The path of the first of `names` that is a program on this node; empty if there is none."""
+    """Return the path of the first of `names` that is a program on this node; else empty."""
     for name in names:
         folders = [""] if "/" in name else (os.environ.get("PATH") or os.defpath).split(":")
         for folder in folders:
@@ -99,7 +99,7 @@ def find(names: Sequence[str]) -> str:
 
 
 def choose(names: Sequence[str], folder: str) -> Runtime:
-    """The runtime for containers with an image; `folder` is where it may keep its state.
+    """Return the runtime for containers with an image; `folder` is where it may keep its state.
 
     Where the node has none of those named, the agent does without: see native.py.
     """
@@ -125,7 +125,7 @@ class Kit:
         self._chosen: Runtime | None = None
 
     def runtime_for(self, container: Container, joins: int = 0) -> Runtime:
-        """Apptainer cannot enter a namespace that is there, so we do that ourselves."""
+        """Return a container's runtime; ours where it joins a namespace, as apptainer cannot."""
         if not container.rootfs or (joins and self._sandbox.is_isolated and self._is_apptainer()):
             from .native import Native
 
@@ -146,7 +146,7 @@ class Kit:
         return self._chosen
 
     def lack(self) -> str:
-        """What the settings ask for and this node does not have, in words; else empty."""
+        """Say what the settings ask for and this node does not have; else empty."""
         asked, has_image = self._plan.runtime_setting, any(c.rootfs for c in self._plan.containers)
         if not asked or self._plan.runtime_required or not has_image:
             return ""
@@ -160,7 +160,7 @@ class Kit:
         return "" if has_it else f"{words}; {remedy}"
 
     def version(self) -> str:
-        """What runs the images of this pod, for people; `host` if none has an image."""
+        """Return what runs the images of this pod, for people; `host` if none has an image."""
         for container in self._plan.containers:
             if container.rootfs:
                 try:

@@ -1,10 +1,9 @@
-"""Containers by apptainer (or singularity), on any site that has it.
+"""Runs containers by apptainer (or singularity), on any site that has it.
 
-Composes the command line, and the program that apptainer starts in the container: a stub that
-sets environment, user, capabilities and working directory exactly as an OCI runtime would and
-then becomes the container's command. Inside the pod's sandbox apptainer is root and needs no help
-of the site's; where user namespaces are denied and apptainer is setuid, it runs without. It never
-starts anything itself.
+Composes the command line, and the program that apptainer starts in the container: a stub that sets
+environment, user, capabilities and working directory exactly as an OCI runtime would and then
+becomes the container's command. Inside the pod's sandbox apptainer is root and needs no help of the
+site's; where user namespaces are denied and apptainer is setuid, it runs without.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Apptainer:
         self._home = os.path.join(folder, "apptainer")
 
     def version(self) -> str:
-        """`apptainer 1.4.5`, from `apptainer version 1.4.5`."""
+        """Return `apptainer 1.4.5`, from `apptainer version 1.4.5`."""
         code, text = run_quickly([self._path, "--version"])
         return self.name if code else text.replace(" version", "", 1).strip()
 
@@ -79,7 +78,7 @@ class Apptainer:
 
 
 def explain(box: Box, report: bytes) -> str:
-    """The stub's report in words, as OCI runtimes put them."""
+    """Put the stub's report in words, as OCI runtimes do."""
     step, error = RECORD.unpack(report)
     why, container = os.strerror(-error), box.container
     if step == CWD:
@@ -92,7 +91,7 @@ def explain(box: Box, report: bytes) -> str:
 
 
 def _options(box: Box) -> list[str]:
-    """Inside the sandbox: the root is a writable overlay of ours, and we are root."""
+    """Return options inside the sandbox: the root is a writable overlay of ours, we are root."""
     options = ["--contain", "--cleanenv", "--no-init", "--no-umask", "--no-home"]
     options += [] if box.shares_pids else ["--pid"]
     options += ["--pwd", "/", "--no-mount", f"{NO_MOUNTS},dev,devpts,sys", "--writable"]
@@ -103,7 +102,7 @@ def _options(box: Box) -> list[str]:
 
 
 def _root(box: Box) -> str:
-    """What apptainer is given as the image.
+    """Return what apptainer is given as the image.
 
     It would lay an overlay of its own over one that it may not write to, and our FIFO is not the
     same file in an overlay; so a read-only root is called writable, and is not.
@@ -118,7 +117,7 @@ def _root(box: Box) -> str:
 
 
 def _options_outside(box: Box, hidden: str) -> list[str]:
-    """Without a sandbox: apptainer makes the places to mount on, except in its own /dev."""
+    """Return options without a sandbox: apptainer makes mount points, except in its own /dev."""
     options = ["--contain", "--cleanenv", "--no-init", "--no-umask", "--no-home"]
     options += [] if box.shares_pids else ["--pid"]
     options += ["--pwd", "/", "--no-mount", NO_MOUNTS, *_gpu_options(box)]
@@ -132,7 +131,7 @@ def _options_outside(box: Box, hidden: str) -> list[str]:
 
 
 def _gpu_options(box: Box) -> list[str]:
-    """Its own ways to the devices and libraries; which of them count, the variables say."""
+    """Return apptainer's own options for devices and libraries; variables say which GPUs count."""
     env = dict(box.env)
     if env.get("CUDA_VISIBLE_DEVICES") and os.path.exists("/dev/nvidiactl"):
         return ["--nv"]
@@ -141,14 +140,14 @@ def _gpu_options(box: Box) -> list[str]:
 
 
 def _mount(bind: Bind) -> str:
-    """A line of CSV, so that no character of a path means anything."""
+    """Return a mount option as a line of CSV, so that no character of a path means anything."""
     words = ["type=bind", f"source={bind.source}", f"destination={bind.path}"]
     quoted = ['"' + word.replace('"', '""') + '"' for word in words]
     return ",".join([*quoted, *(["ro"] if bind.read_only else [])])
 
 
 def stub(box: Box, machine: str) -> Program:
-    """What the container's first process does before it becomes the command."""
+    """Compose what the container's first process does before it becomes the command."""
     made = Program(machine)
     path = made.string(f"{HIDDEN}/status")
     status = made.call("openat", AT_FDCWD, path, O_WRONLY_CLOEXEC, step=STATUS)
@@ -171,7 +170,7 @@ def stub(box: Box, machine: str) -> Program:
 
 
 def candidates(box: Box) -> list[str]:
-    """The paths at which execvp would look for the command."""
+    """Return the paths at which execvp would look for the command."""
     name = box.container.argv[0]
     if "/" in name:
         return [name]

@@ -1,8 +1,8 @@
-"""Containers by an OCI runtime's command line: crun, runc, youki.
+"""Runs containers by an OCI runtime's command line: crun, runc, youki.
 
-Composes the bundle (config.json) and the command; the runtime is already inside the pod's
-sandbox, so a container needs a mount and a process namespace only, and a user namespace where one
-id alone is mapped and it is not the one asked for. It never starts anything itself.
+Composes the bundle (config.json) and the command; the runtime is already inside the pod's sandbox,
+so a container needs a mount and a process namespace only, and a user namespace where one id alone
+is mapped and it is not the one asked for.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Oci:
         self._state = os.path.join(folder, "oci")
 
     def version(self) -> str:
-        """`crun 1.8.1`, from `crun version 1.8.1`."""
+        """Return `crun 1.8.1`, from `crun version 1.8.1`."""
         code, text = run_quickly([self._path, "--version"])
         return self.name if code else text.partition("\n")[0].replace(" version", "", 1).strip()
 
@@ -56,7 +56,7 @@ class Oci:
         return Launch(launch, pid_file, error_file, console=console)
 
     def words(self, box: Box, launch: Launch, output: str, report: bytes) -> str:
-        """The last error in the runtime's log, else what it printed."""
+        """Return the last error in the runtime's log, else what it printed."""
         messages = []
         try:
             with open(launch.error_file, "rb") as file:
@@ -70,13 +70,13 @@ class Oci:
 
 
 def console_of(box: Box) -> str:
-    """Where the runtime hands over a terminal of the container's own, if it is to have one."""
+    """Return where the runtime hands over a container's own terminal, if it is to have one."""
     path = os.path.join(box.folder, "console")
     return path if box.container.tty and len(path) <= MAX_SOCKET_PATH else ""
 
 
 def config(box: Box) -> dict[str, Any]:
-    """The bundle's config.json."""
+    """Return the bundle's config.json."""
     container, user = box.container, box.container.user or User(0, 0, [])
     is_nested = not box.sandbox.has_id_range and (user.uid, user.gid) != (0, 0)
     process = {

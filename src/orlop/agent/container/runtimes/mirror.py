@@ -1,8 +1,8 @@
-"""The node's own root with places to mount on that the node does not have.
+"""Makes the node's own root with mount points that the node does not have.
 
-For `image: host`. An ordinary user cannot make folders in / or /dev; so a folder that lacks a
-mount point is rebuilt in memory, each of its entries bound to the node's own, and the new point
-beside them. Only the container that asked sees it.
+For `image: host`. An ordinary user cannot make folders in / or /dev; so a folder that lacks a mount
+point is rebuilt in memory, each of its entries bound to the node's own, and the new point beside
+them. The result is seen by the container that asked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_ENTRIES = 2000  # each costs a mount
 
 
 def mirror_root(path: str, binds: list[Bind]) -> str:
-    """Make the new folder `path` a view of / in which every bind has a place; `path` itself."""
+    """Make the new folder `path` a view of / that has every mount point; return `path`."""
     os.mkdir(path, 0o755)
     syscalls.bind("/", path)
     own: set[int] = set()  # devices of what is rebuilt
@@ -36,7 +36,7 @@ def mirror_root(path: str, binds: list[Bind]) -> str:
 
 
 def _make_place(root: str, bind: Bind, own: set[int]) -> None:
-    """A mount point at bind.path, rebuilding the deepest folder that exists on the way there."""
+    """Make a mount point at bind.path; rebuild the deepest folder that exists on the way."""
     place = inside(root, bind.path)  # /var/run is a link to /run: ours, not the node's
     folder = place
     while not os.path.lexists(folder):

@@ -1,9 +1,9 @@
-"""Containers without any runtime: namespaces and mounts of our own.
+"""Runs containers without any other runtime: namespaces and mounts of our own.
 
 For `image: host`, where the root is the node's own, and for images on nodes that have no runtime.
-`compose` answers a body that runs in a fork of the agent: it makes the container's root in a
-mount namespace of its own, moves into it and becomes the container's command. It tells nothing
-but what a launcher tells: a process number, or why not.
+`compose` answers a body that runs in a fork of the agent: it makes the container's root in a mount
+namespace of its own, moves into it and becomes the container's command. It reports what other
+launchers report: a process number, or why there is none.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Native:
 
 
 class _Failure(Exception):
-    """Why the container cannot start, as OCI runtimes put it."""
+    """Raised with the reason why the container cannot start, in the words of OCI runtimes."""
 
 
 def _launch(box: Box, pid_file: str, error_file: str) -> None:
@@ -79,7 +79,7 @@ def _launch(box: Box, pid_file: str, error_file: str) -> None:
 
 
 def _choose_pids(box: Box) -> None:
-    """The process namespace of the children to come: one of their own, another's, or ours."""
+    """Set the process namespace of the children to come: one of their own, another's, or ours."""
     if box.has_own_pids:
         syscalls.unshare(syscalls.CLONE_NEWPID)
     elif box.joins and box.sandbox.has_own_pids:
@@ -87,7 +87,7 @@ def _choose_pids(box: Box) -> None:
 
 
 def _needed_mounts(box: Box) -> bool:
-    """Whether there is a mount that somebody asked for: the account's folder is added to all."""
+    """Return whether somebody asked for a mount: the account's folder, which all get, aside."""
     return any(mount.path != SERVICE_ACCOUNT_PATH for mount in box.container.mounts)
 
 
@@ -109,7 +109,7 @@ def _run(body: Callable[[], object], write_end: int) -> None:
 
 
 def _become(box: Box, report: int) -> None:
-    """In the container's first process."""
+    """Set up the container's first process, in that process, and become the command."""
     container, env = box.container, dict(box.env)
     profile = box.seccomp.filter if box.seccomp is not None else b""
     interlude = Interlude(container.argv, env, report, profile)
@@ -169,7 +169,7 @@ def enter_root(box: Box) -> None:
 
 
 def take_terminal(fd: int) -> None:
-    """Begin a session whose controlling terminal it is: its keys then send signals."""
+    """Begin a session with this controlling terminal: its keys then send signals."""
     import fcntl
     import termios
 

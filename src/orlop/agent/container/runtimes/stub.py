@@ -1,9 +1,9 @@
-"""A program made to measure: a static ELF file that makes a few system calls and becomes another.
+"""Assembles a program made to measure: a static ELF file that makes a few system calls, then execs.
 
 Used where a runtime can start a program in an image's root but cannot be trusted with its
-environment, working directory or user: apptainer passes variables through shell code, and an
-image may hold neither shell nor Python. The arguments of every call are in the file, so it parses
-nothing and allocates nothing. Linux on x86-64 and aarch64.
+environment, working directory or user: apptainer passes variables through shell code, and an image
+may hold neither shell nor Python. The arguments of every call are in the file, so it parses nothing
+and allocates nothing. Linux on x86-64 and aarch64.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CALLS = {
 
 @value
 class Cell:
-    """Eight bytes of data, by their address: an argument that is only known when it runs."""
+    """Eight bytes of data, by their address: an argument that is known when the program runs."""
 
     address: int
 
@@ -129,7 +129,7 @@ class Program:
         self._report: Cell | None = None
 
     def data(self, content: bytes) -> int:
-        """Keep bytes; their address."""
+        """Keep bytes; return their address."""
         self._data += b"\0" * (-len(self._data) % 16)
         address = DATA + len(self._data)
         self._data += content
@@ -143,12 +143,12 @@ class Program:
         return Cell(self.data(_word(value)))
 
     def strings(self, texts: list[str]) -> int:
-        """A null-terminated array of strings, as execve takes them."""
+        """Keep a null-terminated array of strings, as execve takes them; return its address."""
         addresses = [self.string(text) for text in texts]
         return self.data(b"".join(_word(address) for address in [*addresses, 0]))
 
     def call(self, name: str, *arguments: Argument, step: int = 0) -> Cell:
-        """Make a call, and keep its result; with a `step`, a failure is reported and the end."""
+        """Make a call and keep its result; with a `step`, report a failure and end."""
         self._code += self._call(name, arguments)
         result = Cell(self.data(_word(0)))
         self._code += self._isa.store_result(result.address)
@@ -157,11 +157,11 @@ class Program:
         return result
 
     def report_to(self, descriptor: Cell) -> None:
-        """Failures from here on are written to this descriptor, as a RECORD."""
+        """Write failures from here on to this descriptor, as a RECORD."""
         self._report = descriptor
 
     def become(self, paths: list[str], argv: list[str], env: list[str], step: int) -> None:
-        """Try the paths in turn, as execvp does; the last error that says most is reported."""
+        """Try the paths in turn, as execvp does; report the error that says most."""
         argv_address, env_address = self.strings(argv), self.strings(env)
         record = self.data(RECORD.pack(step, -ENOENT))
         for path in paths:
@@ -193,7 +193,7 @@ class Program:
         return code + self._call("exit", (FAILED,))
 
     def elf(self) -> bytes:
-        """The file: one segment of code, one of data."""
+        """Return the file: one segment of code, one of data."""
         code_at = PAGE
         data_at = code_at + len(self._code) + (-len(self._code) % PAGE)
         ident = b"\x7fELF\x02\x01\x01" + bytes(9)

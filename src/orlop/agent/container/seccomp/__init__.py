@@ -1,9 +1,9 @@
-"""Seccomp profiles of containers: which system calls the kernel refuses them.
+"""Makes the seccomp profiles of containers: which system calls the kernel refuses them.
 
-`of_container` is asked by the workshop where a container has a profile. The result is both what an
-OCI runtime takes and the same as the kernel takes it, for whoever becomes a container's process
-without such a runtime. The filter of the pod's network is another, and both hold: the kernel does
-what the stricter of them says.
+`of_container` is asked by `container_setup` where a container has a profile. The result is both
+what an OCI runtime takes and the same as the kernel takes it, for whoever becomes a container's
+process without such a runtime. The filter of the pod's network is another, and both hold: the
+kernel does what the stricter of them says.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Profile:
 
 
 def of_container(container: Container) -> Profile | None:
-    """The container's profile on this machine; None: it is not confined."""
+    """Return the container's profile on this machine; None: it is not confined."""
     asked = container.seccomp
     if not asked:
         return None

@@ -1,7 +1,7 @@
 """The names of Linux' system calls by their numbers, for each architecture.
 
-Read where a seccomp profile is compiled, and at no other time. From the kernel's own lists
-(asm/unistd_64.h, asm-generic/unistd.h); a dash stands for a number that is not in use.
+Read where a seccomp profile is compiled. From the kernel's own lists (asm/unistd_64.h,
+asm-generic/unistd.h); a dash stands for a number that is not in use.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ _FIRST = {"x86_64": _X86, "aarch64": _ARM}
 
 
 def numbers(machine: str) -> dict[str, int]:
-    """Name -> number of every call there is; raises OSError where we do not know them."""
+    """Map the name of every call to its number; raise OSError for an unknown machine."""
     if machine not in _FIRST:
         raise OSError(f"seccomp profiles are known for {', '.join(_FIRST)}, and this is {machine}")
     found = {name: number for number, name in enumerate(_FIRST[machine].split()) if name != "-"}

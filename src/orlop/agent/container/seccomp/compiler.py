@@ -29,7 +29,7 @@ MAX_LENGTH = 4096  # BPF_MAXINSNS
 
 
 def compiled(rules: dict[str, Any], machine: str) -> bytes:
-    """The filter, as seccomp(2) takes it; raises OSError where it is too long for the kernel."""
+    """Return the filter, as seccomp(2) takes it; raise OSError if it is too long for the kernel."""
     otherwise = _action(rules["defaultAction"], rules.get("defaultErrnoRet"))
     by_number = _by_number(rules, machine)
     leaves: list[tuple[int, Code]] = [(0, _ending(otherwise))]
@@ -54,7 +54,7 @@ def compiled(rules: dict[str, Any], machine: str) -> bytes:
 
 
 def _by_number(rules: dict[str, Any], machine: str) -> dict[int, list[dict[str, Any]]]:
-    """Number -> its rules, in their order."""
+    """Map each number to its rules, in their order."""
     known = numbers(machine)
     found: dict[int, list[dict[str, Any]]] = {}
     for rule in rules["syscalls"]:
@@ -64,7 +64,7 @@ def _by_number(rules: dict[str, Any], machine: str) -> dict[int, list[dict[str, 
 
 
 def _leaf(rules: list[dict[str, Any]], otherwise: int) -> Code:
-    """What becomes of one call: the first rule whose arguments fit, else one without any."""
+    """Return the code for one call: the first rule whose arguments fit, else one without any."""
     code: Code = []
     last = otherwise
     for rule in rules:
@@ -79,7 +79,7 @@ def _leaf(rules: list[dict[str, Any]], otherwise: int) -> Code:
 
 
 def _groups(arguments: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """All must fit; but where one argument is named twice, each is a rule. As runc has it."""
+    """Group what must all fit; as in runc, each is a rule if one argument is named twice."""
     indexes = [argument["index"] for argument in arguments]
     if len(set(indexes)) < len(indexes):
         return [[argument] for argument in arguments]
@@ -95,7 +95,7 @@ def _guarded(arguments: list[dict[str, Any]], action: int) -> Code:
 
 
 def _test(argument: dict[str, Any], beyond: int) -> Code:
-    """Skip `beyond` instructions after it unless the argument fits; both halves are looked at."""
+    """Skip `beyond` instructions after it unless the argument fits; both halves are compared."""
     value, two = int(argument.get("value", 0)), int(argument.get("valueTwo", 0))
     operator, offset = operator_of(argument), _ARGUMENTS + 8 * argument["index"]
     low, high = (_LOAD, 0, 0, offset), (_LOAD, 0, 0, offset + 4)

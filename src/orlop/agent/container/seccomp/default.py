@@ -1,9 +1,9 @@
-"""The profile RuntimeDefault: what containerd's and Docker's own profiles refuse.
+"""The profile RuntimeDefault: refuses what containerd's and Docker's own profiles refuse.
 
 Made by the agent for a container that asks for it. Everything that Linux has today is allowed, but
 for what only an administrator of the machine needs, or what has been a way out of containers; with
-a capability comes what it is for. Of calls that are newer than this list the container is told
-that they do not exist, so that programs do without.
+a capability comes what it is for. Of calls that are newer than this list the container is told that
+they do not exist, so that programs do without.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _BY_ARGUMENT = ("clone", "clone3", "personality", "socket")
 
 
 def default(machine: str, held: list[str]) -> dict[str, Any]:
-    """The profile, for a container with these capabilities."""
+    """Return the profile for a container with these capabilities."""
     allowed = {name for cap in held for name in PRIVILEGED.get(cap, "").split()}
     refused = {*NEVER.split(), *(n for names in PRIVILEGED.values() for n in names.split())}
     refused -= allowed
@@ -68,9 +68,9 @@ def default(machine: str, held: list[str]) -> dict[str, Any]:
 
 
 def _by_argument() -> list[dict[str, Any]]:
-    """Allowed for some of their arguments only.
+    """Return the rules for calls that are allowed for some of their arguments.
 
-    Never by a rule for the rest, which libseccomp would take for one for all.
+    There is no rule for the rest, which libseccomp would take as one for all arguments.
     """
     is_vsock = {"index": 0, "value": AF_VSOCK}
     allowed = [

@@ -2,7 +2,7 @@
 
 Used by the agent to make a profile one of this machine, and by the kubelet to say what is wrong
 with one. A profile may name calls that this machine does not have: they are passed over, as
-elsewhere. Nothing here knows what a call does.
+elsewhere. What a call does is not known here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_ARGUMENT = 5
 
 
 def problem(profile: object) -> str:
-    """What is wrong with a profile, in words; empty if it can be used."""
+    """Say what is wrong with a profile; empty if it can be used."""
     if not isinstance(profile, dict):
         return "expected a JSON object"
     if profile.get("defaultAction") not in ACTIONS:
@@ -77,7 +77,7 @@ def _unknown(name: str, found: object) -> str:
 
 
 def names_of(rule: dict[str, Any]) -> list[str]:
-    """Docker's first format had one name to a rule."""
+    """Return a rule's names; Docker's first format had one name to a rule."""
     return rule.get("names") or ([rule["name"]] if rule.get("name") else [])
 
 
@@ -88,7 +88,7 @@ def operator_of(argument: dict[str, Any]) -> str:
 def resolved(
     profile: dict[str, Any], machine: str, held: list[str], release: str
 ) -> dict[str, Any]:
-    """The profile as it is for a container with these capabilities on this machine."""
+    """Return the profile as it is for a container with these capabilities on this machine."""
     known = numbers(machine)
     rules = []
     for rule in profile.get("syscalls") or []:
@@ -102,7 +102,7 @@ def resolved(
 
 
 def _applies(rule: dict[str, Any], machine: str, held: list[str], release: str) -> bool:
-    """As moby/profiles/seccomp: what a rule is for, and what it is not for."""
+    """Return whether a rule holds by its includes and excludes, as in moby/profiles/seccomp."""
     includes, excludes = rule.get("includes") or {}, rule.get("excludes") or {}
     name = _ARCHITECTURES[machine]
     if includes.get("arches") and name not in includes["arches"]:

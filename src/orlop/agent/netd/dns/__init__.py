@@ -1,1 +1,1 @@
-"""The pod's name server."""
+"""Answers the pod's questions for names."""

@@ -1,7 +1,7 @@
-"""Which names are the cluster's, and what is known of them: the DNS server's view of the directory.
+"""Knows which names are the cluster's: the DNS server's view of the endpoint cache.
 
 Most names that programs try cannot exist at all, because a resolver tries every search domain: they
-are told without asking anybody. It knows nothing of packets.
+are refused without asking anybody.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class Zone:
         return self._directory.is_pod(address) or self._directory.is_service(address)
 
     def records(self, name: str) -> dict[str, Any] | None:
-        """What there is of a name; None: nothing. Raises directory.Unknown."""
+        """Return what there is of a name, None for nothing; raise endpoint_cache.Unknown."""
         return self._directory.name(name) if self._can_be(name) else None
 
     def is_at_hand(self, name: str) -> bool:
-        """Whether `records` would not wait, and nothing else need be asked."""
+        """Return whether `records` would answer in full without waiting."""
         if not self._can_be(name):
             return True
         known, records = self._directory.peek(f"name/{name}")
         return known and (records is None or "CNAME" not in records)
 
     def _can_be(self, name: str) -> bool:
-        """Whether such a name may exist at all: most that are tried by search cannot."""
+        """Return whether such a name may exist at all: most that are tried by search cannot."""
         if name.endswith(_REVERSE) or name == self.domain:
             return True
         *labels, branch = name[: -len(self._suffix)].split(".")

@@ -1,6 +1,6 @@
-"""DNS messages, as far as a server of the cluster's names needs them: questions in, answers out.
+"""Reads and writes DNS messages, as far as a server of the cluster's names needs them.
 
-Used by `dns` alone. Bytes to values and back; it asks nobody and opens nothing.
+Used by `dns/server.py`. Bytes to values and back, without I/O.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Record:
 
 
 def parse(packet: bytes) -> Question:
-    """The question of a query; raises Malformed."""
+    """Read the question of a query; raise Malformed."""
     try:
         ident, flags, questions, _, _, more = _HEADER.unpack_from(packet)
         if flags & QR or questions != 1:
@@ -65,7 +65,7 @@ def parse(packet: bytes) -> Question:
 
 
 def _options(packet: bytes, at: int) -> tuple[int, bool]:
-    """What the client says of itself in an OPT record right behind the question."""
+    """Read what the client says of itself in an OPT record right behind the question."""
     if packet[at] != 0:
         return SMALLEST, False
     kind, size = struct.unpack_from(">HH", packet, at + 1)
@@ -75,10 +75,10 @@ def _options(packet: bytes, at: int) -> tuple[int, bool]:
 
 
 def name_at(packet: bytes, at: int) -> tuple[str, int]:
-    """A name and where it ends; raises Malformed, IndexError.
+    """Read a name and where it ends; raise Malformed, IndexError.
 
-    What is pointed at stands before what points, and behind the header: so none goes in circles,
-    and a question means the same in its answer, which has another header and nothing behind it.
+    A pointer leads to a place before itself and behind the header: so none goes in circles, and a
+    question means the same in its answer, which has another header and nothing behind it.
     """
     labels: list[str] = []
     end, start = -1, at
@@ -109,7 +109,7 @@ def answer(
     *,
     limit: int = 0,
 ) -> bytes:
-    """The message that answers; longer than `limit`, or than any may be, it is cut and says so."""
+    """Make the answer; one longer than `limit`, or than any may be, is cut and says so."""
     flags = QR | AA | RA | (question.flags & (0x7800 | RD)) | code
     names = {question.name: 12}  # where a name stands already: two bytes instead of all of it
     body = bytearray(question.section)
@@ -145,7 +145,7 @@ def _write(body: bytearray, record: Record, names: dict[str, int]) -> None:
 
 
 def refusal(packet: bytes, code: int) -> bytes:
-    """An answer to what could not be read, as far as its head goes."""
+    """Answer what could not be read, as far as its head goes."""
     if len(packet) < 12 or packet[2] & 0x80:
         return b""
     ident, flags = struct.unpack_from(">HH", packet)
@@ -153,7 +153,7 @@ def refusal(packet: bytes, code: int) -> bytes:
 
 
 def encoded(name: str) -> bytes:
-    """A name as it goes over the wire."""
+    """Encode a name as it goes over the wire."""
     if not name:
         return b"\0"
     labels = [label.encode("latin-1")[:63] for label in name.split(".")]
@@ -161,13 +161,13 @@ def encoded(name: str) -> bytes:
 
 
 def query(question: Question, name: str) -> bytes:
-    """The same question about another name."""
+    """Make the same question about another name."""
     head = _HEADER.pack(question.id, question.flags, 1, 0, 0, 0)
     return head + encoded(name) + struct.pack(">HH", question.type, IN)
 
 
 def addresses_in(packet: bytes) -> list[Record]:
-    """The addresses and other names in an answer; raises Malformed."""
+    """Read the addresses and other names in an answer; raise Malformed."""
     try:
         return _answers(packet)
     except (struct.error, IndexError) as error:
@@ -213,6 +213,6 @@ def text(words: str) -> bytes:
 
 
 def authority(domain: str, ttl: int) -> Record:
-    """The SOA that goes with a no, so that it is remembered for no longer than `ttl`."""
+    """Make the SOA that goes with a negative answer, so that clients keep it for at most `ttl`."""
     names = encoded("ns.dns." + domain) + encoded("hostmaster." + domain)
     return Record(domain, SOA, ttl, names + struct.pack(">IIIII", 1, 7200, 1800, 86400, ttl))

@@ -1,9 +1,8 @@
-"""The pod's DNS: names of the cluster from the directory, all others from the node's servers.
+"""Serves the pod's DNS: the cluster's names from the endpoint cache, all others from DNS servers.
 
-Served by the pod's network process on a private address; what the pod sends to the cluster's name
-server is directed there, and nobody else is answered. A question that can be answered from memory
-is answered at once, any other by a thread of its own, so that none waits for another. It writes no
-file.
+Runs in netd on a private address; what the pod sends to the cluster's name server is directed
+there, and other clients get no answer. A question that can be answered from memory is answered at
+once, any other by a thread of its own, so that none waits for another.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ PREFERRED = 64511
 
 
 class DnsServer:
-    """`answer` is all of it; `serve` answers packets that arrive at an address.
+    """The server: `answer` does the work; `serve` answers packets that arrive at an address.
 
-    `admits` is asked of each client, by protocol, its address and ours.
+    `admits` is asked about each client, by protocol, its address and ours.
     """
 
     def __init__(self, directory: EndpointCache, network: dict[str, Any], admits: Admits) -> None:
@@ -56,7 +55,7 @@ class DnsServer:
     # Answers
 
     def answer(self, packet: bytes, tcp: bool = False) -> bytes:
-        """The answer to a query, waiting where somebody else must be asked; empty: none."""
+        """Answer a query, waiting where somebody else must be asked; empty: no answer."""
         try:
             question = packets.parse(packet)
         except Malformed:
@@ -111,7 +110,7 @@ class DnsServer:
         return found, extra
 
     def _chased(self, question: Question, target: str) -> list[Record]:
-        """A name that stands for another: that, and what the other one is."""
+        """Follow a name that stands for another: return that record, and those of the other one."""
         found = [Record(question.name, packets.CNAME, TTL, packets.encoded(target))]
         if question.type in (packets.A, packets.AAAA) and self._zone.depth < MAX_CHASE:
             with self._zone.deeper():
@@ -130,7 +129,7 @@ class DnsServer:
         self._quick[packet[2:]] = (f"name/{name}", records, made[2:])
 
     def _from_memory(self, packet: bytes) -> bytes:
-        """The answer, if the same was asked before and nothing has changed; else empty."""
+        """Return the answer, if the same was asked before and nothing has changed; else empty."""
         known = self._quick.get(packet[2:])
         if known is None:
             return b""
@@ -138,7 +137,7 @@ class DnsServer:
         return packet[:2] + made if self._directory.is_still(key, records) else b""
 
     def _is_at_hand(self, packet: bytes) -> bool:
-        """Whether it can be answered without waiting for anybody."""
+        """Return whether it can be answered without waiting for anybody."""
         try:
             name = packets.parse(packet).name
             return self._zone.has(name) and self._zone.is_at_hand(name)
@@ -148,7 +147,7 @@ class DnsServer:
     # Serving
 
     def serve(self, address: str, port: int = 0) -> int:
-        """Answer what arrives there over UDP and TCP from now on; the port."""
+        """Answer what arrives there over UDP and TCP from now on; return the port."""
         for wanted in [port] if port else [PREFERRED, *([0] * 50)]:
             listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -171,7 +170,7 @@ class DnsServer:
         return int(listener.getsockname()[1])
 
     def close(self) -> None:
-        """Serve no more; the ports are free afterwards."""
+        """Stop serving; the ports are free afterwards."""
         for sock in self._sockets:
             try:
                 sock.shutdown(socket.SHUT_RDWR)
@@ -200,7 +199,7 @@ class DnsServer:
                 self._spawn(self._answer_udp, sock, packet, client)
 
     def _spawn(self, work: Any, *args: Any) -> None:
-        """In a thread of its own, unless too many wait already: then the client asks again."""
+        """Do the work in a thread, unless too many wait already: then the client asks again."""
         if self._workers.acquire(blocking=False):
             threading.Thread(target=self._worked, args=(work, *args), daemon=True).start()
 
@@ -246,7 +245,10 @@ class DnsServer:
 
 
 def _is_always_the_same(records: dict[str, Any] | None) -> bool:
-    """Several addresses come in another order each time; another name may change by itself."""
+    """Return whether the records come in one order for ever.
+
+    Several addresses come in another order each time; another name may change by itself.
+    """
     return records is None or (len(records.get("A") or ()) < 2 and "CNAME" not in records)
 
 

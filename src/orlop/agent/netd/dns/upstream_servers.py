@@ -1,4 +1,4 @@
-"""Names that are not of the cluster: asked of the node's own DNS servers, or of those configured.
+"""Asks the node's own DNS servers, or those configured, for names that are not of the cluster.
 
 Used by the DNS server, which calls `ask` in a thread that may wait. An answer is passed on as it
 came. Servers are tried in turn, and once more from the beginning.
@@ -26,7 +26,10 @@ MAX_SERVERS = 3
 
 
 class Upstream:
-    """`servers` in place of the node's; `stubs`: domain -> those who know it. `address#port`."""
+    """The servers to ask: `servers` in place of the node's; `stubs`: domain -> those who know it.
+
+    Each is written `address#port`.
+    """
 
     def __init__(
         self,
@@ -45,7 +48,7 @@ class Upstream:
         self._read_at = -LOOK_AGAIN
 
     def ask(self, packet: bytes, name: str, tcp: bool) -> bytes:
-        """The answer; empty where nobody gives one."""
+        """Ask the servers in turn; return the answer, empty where none gives one."""
         ask = self._by_tcp if tcp else self._by_udp
         for _ in range(ROUNDS):
             for server in self._for(name):

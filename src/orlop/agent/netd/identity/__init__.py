@@ -1,1 +1,1 @@
-"""Whose the other end of a connection is, and who says so."""
+"""Finds out whose the other end of a connection is, and who says so."""

@@ -1,7 +1,8 @@
-"""Who is who: the names that a pod's programs know their sockets and peers by.
+"""Keeps the names by which a pod's programs know their sockets and peers.
 
 Filled by whoever answers connect and accept, and asked for getsockname and getpeername. What is
-known of single connections is in the register; what can be told by an address alone is told here.
+known of single connections is in the connection table; what can be told by an address alone is told
+here.
 """
 
 from __future__ import annotations
@@ -22,35 +23,38 @@ class Identities:
         self._world, self._bindings, self._register = world, bindings, register
 
     def connected(self, cookie: int, peer: Address) -> None:
-        """The socket's peer is, to its program, the one it asked for."""
+        """Remember that the socket's peer is, to its program, the one it asked for."""
         self._register.put(cookie, peer)
 
     def forget(self, cookie: int) -> None:
-        """It speaks with nobody of the cluster."""
+        """Remember that the socket speaks with nobody of the cluster."""
         self._register.remove(cookie)
 
     def accepted(self, cookie: int, peer: Address, own: Address) -> None:
-        """A connection of the pod to itself: under which of its names."""
+        """Remember under which names of its own the pod speaks to itself on this connection."""
         self._register.put(cookie, peer, own)
 
     def sibling(self, cookie: int, real: Address, port: int) -> Optional[tuple[Address, Address]]:
-        """Of a connection to our port from a socket of this very pod: its names at both ends."""
+        """Return both ends' names of a connection to our port from a socket of this very pod."""
         found = self._register.find(cookie, real.family) if cookie else None
         if found is None:
             return None
         return self.towards(found[0], self.shown("tcp", real)), self.named(found[0], port)
 
     def named(self, to: Address, port: int) -> Address:
-        """Our port as one of this pod knows it that asked for `to`; by a service, by the pod's."""
+        """Return our port's name for a socket of this pod that asked for `to`.
+
+        One that asked for a service sees the pod's address.
+        """
         ip = to.ip if self._world.is_own(to) else self._world.pod
         return Address(to.family, ip, port)
 
     def vouched(self, connection: int) -> Optional[tuple[Address, Optional[Address]]]:
-        """Who an accepted connection is, by a notice or a netd before us, and by which name."""
+        """Return who an accepted connection is, by a notice or a netd before us, and its name."""
         return self._register.find(socket_calls.cookie(connection), AF_INET)
 
     def who(self, connection: int) -> Optional[Address]:
-        """Whom an accepted connection was found to come from, by us or a netd before us."""
+        """Return whom an accepted connection was found to come from, by us or a netd before us."""
         real = socket_calls.peer_address(connection)
         if real is None:
             return None
@@ -58,12 +62,12 @@ class Identities:
         return found[0] if found is not None else None
 
     def peer(self, cookie: int, real: Address) -> Optional[Address]:
-        """Whom a program knows the other end as; None: by its real name."""
+        """Return whom a program knows the other end as; None: by its real name."""
         found = self._register.find(cookie, real.family)
         return found[0] if found is not None else self.neighbour(real)
 
     def own(self, protocol: str, fd: int, real: Address) -> Address:
-        """The name of a socket, as its program should see it."""
+        """Return the name of a socket, as its program should see it."""
         found = self._register.find(socket_calls.cookie(fd), real.family)
         if found is None:
             return self.shown(protocol, real, _is_connected(fd))
@@ -74,14 +78,14 @@ class Identities:
         return self.towards(peer, shown)
 
     def towards(self, peer: Address, shown: Address) -> Address:
-        """Who speaks to itself by its loopback has that name there, too."""
+        """Return our own name to a peer: who speaks to itself by its loopback sees that."""
         if not (peer.is_loopback or peer.is_any):
             return shown
         ip = LOOPBACK6 if len(peer.ip) == 16 else LOOPBACK4
         return Address(shown.family, ip, shown.port)
 
     def shown(self, protocol: str, real: Address, is_connected: bool = True) -> Address:
-        """The real address of a socket of ours, as its program should see it."""
+        """Return the real address of a socket of ours, as its program should see it."""
         given = self._bindings.given(protocol, real)
         if given is None:
             return self._world.shown(real)
@@ -90,7 +94,7 @@ class Identities:
         return Address(real.family, given.ip, given.port)
 
     def neighbour(self, real: Address) -> Optional[Address]:
-        """The pod of this node that a loopback address stands for."""
+        """Return the pod of this node that a loopback address stands for."""
         if real.ip == self._world.loopback:
             return self._world.shown(real)
         pod = self._world.pod_of(real.ip)

@@ -1,11 +1,11 @@
 """Tells the netds of other pods who speaks to them, by signed datagrams, and hears what they tell.
 
-Sent by proof and datagrams. A notice of TCP names a connection by both its ends while its sender
-holds it; who hears it asks the kernel for its own end, writes down whose that is (by the socket's
-cookie, which no other socket ever has), and acknowledges. A notice of UDP names the sender's socket
-by its cookie; later its netd is asked whether that socket still has the port. All are signed with
-the cluster's key for the one port that they are sent to: so no other user can speak for a pod, nor
-repeat elsewhere what came to a port that a netd had before.
+Sent by `proof` and `udp/datagrams.py`. A notice of TCP names a connection by both its ends while
+its sender holds it; who hears it asks the kernel for its own end, writes down whose that is (by the
+socket's cookie, which no other socket ever has), and acknowledges. A notice of UDP names the
+sender's socket by its cookie; later its netd is asked whether that socket still has the port. All
+are signed with the cluster's key for the one port that they are sent to: so no other user can speak
+for a pod, nor repeat elsewhere what came to a port that a netd had before.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Said:
 
 
 class Notices:
-    """`heard`: where those who speak UDP are kept, also for the next netd."""
+    """Tells and hears who speaks; `heard` keeps those who speak UDP, also for the next netd."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Notices:
             pass  # it is sent again, or nobody acknowledges it
 
     def is_acknowledged(self, notice: bytes) -> bool:
-        """Whether the receiver of a notice of TCP has said that it knows."""
+        """Return whether the receiver of a notice of TCP has said that it knows."""
         self.read()
         return self._acks.get(_cookie_of(notice)) == _as(notice, ACK)
 
@@ -150,11 +150,11 @@ class Notices:
         return self._wait_until(lambda: self.is_acknowledged(notice), seconds)
 
     def is_held(self, pod: bytes, port: int, real: int) -> bool:
-        """Whether a pod's netd has said just now that a UDP port is its own."""
+        """Return whether a pod's netd has said just now that a UDP port is its own."""
         return self.was_held((pod, port, real), time.time())
 
     def was_held(self, far: tuple[bytes, int, int], then: float) -> bool:
-        """Whether it has said so not long before, or since."""
+        """Return whether it has said so not long before, or since."""
         return then - self._held.get(far, 0.0) < ACKNOWLEDGED
 
     def await_held(self, far: tuple[bytes, int, int], seconds: float = ACK_TIME) -> bool:
@@ -181,7 +181,7 @@ class Notices:
         return Notice(found.peer)
 
     def _is_still(self, real: Address, own: Address, found: Speaker) -> bool:
-        """Ask its netd whether the socket that was announced has the port now, so all along."""
+        """Ask its netd whether the announced socket has the port now, so has had it all along."""
         if self.is_silent(real):
             return False
         to = (self._world.pod, found.port, own.port)
@@ -195,7 +195,7 @@ class Notices:
         return self._confirms.pop(question, False)
 
     def is_silent(self, real: Address) -> bool:
-        """Whether a netd did not answer about a real address, so that nobody should wait again."""
+        """Return whether a netd did not answer about an address, so that none should wait again."""
         return self._silent.get((real.ip, real.port), 0.0) > time.monotonic()
 
     def fell_silent(self, real: Address) -> None:
@@ -275,7 +275,7 @@ class Notices:
         _put(self._confirms, said.body[_KIND_AT + 1 : _MORE_AT], said.kind == CONFIRM)
 
     def _is_port(self, said: Said) -> bool:
-        """Whether the real port is, here and now, the one of the pod's that is meant."""
+        """Return whether the real port is, here and now, the one of the pod's that is meant."""
         if self._world.is_node:
             return bool(said.to == said.port)
         name = "tcp" if said.protocol == TCP else "udp"
@@ -323,7 +323,7 @@ def understood(key: bytes, raw: bytes, port: int) -> Optional[Said]:
 
 
 def _arrival(rights: list[tuple[int, int, Any]]) -> float:
-    """When the kernel received a datagram."""
+    """Return when the kernel received a datagram."""
     for level, kind, data in rights:
         if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
             seconds, parts = _TIMESPEC.unpack(data[: _TIMESPEC.size])
@@ -336,7 +336,7 @@ def _cookie_of(notice: bytes) -> int:
 
 
 def _as(body: bytes, kind: int) -> bytes:
-    """The same as another kind of datagram."""
+    """Make the same datagram, of another kind."""
     return body[:_KIND_AT] + bytes([kind]) + body[_KIND_AT + 1 :]
 
 

@@ -1,8 +1,9 @@
 """Makes sure that a connection ends at the pod it was meant for, and says who it comes from.
 
-Used by connecting between the kernel's handshake and the answer to the program, so that no byte
-reaches another user who has the port of a pod that is gone. On this node the kernel is asked whose
-the other end is; on another, that pod's netd has to acknowledge a signed notice of the connection.
+Used by `tcp/connect.py` between the kernel's handshake and the answer to the program, so that no
+byte reaches another user who has the port of a pod that is gone. On this node the kernel is asked
+whose the other end is; on another, that pod's netd has to acknowledge a signed notice of the
+connection.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ class Asked:
         return self._notices.is_acknowledged(self._notice)
 
     def is_answered_at_once(self) -> bool:
-        """Wait for as long as it takes where all goes well: less than to leave it to another."""
+        """Wait as long as an answer takes where all goes well; return whether it came.
+
+        This costs less than to leave the wait to another.
+        """
         return self._notices.await_acknowledgement(self._notice, AT_ONCE)
 
     def say_again(self, until: float) -> None:
@@ -71,21 +75,21 @@ class Proof:
         self._identities, self._owners = identities, owners
 
     def is_needed(self, place: Place) -> bool:
-        """Whether a place is a pod's, and its netd can be told who comes."""
+        """Return whether a place is a pod's, and its netd can be told who comes."""
         return place.notice is not None and place.pod is not None
 
     def is_here(self, place: Place) -> bool:
-        """Whether the kernel can be asked about a place."""
+        """Return whether the kernel can be asked about a place."""
         is_local = place.real.ip in (self._world.node, self._world.loopback)
         return is_local and self._owners.can_tell
 
     def is_held_here(self, place: Place) -> bool:
-        """Whether one of ours listens at a place on this node, as far as can be told."""
+        """Return whether one of ours listens at a place on this node, as far as can be told."""
         server = Address(AF_INET, place.real.ip, place.real.port)
         return not self._owners.can_tell or self._owners.holds(TCP, server)
 
     def here(self, fd: int, to: Address, place: Place) -> bool:
-        """Whether a connection that is made on this node ends at one of ours; tells who comes."""
+        """Return whether a connection on this node ends at one of ours, and tell it who comes."""
         real, server = _real(fd), Address(AF_INET, place.real.ip, place.real.port)
         if real is None:
             return self._owners.holds(TCP, server)
@@ -101,7 +105,7 @@ class Proof:
         return bool(child) or self._owners.holds(TCP, server)
 
     def ask(self, fd: int, place: Place) -> Optional[Asked]:
-        """Tell the netd of a place that this connection comes, and wait for its word."""
+        """Tell the netd of a place that this connection comes; return what waits for its word."""
         real = _real(fd)
         if real is None or place.notice is None:
             return None
@@ -115,6 +119,6 @@ class Proof:
 
 
 def _real(fd: int) -> Optional[Address]:
-    """The real address of a socket, if it is one of IPv4."""
+    """Return the real address of a socket, if it is one of IPv4."""
     found = socket_calls.own_address(fd)
     return found if found is not None and len(found.ip) == 4 else None

@@ -1,8 +1,7 @@
-"""Whose the sockets of this node are, by sock_diag(7): both ends of a connection, a listener.
+"""Asks whose the sockets of this node are, by sock_diag(7): both ends of a connection, a listener.
 
-Asked at connect and accept, over a socket that the agent opened before it entered its user
+Used at connect and accept, over a socket that the agent opened before it entered its user
 namespace: user numbers are the node's own then, and not what the namespace makes of a stranger's.
-It changes nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Owner:
 
 class Owners:
     def __init__(self, fd: int, uids: list[tuple[int, int]]) -> None:
-        """`uids`: first and count of each range of user numbers that is ours."""
+        """Take `uids`: first and count of each range of user numbers that is ours."""
         self._uids, self._lock = uids, threading.Lock()
         self._asked = int.from_bytes(os.urandom(4), "little")
         self._socket: Optional[socket.socket] = None
@@ -82,7 +81,7 @@ class Owners:
         return self._knows_udp
 
     def look(self, protocol: int, peer: Address, own: Address) -> Owner:
-        """Whose the socket at `peer` is that speaks to `own`."""
+        """Find whose the socket at `peer` is that speaks to `own`."""
         cookie = 0
         # A client of IPv6 that speaks to a mapped address is found under its own family only.
         for family in (AF_INET, AF_INET6):
@@ -99,7 +98,7 @@ class Owners:
         return any(first <= uid < first + count for first, count in self._uids)
 
     def child(self, server: Address, client: Address) -> int:
-        """The cookie of a server's end of a connection, if it and its listener are ours.
+        """Return the cookie of a server's end of a connection, if it and its listener are ours.
 
         OTHERS where they are not, and 0 where there is no such end. One that nobody has accepted
         yet has no owner; its listener has. One whose handshake is not complete has the cookie
@@ -116,7 +115,7 @@ class Owners:
         return 0
 
     def holds(self, protocol: int, server: Address) -> bool:
-        """Whether one of ours listens at a real address, or has it for UDP."""
+        """Return whether one of ours listens at a real address, or has it for UDP."""
         for family in (AF_INET, AF_INET6) if len(server.ip) == 4 else (AF_INET6,):
             answer = self._ask(family, protocol, server, _NOBODY)
             if len(answer) < _UID_AT + 4:
@@ -126,7 +125,7 @@ class Owners:
         return False
 
     def _ask(self, family: int, protocol: int, peer: Address, own: Address) -> bytes:
-        """Empty when there is no such socket."""
+        """Ask the kernel; return its answer, empty when there is no such socket."""
         if self._socket is None:
             return b""
         with self._lock:

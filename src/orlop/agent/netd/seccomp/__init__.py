@@ -1,1 +1,1 @@
-"""The kernel's side: the filter, its notifications, and the process that made a call."""
+"""Speaks with the kernel: the filter, its notifications, and the process that made a call."""

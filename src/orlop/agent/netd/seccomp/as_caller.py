@@ -25,7 +25,7 @@ class Caller:
         self._folder = f"/proc/{pid}"
 
     def does(self, act: Callable[[], int]) -> int:
-        """What `act` answers, as 0 or an errno; or the errno of what kept it from being done."""
+        """Do `act` as the caller; return 0 or its errno, or the errno of what kept it undone."""
         result = EAGAIN
 
         def run() -> None:

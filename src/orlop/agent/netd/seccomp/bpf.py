@@ -1,6 +1,6 @@
-"""The seccomp filter: which calls of a container the kernel asks netd about, and which it refuses.
+"""Builds the seccomp filter: which of a container's calls are allowed, asked about or refused.
 
-Built once by the agent and installed in every process that becomes a container's or enters one.
+Made once by the agent and installed in every process that becomes a container's or enters one.
 Calls that carry data (send, recv, read, write, sendmsg on a TCP socket) pass: only what names an
 address is asked about, and who a datagram comes from. A filter cannot look at a socket, only at
 numbers; so sockets of datagrams (UDP, unix, routing) are put at descriptors of a range of their own
@@ -54,7 +54,7 @@ def _argument(index: int, high: bool = False) -> int:
 
 
 class _Assembler:
-    """Instructions with jumps to labels further down."""
+    """Assembles instructions with jumps to labels further down."""
 
     def __init__(self) -> None:
         self._code: list[tuple[int, int, Jump, Jump]] = []
@@ -97,12 +97,12 @@ class _Assembler:
 
 
 def build(machine: str, is_node: bool = False) -> bytes:
-    """The filter for one architecture, as the kernel takes it.
+    """Build the filter for one architecture, as the kernel takes it.
 
     `is_node`: of a pod on its node's network; then only what goes to somebody is asked about, and
     whoever goes past the filter has the node's network, as wanted. Multipath TCP alone is refused
-    there, too: when its socket is made nobody knows where it will go, and netd could not lead it
-    to a service.
+    there, too: when its socket is made nobody knows where it will go, and netd could not lead it to
+    a service.
     """
     made = _Assembler()
     made.load(_ARCH)
@@ -183,7 +183,7 @@ def _by_address(made: _Assembler, is_node: bool) -> None:
 
 
 def _if_address(made: _Assembler, then: Jump) -> None:
-    """Of sendto and recvfrom."""
+    """Add the part for sendto and recvfrom: go to `then` where an address is given."""
     for high in (False, True):
         made.load(_argument(4, high))
         made.if_equal(0, 0, then)
@@ -204,7 +204,10 @@ def _by_descriptor(made: _Assembler) -> None:
 
 
 def _by_kind(made: _Assembler, is_node: bool) -> None:
-    """Sockets that are made: netd makes those of datagrams, and has a say in uncommon ones."""
+    """Add the part for sockets that are made.
+
+    Netd makes those of datagrams, and has a say in uncommon ones.
+    """
     made.label("socket")
     made.load(_argument(0))
     made.if_equal(AF_NETLINK, "allow" if is_node else "netlink")
@@ -229,7 +232,7 @@ def _by_kind(made: _Assembler, is_node: bool) -> None:
 
 
 def _if_tcp(made: _Assembler) -> None:
-    """By its protocol, which is loaded, and its kind: else it is asked about."""
+    """Let a TCP socket be made, by its protocol (loaded) and its kind; ask about others."""
     made.if_equal(0, 1)
     made.if_equal(TCP, 0, "ask")
     made.load(_argument(1))

@@ -1,8 +1,8 @@
-"""Answers what is none of the network's business, before there is a netd in all its weight.
+"""Answers what is none of the network's business, so that a pod may do without a whole netd.
 
-Used by the keeper in the process that will be netd. Every C program that looks up a user connects
-to nscd, a unix socket with a path; the filter cannot tell it from an address of the internet, and a
-pod that does nothing else shall not pay for a network. It judges nothing: what it does not know at
+Used by the netd supervisor in the process that will be netd. Every C program that looks up a user
+connects to nscd, a unix socket with a path; the filter cannot tell it from an address of the
+internet, and a pod that does nothing else shall not pay for a network. What it does not know at
 once is for netd.
 """
 
@@ -26,7 +26,10 @@ class Bystander:
         self._target = Target()
 
     def take(self, fd: int) -> Optional[bytes]:
-        """A call that is for netd; empty: it shall look itself; None: there was none."""
+        """Take a call; return it if it is for netd.
+
+        Empty: netd shall look itself; None: there was none.
+        """
         if self._is_held:
             return b""
         listener = Listener(fd)

@@ -1,7 +1,7 @@
-"""The process that made a call: its memory and its descriptors.
+"""Reads and writes the memory and the descriptors of the process that made a call.
 
-Used by whoever answers a call, one `Target` for each thread that does. What is read there is what
-a stranger wrote: lengths are bounded here and contents checked by the caller. Nothing is written
+Used by whoever answers a call, one `Target` for each thread that does. What is read there is what a
+stranger wrote: lengths are bounded here and contents checked by the caller. Nothing is written
 before the kernel has confirmed that the process still waits for its answer.
 """
 
@@ -55,7 +55,7 @@ class Target:
         self._pair_address = ctypes.addressof(self._pair)
 
     def read(self, call: Call, address: int, length: int) -> bytes:
-        """Exactly so many bytes; raises OSError EFAULT as the kernel would."""
+        """Read exactly so many bytes; raise OSError EFAULT as the kernel would."""
         if length > LONGEST:
             raise OSError(EINVAL, "too long")
         self._ours.length = self._theirs.length = length
@@ -76,13 +76,13 @@ class Target:
             raise OSError(EFAULT, "the caller's memory")
 
     def read_address(self, call: Call, address: int, length: int) -> bytes:
-        """A socket address argument."""
+        """Read a socket address argument."""
         if length > MAX:
             raise OSError(EINVAL, "address too long")
         return self.read(call, address, length)
 
     def write_address(self, call: Call, address: int, length_at: int, raw: bytes) -> None:
-        """As the kernel answers one: what fits, and how long it really is."""
+        """Write an address as the kernel answers one: what fits, and how long it really is."""
         if not address:
             return
         room = _INT.unpack(self.read(call, length_at, 4))[0]
@@ -112,7 +112,7 @@ class Descriptors:
         self._pidfds: OrderedDict[int, int] = OrderedDict()
 
     def grab(self, call: Call, number: int) -> int:
-        """A descriptor of our own; whoever asked closes it. Raises OSError, e.g. EBADF."""
+        """Copy a descriptor for whoever asked, who closes it. Raise OSError, e.g. EBADF."""
         fd = self.peek(call, number)
         if fd < 0:
             code = ctypes.get_errno()
@@ -125,16 +125,16 @@ class Descriptors:
         return fd
 
     def peek(self, call: Call, number: int) -> int:
-        """As `grab`, but -1 where there is none."""
+        """Copy as `grab` does, but return -1 where there is none."""
         # Numbers of descriptors are ints in the kernel, whatever else is in the register.
         return self.copy(call.pid, number & 0xFFFFFFFF)
 
     def copy(self, pid: int, number: int) -> int:
-        """As `peek`, for whoever has no call; raises OSError where there is no such thread."""
+        """Copy as `peek` does, without a call; raise OSError where there is no such thread."""
         return int(libc.syscall(self._get, self._pidfd(pid), number, 0))
 
     def has(self, call: Call, number: int, fd: int) -> bool:
-        """Whether the caller has our socket by that number."""
+        """Return whether the caller has our socket by that number."""
         try:
             copy = self.grab(call, number)
         except OSError:

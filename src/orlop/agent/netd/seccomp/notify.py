@@ -1,16 +1,18 @@
-"""The kernel's side of seccomp user notification: install a filter, receive, answer.
+"""Installs a seccomp filter with user notification, receives its calls and answers them.
 
 `install` runs in a process that is about to become a container's; netd owns the listeners and
-answers. Numbers of linux/seccomp.h; nothing here knows what a call means.
+answers. Numbers of linux/seccomp.h; what a call means is decided elsewhere.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import select
 import struct
+import time
 
 from .syscall_numbers import calls
 
@@ -27,7 +29,8 @@ _RECV, _SEND, _ID_VALID = 0xC0502100, 0xC0182101, 0x40082102
 _ADDFD, _SET_FLAGS = 0x40182103, 0x40082104
 _SYNC_WAKE_UP = 1
 _CONTINUE = 1
-_ADDFD_AT = 1
+_ADDFD_AT, _ADDFD_ANSWER = 1, 2
+_SIGNALLED_FOR = 1.0  # seconds, as native/caller.c
 
 CLOSE_ON_EXEC = os.O_CLOEXEC
 _NOTICE = struct.Struct("<QIIiIQ6Q")
@@ -46,9 +49,9 @@ class _Program(ctypes.Structure):
 
 
 def install(filter: bytes) -> int:
-    """Filter this process and all that come of it; the listener's descriptor.
+    """Filter this process and all that come of it; return the listener's descriptor.
 
-    Raises OSError. The process must have no_new_privs, or rights over its user namespace.
+    Raise OSError. The process must have no_new_privs, or rights over its user namespace.
     """
     program = _Program(len(filter) // 8, filter)
     flags = _NEW_LISTENER | _SPEC_ALLOW
@@ -73,11 +76,12 @@ class Call:
 
     @property
     def is_waiting(self) -> bool:
-        """False once its caller was killed, or interrupted by a signal."""
+        """Whether it still waits: not once its caller was killed, or interrupted by a signal."""
         try:
             fcntl.ioctl(self.listener.fd, _ID_VALID, _ID.pack(self.id))
             return True
-        except OSError:
+        except OSError as error:
+            self._note(error)
             return False
 
     @property
@@ -92,7 +96,9 @@ class Call:
         return True
 
     def answer(self, value: int) -> bool:
-        """Return `value`, or minus an errno; whether the caller was still there to hear it."""
+        """Make the call return `value`, or minus an errno; return whether its caller was still
+        there.
+        """
         if value < 0:
             return self._send(_ANSWER.pack(self.id, 0, value, 0))
         return self._send(_ANSWER.pack(self.id, value, 0, 0))
@@ -105,20 +111,48 @@ class Call:
         try:
             fcntl.ioctl(self.listener.fd, _SEND, packed)
             return True
-        except OSError:
+        except OSError as error:
+            self._note(error)
+            return False
+
+    def _note(self, error: OSError) -> None:
+        """Remember that signals are about, where a call was interrupted."""
+        if error.errno in (errno.ENOENT, errno.ESRCH):
+            self.listener.signalled_at = time.monotonic()
+
+    def answer_given(self, number: int, fd: int, flags: int) -> bool:
+        """Answer with our `fd`, which the caller has by that number; return whether it heard.
+
+        A caller that is signalled in the moment of an answer may drop it, and the kernel says that
+        it was heard. Where signals are about, the answer is therefore part of giving the descriptor
+        once more, which the caller does itself or not at all. Else not, for the reason that
+        `give_any` has.
+        """
+        if time.monotonic() - self.listener.signalled_at > _SIGNALLED_FOR:
+            return self.answer(number)
+        how = _ADDFD_AT | _ADDFD_ANSWER
+        try:
+            fcntl.ioctl(self.listener.fd, _ADDFD, _DESCRIPTOR.pack(self.id, how, fd, number, flags))
+            return True
+        except OSError as error:
+            self._note(error)
             return False
 
     def give_any(self, fd: int, flags: int) -> int:
-        """Put our `fd` among the caller's: its number there; raises OSError, e.g. EMFILE.
+        """Put our `fd` among the caller's; return its number there; raise OSError, e.g. EMFILE.
 
         The kernel could answer with it in one step, but whoever asks for that and is killed before
         the caller has run leaves it with the answer 0: its standard input.
         """
         packed = bytearray(_DESCRIPTOR.pack(self.id, 0, fd, 0, flags))  # else no result is told
-        return int(fcntl.ioctl(self.listener.fd, _ADDFD, packed, True))
+        try:
+            return int(fcntl.ioctl(self.listener.fd, _ADDFD, packed, True))
+        except OSError as error:
+            self._note(error)
+            raise
 
     def give(self, fd: int, at: int, flags: int) -> None:
-        """Put our `fd` at a number of the caller's; raises OSError, e.g. beyond its limit."""
+        """Put our `fd` at a number of the caller's; raise OSError, e.g. beyond its limit."""
         fcntl.ioctl(self.listener.fd, _ADDFD, _DESCRIPTOR.pack(self.id, _ADDFD_AT, fd, at, flags))
 
 
@@ -127,6 +161,7 @@ class Listener:
 
     def __init__(self, fd: int, quick: Optional[Quick] = None) -> None:
         self.fd, self._quick = fd, quick
+        self.signalled_at = -_SIGNALLED_FOR  # when a call was last found interrupted
         self._desk = quick.desk() if quick is not None else None
         try:
             fcntl.ioctl(fd, _SET_FLAGS, _SYNC_WAKE_UP)  # Linux 6.6: answered on the caller's core
@@ -134,7 +169,7 @@ class Listener:
             pass
 
     def receive(self) -> Optional[Call]:
-        """The next call that is for us; None when nobody is left to make one."""
+        """Return the next call that is for us; None when nobody is left to make one."""
         if self._quick is not None:
             raw = ctypes.create_string_buffer(_NOTICE.size)
             return self.call(raw.raw) if self._quick.next(self._desk, self.fd, raw) else None
@@ -146,7 +181,7 @@ class Listener:
                 return None
 
     def take(self) -> Optional[bytearray]:
-        """The next call as the kernel tells it; None when its caller is gone, or all are."""
+        """Return the next call as the kernel tells it; None when its caller is gone, or all are."""
         buffer = bytearray(_EMPTY)
         while True:
             try:

@@ -1,7 +1,8 @@
-"""Callers whose question went down with the netd that had taken it.
+"""Has the kernel ask again for callers whose question was lost with the netd that had taken it.
 
-Looked for by the keeper after it has forked the next one. A call that was received and not answered
-waits for ever; a stop and a continue make the kernel ask anew, and the program notices nothing.
+Used by the netd supervisor after it has forked the next netd. A call that was received and not
+answered waits for ever; a stop and a continue make the kernel ask anew, and the program notices
+nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _PLAIN = {"read": TAGGED, "readv": TAGGED, "write": STRICT, "writev": STRICT}
 
 
 def ask_again(leaders: Iterable[int], others: Iterable[int] = (), but: int = 0) -> list[int]:
-    """Wake those below `leaders` that are in a call netd answers; their numbers.
+    """Wake those below `leaders` that are in a call netd answers; return their numbers.
 
     `others` are looked at themselves, too.
     """
@@ -55,7 +56,7 @@ def _below(leaders: list[int]) -> list[int]:
 
 
 def _is_waiting(pid: int, asked: dict[int, Optional[range]]) -> bool:
-    """Whether a thread of the process is in one of the calls."""
+    """Return whether a thread of the process is in one of the calls."""
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/syscall") as file:

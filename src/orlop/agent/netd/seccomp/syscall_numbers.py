@@ -1,6 +1,6 @@
 """The numbers of the system calls the network is about, for each architecture.
 
-Read by the filter and by netd. Nothing is decided here.
+Read by the filter and by netd.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ COMPAT = {
 
 
 def calls(machine: str = "") -> dict[str, int]:
-    """Name -> number; raises OSError where we do not know them."""
+    """Return name -> number; raise OSError on an architecture that we do not know."""
     machine = machine or os.uname().machine
     if machine not in _COLUMNS:
         raise OSError(f"the pod network knows {', '.join(_COLUMNS)}, and this is {machine}")

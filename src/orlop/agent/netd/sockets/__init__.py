@@ -1,1 +1,1 @@
-"""Sockets of other processes: addresses, options, messages, ports that are kept."""
+"""Handles sockets of other processes: addresses, options, messages, ports that are kept."""

@@ -1,4 +1,4 @@
-"""Abstract unix sockets, private to the pod: their names carry its own.
+"""Keeps abstract unix sockets private to the pod: their names carry the pod's address.
 
 Such names belong to the network namespace, which all pods of a node share; so they get the pod's
 address before them on the way to the kernel and lose it on the way back. Sockets with a path are
@@ -44,7 +44,7 @@ class Abstract:
         self._tag = b"@" + world.pod.hex().encode() + b"/"
 
     def real(self, raw: bytes) -> Optional[bytes]:
-        """The name to use instead; None where it is no abstract one, or the node's own."""
+        """Return the name to use instead; None where it is no abstract one, or the node's own."""
         if self._world.is_node or len(raw) <= len(_HEAD) or not raw.startswith(_HEAD):
             return None
         name = raw[len(_HEAD) :]
@@ -89,7 +89,7 @@ class Abstract:
             os.close(fd)
 
     def send(self, call: Call, target: Target, fd: int, raw: bytes) -> Optional[int]:
-        """sendto, on a socket of the caller's; None: the kernel may."""
+        """Answer sendto on a socket of the caller's; None: the kernel may."""
         real = self.real(raw)
         if real is None or call.args[2] > MAX_DATA:
             return None
@@ -99,7 +99,7 @@ class Abstract:
     def send_message(
         self, call: Call, target: Target, fd: int, raw: bytes, message: Message, flags: int
     ) -> Optional[int]:
-        """sendmsg; descriptors go with it, but credentials are the kernel's to say."""
+        """Answer sendmsg; descriptors go with it, but credentials are the kernel's to say."""
         real = self.real(raw)
         if real is None:
             return None
@@ -141,14 +141,14 @@ class Abstract:
 
 
 def _numbers(data: bytes) -> tuple[int, ...]:
-    """The descriptors that a control message passes on."""
+    """Return the descriptors that a control message passes on."""
     if len(data) % 4:
         raise OSError(EINVAL, "no whole number of descriptors")
     return struct.unpack(f"<{len(data) // 4}i", data)
 
 
 def _sending(call: Call, fd: int, real: bytes, data: bytes, flags: int) -> Step:
-    """One send whose caller waits for room at the receiver."""
+    """Return one send as a step, whose caller waits for room at the receiver."""
 
     def step(target: Target, is_ready: bool) -> Optional[Wait]:
         try:

@@ -1,10 +1,10 @@
-"""Which real port of the node stands for which port of the pod: answers bind and listen.
+"""Answers bind and listen: decides which real port of the node stands for which port of the pod.
 
 A port of the pod is any that a program asks for, below 1024 too; the kernel picks the real one, on
-the node's address for what others may reach and on the pod's private loopback for the rest. A
-real port stays the pod's as long as the pod lives, kept by a socket of ours that is bound and
-never listens: so nobody else can be found where the pod was, and a program that comes back gets
-the same. It tells the agent of each, who tells the others.
+the node's address for what others may reach and on the pod's private loopback for the rest. A real
+port stays the pod's as long as the pod lives, kept by a socket of ours that is bound and never
+listens: so nobody else can be found where the pod was, and a program that comes back gets the same.
+It tells the agent of each, who tells the others.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ class Binding:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether that process has the socket still; whoever passed it on is not looked for."""
+        """Whether the process that bound the port has its socket still.
+
+        Whoever passed it on is not looked for.
+        """
         pid, inode = self.user
         folder, link = f"/proc/{pid}/fd", f"socket:[{inode}]"
         try:
@@ -59,7 +62,7 @@ class Bindings:
     def __init__(
         self, world: PodAddressing, tell: Tell, host_ports: Optional[dict[int, int]] = None
     ) -> None:
-        """`host_ports`: sockets that hold TCP ports of the node for the pod, by their numbers."""
+        """Take `host_ports`: the number of a TCP port -> the socket that holds it for the pod."""
         self._world, self._tell = world, tell
         self._of_host = host_ports or {}
         self._lock = threading.Lock()
@@ -76,7 +79,7 @@ class Bindings:
     # Questions
 
     def find(self, protocol: str, ip: bytes, port: int) -> Optional[Address]:
-        """Where a port of this pod really is, for one who connects to `ip`; None: nobody has it."""
+        """Return where a port of this pod really is, for one who connects to `ip`; else None."""
         places = [ip]
         if ip in (ANY4, ANY6, LOOPBACK6):
             places += [LOOPBACK6, LOOPBACK4] if ip != ANY4 else [LOOPBACK4]
@@ -92,17 +95,17 @@ class Bindings:
         return None
 
     def given(self, protocol: str, real: Address) -> Optional[Address]:
-        """What a program asked for whose socket is at a real address."""
+        """Return what a program asked for whose socket is at a real address."""
         found = self._found(protocol, real)
         return found.given if found is not None else None
 
     def holder(self, protocol: str, real: Address) -> int:
-        """What keeps a real address ours; -1 where nothing does."""
+        """Return what keeps a real address ours; -1 where nothing does."""
         found = self._by_real.get((protocol, real.ip, real.port))
         return found.holder if found is not None else -1
 
     def _found(self, protocol: str, real: Address) -> Optional[Binding]:
-        """By its address, or as one at all addresses of the node."""
+        """Find a binding by its address, or as one at all addresses of the node."""
         found = self._by_real.get((protocol, real.ip, real.port))
         return found or self._by_real.get((protocol, ANY4, real.port))
 
@@ -183,7 +186,7 @@ class Bindings:
             self._tell_agent((protocol, key[1], port), binding)
 
     def _place(self, protocol: str, wanted: Address, only6: bool) -> tuple[Key, Address]:
-        """Under what it is known, and where it shall really be."""
+        """Return under what it is known, and where it shall really be."""
         world, port = self._world, wanted.port
         high = port if port >= 1024 else HIGH + port if port else 0
         if only6:
@@ -197,7 +200,7 @@ class Bindings:
         return (protocol, world.pod, port), Address(wanted.family, world.node, 0)
 
     def _bind_new(self, fd: int, protocol: str, real: Address) -> bool:
-        """Bind to a place, or to another port beside it; whether it is that place."""
+        """Bind to a place, or to another port beside it; return whether it is that place."""
         if protocol == "udp":
             port_holders.share_with_ours_alone(fd)
         elif real.port:  # connections that wait for their last packets would be in the way
@@ -231,7 +234,7 @@ class Bindings:
         return port_holders.LetIn(held)
 
     def _join(self, fd: int, protocol: str, wanted: Address, known: Binding) -> None:
-        """The port was used before, or is: the kernel knows, by the real one."""
+        """Bind to a port that was used before, or is: the kernel knows, by the real one."""
         if protocol == "tcp":
             shares = any(socket_calls.option(fd, SOL_SOCKET, name) for name in _SHARING)
             if not shares and known.is_in_use:
@@ -269,7 +272,7 @@ class Bindings:
         self.on_bound(key[0], binding.real, binding.given)
 
     def _forget_fleeting(self) -> None:
-        """The older half of those that nothing holds; their programs are most likely gone."""
+        """Forget the older half of what nothing holds: their programs are most likely gone."""
         loose = [key for key, found in self._by_port.items() if found.holder < 0]
         for key in loose[: len(loose) // 2]:
             found = self._by_port.pop(key)
@@ -308,7 +311,9 @@ class Bindings:
         self._tell_agent((protocol, self._world.pod, binding.given.port), binding)
 
     def _tell_agent(self, key: Key, binding: Binding) -> None:
-        """It keeps what a successor of ours needs, and passes on what is published."""
+        """Tell the agent, which keeps it for a successor of ours and passes on what is
+        published.
+        """
         message = {
             "type": "binding",
             "protocol": key[0],

@@ -24,7 +24,7 @@ class Naming:
         self._identities, self._abstract = identities, abstract
 
     def own(self, call: Call, target: Target) -> Optional[int]:
-        """getsockname."""
+        """Answer getsockname."""
         fd = target.grab(call, call.args[0])
         try:
             raw = socket_calls.own_name(fd)
@@ -43,7 +43,7 @@ class Naming:
             os.close(fd)
 
     def peer(self, call: Call, target: Target) -> Optional[int]:
-        """getpeername."""
+        """Answer getpeername."""
         fd = target.grab(call, call.args[0])
         try:
             raw = socket_calls.peer_name(fd)

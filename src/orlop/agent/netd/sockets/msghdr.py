@@ -1,7 +1,8 @@
-"""struct msghdr of a caller: read, sent, filled in.
+"""Reads, sends and fills in the struct msghdr of a caller.
 
-Used by datagrams for sendmsg, recvmsg and their likes. Lengths are the caller's word and bounded
-here; control messages pass both ways, with addresses of this node's in them told as the pod's.
+Used by `udp/datagrams.py` for sendmsg, recvmsg and their likes. Lengths are the caller's word and
+bounded here; control messages pass both ways, with addresses of this node's in them told as the
+pod's.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Message:
         return self._target.read(self._call, self._control, length) if self._control else b""
 
     def fill(self, data: bytes, control: bytes, flags: int, name: bytes) -> int:
-        """Put a received message where the caller wants it; how much of it there was room for."""
+        """Put a received message where the caller wants it; return how much had room there."""
         write, call = self._target.write, self._call
         put = write_pieces(call, self._target, self.pieces, data)
         if put < len(data):
@@ -65,7 +66,7 @@ class Message:
 
 
 def read_pieces(call: Call, target: Target, at: int, count: int) -> list[tuple[int, int]]:
-    """Where data is, by a caller's array of struct iovec: addresses and lengths."""
+    """Read where data is, from a caller's array of struct iovec: addresses and lengths."""
     if count > MAX_PIECES:
         raise OSError(EMSGSIZE, "too many pieces")
     raw = target.read(call, at, 16 * count) if count else b""
@@ -74,14 +75,14 @@ def read_pieces(call: Call, target: Target, at: int, count: int) -> list[tuple[i
 
 
 def join_pieces(call: Call, target: Target, pieces: list[tuple[int, int]]) -> bytes:
-    """One datagram."""
+    """Read the pieces as one datagram."""
     if sum(length for _, length in pieces) > MAX_DATA:
         raise OSError(EMSGSIZE, "longer than any datagram")
     return b"".join(target.read(call, at, length) for at, length in pieces if length)
 
 
 def write_pieces(call: Call, target: Target, pieces: list[tuple[int, int]], data: bytes) -> int:
-    """Put data where a caller wants it; how much of it there was room for."""
+    """Put data where a caller wants it; return how much of it there was room for."""
     put = 0
     for at, length in pieces:
         part = data[put : put + length]
@@ -92,7 +93,7 @@ def write_pieces(call: Call, target: Target, pieces: list[tuple[int, int]], data
 
 
 def unpack_control(raw: bytes, world: PodAddressing) -> list[Control]:
-    """Control messages of a caller, with the pod's address in them made the node's."""
+    """Read a caller's control messages, with the pod's address in them made the node's."""
     found: list[Control] = []
     at = 0
     while at + _CONTROL.size <= len(raw):
@@ -108,7 +109,7 @@ def unpack_control(raw: bytes, world: PodAddressing) -> list[Control]:
 
 
 def pack_control(found: list[Control], world: PodAddressing) -> bytes:
-    """As the kernel lays them out, with the node's addresses in them made the pod's."""
+    """Write control messages as the kernel does, with the node's addresses made the pod's."""
     packed = b""
     for level, kind, data in found:
         for real in (world.node, world.loopback):
@@ -119,7 +120,7 @@ def pack_control(found: list[Control], world: PodAddressing) -> bytes:
 
 
 def _with(data: bytes, level: int, kind: int, old: bytes, new: bytes) -> bytes:
-    """The address that a datagram came to, or shall leave from."""
+    """Exchange the address that a datagram came to, or shall leave from."""
     if (level, kind) == _PKTINFO and len(data) >= 12:
         ends = [new if end == old else end for end in (data[4:8], data[8:12])]
         return data[:4] + b"".join(ends)

@@ -1,7 +1,7 @@
 """Keeps real ports with the pod: a socket for each, bound and never used, that lets nobody in.
 
-Used by bindings. SO_REUSEADDR knows no users: whoever sets it may have a port together with all
-who have set it, too, and listen there while they do not. So ours has it only while netd binds or
+Used by `bind`. SO_REUSEADDR knows no users: whoever sets it may have a port together with all who
+have set it, too, and listen there while they do not. So ours has it only while netd binds or
 listens for a program of the pod's, which is then beside it.
 """
 
@@ -23,7 +23,7 @@ _NOWHERE = Address(AF_INET, b"\x7f\0\0\1", 1)
 
 
 def hold(protocol: str, fd: int, real: Address) -> int:
-    """Keep the port that a program's socket was just bound to; -1 where that cannot be."""
+    """Keep the port that a program's socket was just bound to; return -1 where that cannot be."""
     family = AF_INET if len(real.ip) == 4 else AF_INET6
     if protocol == "udp" and (real.is_any or family == AF_INET6):
         return -1  # what it is not to receive cannot be said for all addresses
@@ -55,7 +55,7 @@ class LetIn:
 
 
 def share_with_ours_alone(fd: int) -> bool:
-    """Have a UDP socket share its port with others of its user only; whether it shares at all."""
+    """Let a UDP socket share its port with its user's sockets only; return whether it shares."""
     if socket_calls.option(fd, SOL_SOCKET, SO_REUSEADDR):
         socket_calls.switch_off(fd, SOL_SOCKET, SO_REUSEADDR)
         socket_calls.switch_on(fd, SOL_SOCKET, SO_REUSEPORT)

@@ -28,7 +28,7 @@ _V6 = struct.Struct("<HBBI16sI")
 
 
 class Address:
-    """Where a socket is, or wants to be."""
+    """Where a socket is, or wants to be: family, address and port."""
 
     __slots__ = ("family", "ip", "port", "scope")
 
@@ -55,11 +55,11 @@ class Address:
 
     @property
     def is_for_many(self) -> bool:
-        """A group's, or everybody's."""
+        """Whether it is a group's address, or everybody's."""
         return self.ip[0] >= 224 if len(self.ip) == 4 else self.ip[0] == 0xFF
 
     def pack(self) -> bytes:
-        """As a system call takes it."""
+        """Encode it as a system call takes it."""
         high, low, ip = self.port >> 8, self.port & 255, self.ip
         if self.family == AF_INET:
             return _V4.pack(AF_INET, high, low, ip)
@@ -69,7 +69,7 @@ class Address:
 
 
 def parse(raw: bytes) -> Optional[Address]:
-    """None for families that are none of ours, and for what is too short."""
+    """Read an address; None for families that are none of ours, and for what is too short."""
     if len(raw) < 16:
         return None
     family, port = raw[0] | raw[1] << 8, raw[2] << 8 | raw[3]
@@ -86,7 +86,7 @@ def text(ip: bytes) -> str:
 
 
 def number(words: str) -> bytes:
-    """The bytes of an address in words; raises OSError."""
+    """Return the bytes of an address in words; raise OSError."""
     return socket.inet_pton(AF_INET6 if ":" in words else AF_INET, words)
 
 

@@ -1,7 +1,7 @@
-"""System calls on sockets that are known by their descriptor alone.
+"""Makes system calls on sockets that are known by their descriptor alone.
 
 Used by whoever answers a call: a socket object of Python's would ask the kernel three questions
-before its first use. Each raises OSError with the kernel's errno; nothing here decides anything.
+before its first use. Each raises OSError with the kernel's errno.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def switch_off(fd: int, level: int, name: int) -> None:
 
 
 def cookie(fd: int) -> int:
-    """A number that no other socket of this machine has or had."""
+    """Return a number that no other socket of this machine has or had."""
     value, length = _long(0), _uint(8)
     if libc.getsockopt(fd, SOL_SOCKET, SO_COOKIE, byref(value), byref(length)):
         raise _fail()
@@ -79,7 +79,7 @@ def is_socket(fd: int) -> bool:
 
 
 def protocol(fd: int) -> str:
-    """tcp, udp, or empty for what is none of ours (unix, SCTP, ping)."""
+    """Return tcp, udp, or empty for what is none of ours (unix, SCTP, ping)."""
     return _PROTOCOLS.get(option(fd, SOL_SOCKET, SO_PROTOCOL), "")
 
 
@@ -90,12 +90,12 @@ def tcp_state(fd: int) -> int:
 
 
 def receive_timeout(fd: int) -> float:
-    """How long the owner wants to wait for something to come; 0: for ever."""
+    """Return how long the owner wants to wait for something to come; 0: for ever."""
     return _timeout(fd, SO_RCVTIMEO)
 
 
 def send_timeout(fd: int) -> float:
-    """How long the owner wants to wait for a connection to be made; 0: as long as it takes."""
+    """Return how long the owner wants to wait for a connect; 0: as long as it takes."""
     return _timeout(fd, SO_SNDTIMEO)
 
 
@@ -108,7 +108,7 @@ def _timeout(fd: int, name: int) -> float:
 def silence(fd: int) -> None:
     """Keep a UDP socket from ever sending by itself, whoever has it and by whatever call.
 
-    The kernel does so and complains nevertheless, of one that is not connected.
+    On a socket that is not connected the kernel reports an error, and does it nevertheless.
     """
     libc.shutdown(fd, SHUT_WR)
 
@@ -133,7 +133,7 @@ def own_address(fd: int) -> Optional[Address]:
 
 
 def peer_address(fd: int) -> Optional[Address]:
-    """None where it has none any more."""
+    """Return the peer's address; None where it has none any more."""
     try:
         return parse(peer_name(fd))
     except OSError:
@@ -146,13 +146,13 @@ def bind(fd: int, packed: bytes) -> None:
 
 
 def listen(fd: int, backlog: int) -> None:
-    """`backlog` as the caller gave it, of which the kernel takes the lower half."""
+    """Listen; `backlog` as the caller gave it, of which the kernel takes the lower half."""
     if libc.listen(fd, _int(backlog & 0xFFFFFFFF)):
         raise _fail()
 
 
 def connect(fd: int, packed: bytes) -> int:
-    """0, or the errno."""
+    """Connect; return 0, or the errno."""
     return ctypes.get_errno() if libc.connect(fd, packed, len(packed)) else 0
 
 
@@ -162,7 +162,7 @@ def disconnect(fd: int) -> None:
 
 
 def stamp(fd: int) -> float:
-    """When the datagram arrived that was received last; 0 where the kernel has not noted it.
+    """Return when the last received datagram arrived; 0 where the kernel has not noted it.
 
     The first question has the kernel note it from then on.
     """
@@ -177,17 +177,18 @@ is_blocking = os.get_blocking
 
 
 def is_readable(fd: int) -> bool:
-    """Whether something is there; a connection, where it listens."""
+    """Return whether something is there; a connection, where it listens."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def accept(fd: int, flags: int, blocking: bool) -> tuple[int, Optional[Address]]:
-    """A connection that is there now, and where it came from; raises BlockingIOError.
+    """Accept a connection that is there now; return it and where it came from.
 
-    One that blocks is asked first whether there is any. Its flag is not touched: whoever is killed
-    in between would leave it so, and a server that never expects to hear of EAGAIN.
+    Raise BlockingIOError where there is none. One that blocks is asked first whether there is any.
+    Its flag is not touched: whoever is killed in between would leave it so, and a server that never
+    expects to hear of EAGAIN.
     """
     name, length = _Name(), _uint(MAX)
     if blocking and not is_readable(fd):

@@ -1,1 +1,1 @@
-"""connect and accept."""
+"""Answers connect and accept."""

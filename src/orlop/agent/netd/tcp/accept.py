@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 PATIENCE, PATIENCE_HERE = 0.05, 0.003  # seconds for a notice that is late; on this very node
 # A netd that was put off its core between its connection and its notice needs longer on a busy
-# node. Where the caller would wait in any case it is given that, and others at the door wait, too:
+# node. Where the caller would wait in any case it is given that, and others in the queue wait, too:
 # to let them in first would leave a program that asked `select` with one it is never shown again.
 PATIENCE_AT_LEISURE = 1.5
 LOOK_AGAIN: Wait = (0, 0.001)
@@ -62,7 +62,7 @@ class Accepting:
         self.arrivals, self.handover = arrivals, handover
 
     def accept(self, call: Call, target: Target, flags: int) -> Optional[int]:
-        """The answer, None to let the kernel go on, or LATER."""
+        """Accept; return the answer, None to let the kernel go on, or LATER."""
         fd = target.grab(call, call.args[0])
         try:
             own = socket_calls.own_address(fd)
@@ -81,7 +81,7 @@ class Accepting:
     # For one accept
 
     def judge(self, connection: int, peer: Address, port: int) -> object:
-        """The peer as its pod, _NOBODY, or _NOT_YET while a notice may be on its way."""
+        """Return the peer as its pod, _NOBODY, or _NOT_YET while a notice may be on its way."""
         found = self._identities.vouched(connection)
         if found is None:
             self._notices.read()
@@ -126,12 +126,12 @@ class Accepting:
         return peer if world.allows_outside and neighbour is None else _NOT_YET
 
     def keep(self, listening: int, connection: int, peer: Address, number: int) -> None:
-        """For the next who accepts, who may be waiting already."""
+        """Keep a connection for the next who accepts, who may be waiting already."""
         self.arrivals.keep(listening, connection, peer, number)
         self._pending.nudge(listening)
 
     def is_neighbour(self, connection: int, peer: Address, port: int) -> bool:
-        """A program of this user's on this node that is in no pod with a network of its own.
+        """Return whether it is a program of this user's here, in no pod with its own network.
 
         Another pod is none: where it may know the port here as somebody else's, it comes with a
         notice for this pod or not at all. Where it has found the real port, it is to us as such a
@@ -145,7 +145,7 @@ class Accepting:
         return bool(is_ours) and self._is_allowed(peer, port)
 
     def is_guest(self, connection: int, peer: Address, port: int) -> bool:
-        """Somebody of no pod who comes by a hostPort, and whom no NetworkPolicy holds back."""
+        """Return whether it is of no pod and comes by a hostPort as NetworkPolicies allow."""
         own = socket_calls.own_address(connection)
         if own is None or self._identities.neighbour(peer) is not None:
             return False
@@ -168,7 +168,7 @@ class _Taking:
         self._was_in_vain = False
 
     def step(self, target: Target, is_ready: bool) -> Optional[Wait]:
-        """Go as far as can be gone now; what to wait for, or None when it is answered."""
+        """Go as far as can be gone now; return what to wait for, or None when it is answered."""
         kept = self._accepting.arrivals.kept(self._fd) if self._connection < 0 else None
         if kept is not None:
             self._connection, peer, self._number = kept
@@ -194,25 +194,25 @@ class _Taking:
             if isinstance(found, Address):
                 self._deliver(target, found)
                 return None
-            # Those behind a stranger have been at the door as long, and their notices, too.
+            # Those behind a stranger have been in the queue as long, and their notices, too.
             self._was_in_vain |= time.monotonic() > self._doubt_until
             os.close(self._let_go())
 
     def _begin(self, real: Optional[Address]) -> None:
-        """A connection is in our hands: who is it?"""
+        """Start to find out who a connection is, which is in our hands now."""
         listening = socket_calls.cookie(self._fd)
         self._room = self._accepting.handover.deposit(self._call, listening, self._connection)
         self._real, self._doubt_until = real, time.monotonic() + PATIENCE
 
     def _let_go(self) -> int:
-        """The connection, which is another's to close from now on."""
+        """Hand over the connection, which another closes from now on; return it."""
         self._accepting.handover.collect(self._room)
         self._room = None
         connection, self._connection, self._number = self._connection, -1, -1
         return connection
 
     def leave(self) -> Optional[Wait]:
-        """The caller hears nothing more: whom it would have got is kept for its next accept."""
+        """Keep the connection for the caller's next accept: it hears nothing more of this one."""
         found = self._verdict() if self._connection >= 0 and self._call.has_caller else _NOBODY
         if found is _NOT_YET:
             return LOOK_AGAIN
@@ -249,7 +249,7 @@ class _Taking:
         return found if left >= 0 or self._is_at_leisure(left) else _NOBODY
 
     def _is_at_leisure(self, left: float) -> bool:
-        """Whether the caller would wait in any case, and has not waited for a stranger yet."""
+        """Return whether the caller would wait anyway, and has not yet waited for a stranger."""
         if not self._is_blocking or self._was_in_vain or left < PATIENCE - PATIENCE_AT_LEISURE:
             return False
         return self._give_up_at is None or time.monotonic() <= self._give_up_at
@@ -264,7 +264,11 @@ class _Taking:
         except OSError as error:
             code = error.errno or EAGAIN
         connection = self._let_go()  # the caller has it, and is told at once
-        is_heard = self._call.answer(-code or number)
+        if code:
+            is_heard = self._call.answer(-code)
+        else:
+            flags = self._flags & CLOSE_ON_EXEC
+            is_heard = self._call.answer_given(number, connection, flags)
         if is_heard and code not in (EMFILE, ENFILE):
             os.close(connection)
         else:

@@ -1,8 +1,8 @@
-"""Connections on their way to a caller, where neither a signal nor our own end loses them.
+"""Keeps connections on their way to a caller where neither a signal nor our own end loses them.
 
 From when it is taken until its caller has it, a connection is in a socket of the agent's, too,
 where the next netd finds it. The first half of those sockets is the compiled part's
-(agent/netd/native/handover.c). Used by accepting; it answers no call.
+(agent/netd/native/handover.c). Used by `accept`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ class Handover:
         self._rooms, self._free = rooms, rooms[len(rooms) // 2 :]
 
     def deposit(self, call: Call, listening: int, connection: int) -> Optional[Room]:
-        """The room it is in; None: so many at once have never been seen, they go without."""
+        """Put a connection in a room and return that.
+
+        None: so many at once have never been seen, they go without.
+        """
         try:
             room = self._free.pop()
         except IndexError:
@@ -44,7 +47,7 @@ class Handover:
             self._free.append(room)
 
     def left(self) -> Iterator[tuple[int, int, int]]:
-        """What an earlier netd had in hand: listening socket, connection.
+        """Return what an earlier netd had in hand: listening socket, connection.
 
         And the number that the caller has it by already, or -1.
         """
@@ -56,7 +59,7 @@ class Handover:
 
 
 def _number(pid: int, connection: int) -> int:
-    """What a process has a connection by already."""
+    """Return by what number a process has a connection already."""
     socket = os.readlink(f"/proc/self/fd/{connection}")
     folder = f"/proc/{pid}/fd"
     try:

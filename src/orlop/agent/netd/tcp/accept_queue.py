@@ -1,7 +1,7 @@
 """Takes connections from the listening sockets of callers.
 
-Used by accepting. Keeps those whose caller was interrupted before it had them, for the next that
-asks. It judges nobody.
+Used by `accept`. Keeps those whose caller was interrupted before it had them, for the next that
+asks.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class Arrivals:
         self._kept: list[tuple[int, int, Optional[Address], int]] = []
 
     def take(self, fd: int, flags: int, blocking: bool) -> tuple[int, Optional[Address]]:
-        """A connection that is there, and its real peer; raises BlockingIOError."""
+        """Return a connection that is there, and its real peer; raise BlockingIOError."""
         if not blocking:
             return socket_calls.accept(fd, flags, False)
         with self._lock:
             return socket_calls.accept(fd, flags, True)
 
     def kept(self, fd: int) -> Optional[tuple[int, Optional[Address], int]]:
-        """One that was kept, who it is, and by what number a caller may have it already.
+        """Return one that was kept, who it is, and by what number a caller may have it already.
 
-        Nobody: it is of a netd that was killed before it had made sure.
+        Its peer is None where a netd that was killed had not yet made sure.
         """
         if not self._kept:
             return None
@@ -48,7 +48,7 @@ class Arrivals:
         return None
 
     def keep(self, listening: int, connection: int, peer: Optional[Address], number: int) -> None:
-        """`listening` is the cookie of the socket it came by."""
+        """Keep a connection; `listening` is the cookie of the socket it came by."""
         with self._lock:
             self._kept.append((listening, connection, peer, number))
             if len(self._kept) > MAX_KEPT:

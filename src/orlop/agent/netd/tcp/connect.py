@@ -1,8 +1,8 @@
 """Answers connect: on the caller's own socket, to where the destination really is.
 
 The socket is set going without waiting. A program hears of a connection to a pod when it is made
-and `proof` has shown whose the other end is; until then its call waits in `pending`, also one that
-would not block, for a moment. A refusal goes on to the next endpoint of a service.
+and `proof` has shown whose the other end is; until then its call waits in `pending_calls`, also one
+that would not block, for a moment. A refusal goes on to the next endpoint of a service.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ class Connecting:
 
     @property
     def is_held(self) -> bool:
-        """Whether all is done here, to the end, as an egress policy may restrict the pod."""
+        """Whether netd makes every connect to its end, as an egress policy may restrict the pod."""
         return self._routes.may_be_held
 
     def connect(self, call: Call, target: Target, to: Address, raw: bytes) -> Optional[int]:
-        """The answer; None: the kernel may go on with it."""
+        """Connect; return the answer, or None: the kernel may go on with it."""
         fd = target.grab(call, call.args[0])
         try:
             result = self._connect(call, fd, to)
@@ -150,7 +150,10 @@ class Connecting:
                 os.close(fd)
 
     def _connect_udp(self, fd: int, to: Address, origin: Origin) -> Optional[int]:
-        """UDP knows no refusal: a server may bind its port a moment after it is connected to."""
+        """Connect a UDP socket.
+
+        UDP knows no refusal: a server may bind its port a moment after it is connected to.
+        """
         until = time.monotonic() + UDP_PATIENCE
         while True:
             try:
@@ -182,7 +185,7 @@ class Connecting:
         return None
 
     def not_heard(self, call: Call, result: int) -> None:
-        """A signal kept our answer from the caller, who will ask again if it cares."""
+        """Note that a signal kept our answer from the caller, who will ask again if it cares."""
         if call.cookie and self.is_held:
             self.held.not_heard(call, result)
         elif call.cookie:
@@ -197,7 +200,7 @@ class Connecting:
         self._attempts.pop(cookie, None)
 
     def start(self, call: Call, fd: int, to: Address, place: Place, blocking: bool) -> int:
-        """Set a connection going; 0 or the errno."""
+        """Set a connection going; return 0 or the errno."""
         if to.family == AF_INET6 and len(to.ip) == 16 and len(place.real.ip) == 4:
             socket_calls.switch_off(fd, IPPROTO_IPV6, IPV6_V6ONLY)
         try:  # else the kernel may wait for the first data, and send it before anything is proven
@@ -216,7 +219,10 @@ class Connecting:
         return code
 
     def _choose_source(self, fd: int, family: int, place: Place) -> None:
-        """By its source address a server on this node knows the pod, unless it has one already."""
+        """Give the socket the pod's source address, unless it has one already.
+
+        By it a server on this node knows the pod.
+        """
         own, world = socket_calls.own_address(fd), self._world
         if own is None or own.port or not world.has_address:
             return
@@ -226,7 +232,7 @@ class Connecting:
             self._come_from(fd, Address(family, ANY4, 0))
 
     def _come_from(self, fd: int, source: Address) -> None:
-        """By its source address a server on this node knows the pod."""
+        """Bind the socket to a source address, by which a server on this node knows the pod."""
         socket_calls.switch_on(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT)
         try:
             socket_calls.bind(fd, source.pack())
@@ -266,7 +272,9 @@ class _Attempt:
         self._left = 0.0  # when its caller was interrupted
 
     def next(self) -> Optional[int]:
-        """Try until one is on its way: the answer, None to hand it to the kernel, or LATER."""
+        """Try until one is on its way; return the answer, LATER, or None for the kernel
+        to do it.
+        """
         while self._next_place is not None:
             self._place, self._again = self._next_place, 0
             self._next_place = next(self._places, None)
@@ -295,7 +303,10 @@ class _Attempt:
         return LATER
 
     def _is_for_kernel(self, place: Place) -> bool:
-        """To a port of the pod itself the kernel waits: who is to accept may be the caller."""
+        """Return whether to leave the connect to the kernel.
+
+        To a port of the pod itself the kernel waits: who is to accept may be the caller.
+        """
         if not place.own_port or self._next_place is not None:
             return False
         return self._proof.is_held_here(place)
@@ -318,7 +329,7 @@ class _Attempt:
         return int(select.EPOLLOUT), max(self._patience_ends() - time.monotonic(), 0.001)
 
     def _patience_ends(self) -> float:
-        """When the kernel's handshake has taken too long."""
+        """Return when the kernel's handshake has taken too long."""
         if self._left:
             return self._left + PATIENCE_AT_ONCE
         if self._next_place is not None:
@@ -330,7 +341,7 @@ class _Attempt:
         return self._made + (PROOF_TIME if self._next_place is None else PROOF_TIME_OF_MANY)
 
     def step(self, target: Target, is_ready: bool) -> Optional[Wait]:
-        """Look what has become of it; what to wait for, or None when it is answered."""
+        """Look what has become of it; return what to wait for, or None when it is answered."""
         result = self._look(is_ready)
         if result == LATER:
             return self.wait
@@ -385,7 +396,9 @@ class _Attempt:
         return self._on_handshake()
 
     def _failed(self) -> int:
-        """The errno of a connection that has come to nothing; the kernel makes it fresh then."""
+        """Return the errno of a failed connection, by one more connect: then the socket
+        is fresh.
+        """
         assert self._place is not None, "it was set going to some place"
         packed = self._place.real.pack()
         code = self._connecting.lent.connect(self._call, self._fd, packed, self._is_blocking)
@@ -406,7 +419,7 @@ class _Attempt:
         return LATER
 
     def _on_handshake(self) -> Optional[int]:
-        """The kernel has connected it: is it to whom it was meant for?"""
+        """Check whom a connection has reached, now that the kernel has made it."""
         assert self._place is not None, "it was connected to some place"
         if self._asked is None or not self._connecting.needs_proof:
             is_proven = not self._proof.is_here(self._place) or self._proof.here(

@@ -1,4 +1,4 @@
-"""The names of connections, in memory that outlives the netd that wrote it.
+"""Keeps the names of connections in memory that outlives the netd that wrote it.
 
 Made by the agent and inherited by every netd it forks; written at connect and accept, read for
 getsockname and getpeername. A socket is known by its cookie, which no other ever has, so nothing
@@ -21,7 +21,7 @@ _ENTRY = struct.Struct("<QBxH16sBxH16s")
 _COOKIE = struct.Struct("<Q")
 ENTRIES = 1 << 16
 SIZE = ENTRIES * _ENTRY.size
-LENT_SIZE = 4096  # of `lent`, which the agent itself does not load
+LENT_SIZE = 4096  # of `nonblocking_journal`, which the agent itself does not load
 
 
 class Register:
@@ -43,7 +43,7 @@ class Register:
             _COOKIE.pack_into(self._memory, place, 0)
 
     def find(self, cookie: int, family: int) -> Optional[tuple[Address, Optional[Address]]]:
-        """The peer and, maybe, the own name."""
+        """Return the peer and, maybe, the own name."""
         place = cookie % ENTRIES * _ENTRY.size
         found = _ENTRY.unpack_from(self._memory, place)
         if found[0] != cookie or _COOKIE.unpack_from(self._memory, place)[0] != cookie:

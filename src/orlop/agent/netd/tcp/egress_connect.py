@@ -51,11 +51,11 @@ class Held:
             self._unheard.popitem(last=False)
 
     def _was_unheard(self, call: Call, cookie: int) -> bool:
-        """Whether the kernel has made the caller ask a second time, and nobody else."""
+        """Return whether this is a call that the kernel has its caller repeat after a signal."""
         return self._unheard.pop(cookie, None) == _words(call)
 
     def connect_other(self, call: Call, target: Target, raw: bytes) -> int:
-        """To an address that is none of the internet's."""
+        """Connect to an address that is none of the internet's."""
         fd = target.grab(call, call.args[0])
         try:
             return self.connect(call, fd, raw)
@@ -63,7 +63,9 @@ class Held:
             os.close(fd)
 
     def connect(self, call: Call, fd: int, raw: bytes) -> int:
-        """As the kernel would, of an address that was judged; the answer, or LATER."""
+        """Connect as the kernel would, to an address already judged; return the answer,
+        or LATER.
+        """
         domain, blocking = (
             socket_calls.option(fd, SOL_SOCKET, SO_DOMAIN),
             socket_calls.is_blocking(fd),

@@ -1,4 +1,4 @@
-"""Sockets that are set not to block while we connect them, in memory that outlives us.
+"""Writes down which sockets are set not to block while we connect them, in memory that outlives us.
 
 A blocking socket is its program's own, flags and all: to set it going without waiting, its flag is
 changed for the length of a call. Whoever is killed in between leaves it so; therefore the socket is
@@ -28,14 +28,14 @@ _FREE = bytes(_ENTRY.size)
 
 
 class Lent:
-    """`start` is where it begins in memory that several parts share."""
+    """The journal; `start` is where it begins in memory that several parts share."""
 
     def __init__(self, memory: Union[mmap.mmap, bytearray], start: int) -> None:
         self._memory, self._start = memory, start
         self._free = list(range(ENTRIES // 2, ENTRIES))
 
     def connect(self, call: Call, fd: int, packed: bytes, blocking: bool) -> int:
-        """Connect a copy of the caller's socket without waiting; 0 or the errno."""
+        """Connect a copy of the caller's socket without waiting; return 0 or the errno."""
         if not blocking:
             return socket_calls.connect(fd, packed)
         at = self._free.pop() if self._free else -1
@@ -56,7 +56,7 @@ class Lent:
             self._memory[place : place + _ENTRY.size] = packed
 
     def mend(self) -> int:
-        """Give back what an earlier netd has not; how many sockets it was."""
+        """Give back the flags that an earlier netd has not; return how many sockets it was."""
         mended = 0
         owners = Descriptors()
         for at in range(ENTRIES):
@@ -69,7 +69,7 @@ class Lent:
 
 
 def _mend(owners: Descriptors, cookie: int, pid: int, number: int) -> bool:
-    """Whether the socket is still there."""
+    """Give one socket its flag back; return whether it is still there."""
     try:
         fd = owners.copy(pid, number)
     except OSError:

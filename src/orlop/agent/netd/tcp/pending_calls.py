@@ -1,4 +1,4 @@
-"""Calls that cannot be answered yet: a blocking accept, a receive, a connection on its way.
+"""Keeps calls that cannot be answered yet: a blocking accept, a receive, a connection on its way.
 
 Whoever answers calls leaves them here with a descriptor to wait for; netd's first thread looks
 after them, so that no call ever holds up another. A caller that was killed or interrupted is
@@ -54,7 +54,7 @@ class Pending:
         self.watch(self._wake_read, lambda: _drain(self._wake_read))
 
     def watch(self, fd: int, act: Callable[[], None]) -> None:
-        """Have something done, for ever, when a descriptor is ready that is no caller's."""
+        """Have `act` called, for ever, when a descriptor is ready that is no caller's."""
         self._watched[fd] = act
         self._epoll.register(fd, select.EPOLLIN)
 
@@ -84,7 +84,8 @@ class Pending:
     def take_up(self, call: Call, cookie: int) -> Optional[bool]:
         """Go on for a caller that was interrupted and asks again.
 
-        False where the first call still waits, None where nobody waits for the socket any more.
+        Return False where the first call still waits, None where nobody waits for the socket any
+        more.
         """
         with self._lock:
             for fd, entry in self._entries.items():
@@ -136,7 +137,7 @@ class Pending:
         os.close(fd)
 
     def sweep(self) -> None:
-        """Let go of what callers that are gone have left."""
+        """Close what callers that are gone have left."""
         self._swept = time.monotonic()
         with self._lock:
             for fd, entry in list(self._entries.items()):

@@ -1,1 +1,1 @@
-"""Datagrams: sendto, recvfrom, connected sockets, and who speaks to the pod."""
+"""Handles datagrams: sendto, recvfrom, connected sockets, and who speaks to the pod."""

@@ -1,10 +1,10 @@
 """Watches UDP sockets that are connected to pods, and cuts off those whose pod is gone.
 
-Told by datagrams; in a thread of its own, that begins with the first. What such a socket sends and
-hears is not asked about, call by call; so from time to time each is looked at, and where nobody
-says any more that the port is the pod's, it is connected to nowhere: what it sends is refused, as
-on any network, and not heard by another user who has the port. It is connected again when the pod,
-or another endpoint of its service, is there.
+Told by `datagrams`; runs in a thread of its own, that begins with the first. What such a socket
+sends and hears is not asked about, call by call; so from time to time each is looked at, and where
+nobody says any more that the port is the pod's, it is connected to nowhere: what it sends is
+refused, as on any network, and not heard by another user who has the port. It is connected again
+when the pod, or another endpoint of its service, is there.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Watched:
 
 
 class Connected:
-    """`ask` as above; `find` is where an address leads now, None where nobody is there."""
+    """The watch; `ask` as above; `find` is where an address leads now, None: nobody is there."""
 
     def __init__(
         self, world: PodAddressing, ask: Ask, find: Callable[[Address], Optional[Place]]
@@ -75,7 +75,7 @@ class Connected:
         self._watched.pop(cookie, None)
 
     def _made_nowhere(self) -> socket.socket:
-        """A port that is nobody's: kept by a socket that hears itself alone."""
+        """Make a port where nobody listens: its socket is connected to itself."""
         made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         made.bind((_text(self._world.loopback), 0))
         made.connect(made.getsockname())
@@ -134,7 +134,7 @@ class Connected:
         return Address(family, self._world.loopback, self._nowhere.getsockname()[1])
 
     def _patience(self, place: Place) -> float:
-        """On this node the kernel knows at once."""
+        """Return how long to wait for an answer; on this node the kernel knows at once."""
         return 0.0 if place.real.ip == self._world.node else LOST
 
 

@@ -116,10 +116,10 @@ class Datagrams:
     # socket
 
     def socket(self, call: Call, target: Target) -> Optional[int]:
-        """Make it here, at a descriptor by which the filter knows it.
+        """Make a socket here, at a descriptor by which the filter knows it.
 
-        Where an egress policy holds, one of UDP cannot send by itself, and one of a kind whose
-        calls are not followed is not made at all.
+        Where an egress policy holds, a UDP socket is made unable to send by itself, and a socket of
+        a kind whose calls are not followed is refused.
         """
         family, kind, protocol = (int(arg & 0xFFFFFFFF) for arg in call.args[:3])
         is_udp = family in (AF_INET, AF_INET6) and kind & 0xF == SOCK_DGRAM and protocol in (0, UDP)
@@ -139,7 +139,10 @@ class Datagrams:
             made.close()
 
     def _give(self, call: Call, fd: int, place: int, flags: int, anywhere: bool) -> Optional[int]:
-        """The number it has there: elsewhere, it does with the calls that name an address."""
+        """Give the caller a socket, at `place` if it can be there; return the number it has.
+
+        Elsewhere, if `anywhere`: the filter then asks about it in the calls that name an address.
+        """
         try:
             if place >= 0:
                 call.give(fd, place, flags)
@@ -149,7 +152,7 @@ class Datagrams:
         return call.give_any(fd, flags) if anywhere else None
 
     def setsockopt(self, call: Call, target: Target) -> Optional[int]:
-        """Of those that join a group, which tells the network so."""
+        """Refuse, under an egress policy, to join a group, which tells the network so."""
         return -EPERM if self._routes.are_held else None
 
     # Sending
@@ -182,7 +185,7 @@ class Datagrams:
     def _put(
         self, fd: int, data: bytes, control: list[Control], flags: int, to: Optional[Address]
     ) -> int:
-        """Send on a caller's socket, or by its twin; None: to whom it is connected."""
+        """Send on a caller's socket, or by its twin; `to` None: to whom it is connected."""
         flags = flags & 0xFFFFFFFF | MSG_DONTWAIT
         try:
             if not control:
@@ -213,7 +216,7 @@ class Datagrams:
         pieces: Callable[[], list[tuple[int, int]]],
         flags: int,
     ) -> Optional[int]:
-        """What names nobody, at a descriptor of those that cannot send by themselves."""
+        """Send on a socket that cannot send by itself, where the call names no address."""
         fd = target.grab(call, call.args[0])
         try:
             if not socket_calls.is_socket(fd) or socket_calls.protocol(fd) != "udp":
@@ -230,7 +233,7 @@ class Datagrams:
             os.close(fd)
 
     def sendmmsg(self, call: Call, target: Target) -> Optional[int]:
-        """Several at once; what the kernel is to send itself, it sends from there on."""
+        """Send several at once; what the kernel is to send itself, it sends from there on."""
         at, count = call.args[1], min(call.args[2] & 0xFFFFFFFF, MAX_MANY)
         flags = call.args[3] | MSG_DONTWAIT
         fd = target.grab(call, call.args[0])
@@ -272,11 +275,11 @@ class Datagrams:
         return self._put(fd, message.data(), control, flags, to)
 
     def _is_silent(self, call: Call, fd: int) -> bool:
-        """Whether it may be one that cannot send by itself."""
+        """Return whether it may be one that cannot send by itself."""
         return call.args[0] & 0xFFFFFFFF in STRICT and socket_calls.protocol(fd) == "udp"
 
     def _destination(self, fd: int, to: Address, origin: Origin) -> Optional[Address]:
-        """Where a datagram really goes; None: to where it says."""
+        """Return where a datagram really goes; None: to the address that it names."""
         protocol, is_held = socket_calls.protocol(fd), self._routes.may_be_held
         if protocol != "udp":
             if is_held and protocol != "tcp":
@@ -306,12 +309,12 @@ class Datagrams:
         return place.real
 
     def be_alone(self, fd: int) -> None:
-        """Before a socket first speaks: nobody else shall have its port, too, by SO_REUSEADDR."""
+        """Make the port a socket's own before it first speaks: none shares it by SO_REUSEADDR."""
         if not self._world.is_node and self._flows.find(socket_calls.cookie(fd)) is None:
             port_holders.share_with_ours_alone(fd)
 
     def _places(self, to: Address) -> Optional[Iterator[Place]]:
-        """As Routes.find, but who is not there is not looked for again at once."""
+        """Find places as Routes.find does; where nobody was, it is not looked again at once."""
         if self._absent.get((to.ip, to.port), 0.0) > time.monotonic():
             raise _Lost
         try:
@@ -323,20 +326,20 @@ class Datagrams:
             raise _Lost from None
 
     def way_back(self, fd: int, to: Address) -> Optional[Address]:
-        """Where one really is who wrote to this socket, published or not."""
+        """Return the real address of one who wrote to this socket, published or not."""
         flow = self._flows.find(socket_calls.cookie(fd))
         back = flow.back.get((to.ip, to.port)) if flow is not None else None
         return Address(to.family, back.ip, back.port) if back is not None else None
 
     def is_current(self, fd: int, back: Address) -> bool:
-        """Whether who wrote from a real address has it still, and no one else."""
+        """Return whether the one who wrote from a real address has it still, and no one else."""
         own = socket_calls.own_address(fd)
         assert own is not None, "it was written to"
         port = self._identities.shown("udp", own).port
         return self._notices.speaker(back, own, port, time.time()) is not None
 
     def announce(self, fd: int, flow: Flow, to: Address, place: Place, origin: Origin) -> bool:
-        """Tell whoever is written to who writes, now and then; whether it is there to be told."""
+        """Tell whom is written to who writes, now and then; return whether it is there to hear."""
         own = socket_calls.own_address(fd)
         if own is not None and not own.port:
             socket_calls.bind(fd, Address(own.family, ANY4, 0).pack())
@@ -365,7 +368,7 @@ class Datagrams:
             self._notices.send(said, place.notice)
 
     def _is_there(self, place: Place) -> bool:
-        """Whether the port of a pod that is written to is one of ours, here and now."""
+        """Return whether the port of a pod that is written to is one of ours, here and now."""
         is_there = self._is_ours_now(place, time.time())
         if is_there is None:
             self.step_aside()
@@ -373,7 +376,7 @@ class Datagrams:
         return is_there
 
     def _is_ours_now(self, place: Place, then: float) -> Optional[bool]:
-        """Whether a place is a pod's as it should be; None: its netd has not said so lately."""
+        """Return whether a place is a pod's as it should be; None: its netd has not said lately."""
         is_local = place.real.ip in (self._world.node, self._world.loopback)
         if is_local and self._owners.can_tell_udp and (place.own_port or place.pod is not None):
             return self._owners.holds(UDP, place.real)
@@ -384,7 +387,7 @@ class Datagrams:
     def _has_answered(
         self, fd: int, own: Address, real: Address, to: Address, arrived: float
     ) -> bool:
-        """Whether what comes from where the program wrote to is from whom it meant."""
+        """Return whether a datagram is from the one that the program meant when it wrote there."""
         place = self._flows.of(socket_calls.cookie(fd)).places.get((real.ip, real.port))
         if place is None:
             return True  # of no pod
@@ -398,7 +401,7 @@ class Datagrams:
         return False
 
     def speaks_to(self, cookie: int, real: Address, named: bytes) -> bool:
-        """Whether a socket of this pod's asked for a name that is really there."""
+        """Return whether a socket of this pod's asked for a name that is really there."""
         flow = self._flows.find(cookie)
         if flow is not None:
             found = flow.virtual.get((real.ip, real.port))
@@ -408,7 +411,7 @@ class Datagrams:
         return peer is not None and peer.ip == named
 
     def _source(self, to: bytes) -> bytes:
-        """The address of this node that a datagram to a place leaves from."""
+        """Return the address of this node that a datagram to a place leaves from."""
         found = self._sources.get(to)
         if found is None:
             probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -418,7 +421,7 @@ class Datagrams:
         return found
 
     def connected(self, fd: int, to: Address, place: Place, origin: Origin) -> bool:
-        """A socket that was connected: those it speaks with; whether they are there."""
+        """Note whom a socket that was connected speaks with; return whether they are there."""
         cookie = socket_calls.cookie(fd)
         flow = self._flows.of(cookie)
         flow.names(place.real, to, place)
@@ -431,7 +434,7 @@ class Datagrams:
         return True
 
     def _speak_to(self, fd: int, to: Address, place: Place) -> bool:
-        """Tell a place once more who is connected to it; whether it is ours, as far as is known."""
+        """Tell a place once more who is connected to it; return whether it is known to be ours."""
         own = socket_calls.own_address(fd)
         assert own is not None, "it was connected"
         self._flows.of(socket_calls.cookie(fd)).names(place.real, to, place)
@@ -460,7 +463,10 @@ class Datagrams:
         return self._receive(call, target, call.args[3], deliver)
 
     def _is_plain(self, call: Call, target: Target) -> bool:
-        """Whether what comes needs no judgement: the kernel lets one in only, or nobody."""
+        """Return whether what comes needs no judgement.
+
+        The socket is connected, so that the kernel lets in one peer, or it is none of ours.
+        """
         fd = target.grab(call, call.args[0])
         try:
             if not socket_calls.is_socket(fd):
@@ -503,7 +509,7 @@ class Datagrams:
         return self._receive(call, target, call.args[2], deliver)
 
     def recvmmsg(self, call: Call, target: Target) -> Optional[int]:
-        """The first is waited for; those that are there already come with it."""
+        """Wait for the first datagram; those that are there already come with it."""
         at, count = call.args[1], min(call.args[2] & 0xFFFFFFFF, MAX_MANY)
 
         def deliver(target: Target, received: Received) -> int:
@@ -558,7 +564,7 @@ class Datagrams:
         return is_the_nodes and not self._world.is_node and socket_calls.peer_address(fd) is None
 
     def receive(self, fd: int, family: int, flags: int) -> Received:
-        """The next datagram that is for the program; raises BlockingIOError."""
+        """Return the next datagram that is for the program; raise BlockingIOError."""
         return self._next(fd, family, flags & MSG_PEEK)
 
     def _next(self, fd: int, family: int, peek: int) -> Received:
@@ -583,7 +589,7 @@ class Datagrams:
             own.close()
 
     def _from(self, fd: int, real: Address, arrived: float) -> Optional[Address]:
-        """Whom the program knows a sender as; None: nobody it should hear."""
+        """Return whom the program knows a sender as; None: nobody it should hear."""
         flow, own = self._flows.find(socket_calls.cookie(fd)), socket_calls.own_address(fd)
         assert own is not None, "an internet socket has such a name"
         if flow is not None:
@@ -646,13 +652,13 @@ class _Receiving:
 
 
 def _far(place: Place) -> tuple[bytes, int, int]:
-    """A port of a pod, as its netd speaks of it."""
+    """Return a port of a pod, as its netd speaks of it."""
     assert place.pod is not None, "nobody speaks for what is no pod's"
     return (*place.pod, place.real.port)
 
 
 def _free_place(call: Call, target: Target, places: range) -> int:
-    """A descriptor of the caller's that is not open, among those the filter knows; or -1."""
+    """Return a descriptor that the caller has not open, among those the filter knows; or -1."""
     for number in places:
         found = target.peek(call, number)
         if found < 0:
@@ -662,14 +668,14 @@ def _free_place(call: Call, target: Target, places: range) -> int:
 
 
 def _refusal(family: int) -> Optional[int]:
-    """Of a socket that is none of ours to follow; None: it speaks to nobody elsewhere."""
+    """Return the errno for a socket that we cannot follow; None: it speaks to nobody elsewhere."""
     if family == AF_ALG:
         return None
     return -(EPROTONOSUPPORT if family in (AF_INET, AF_INET6) else EAFNOSUPPORT)
 
 
 def _parse(raw: bytes, fd: int) -> Optional[Address]:
-    """As the kernel takes a destination: of no family, it is of IPv4 to a socket of IPv4."""
+    """Read a destination as the kernel takes it: without a family, IPv4 for a socket of IPv4."""
     is_nameless = raw[:2] == b"\0\0" and len(raw) >= 16
     if is_nameless and socket_calls.option(fd, SOL_SOCKET, SO_DOMAIN) == AF_INET:
         raw = struct.pack("<H", AF_INET) + raw[2:]
@@ -677,7 +683,7 @@ def _parse(raw: bytes, fd: int) -> Optional[Address]:
 
 
 def _socket(fd: int, family: int) -> socket.socket:
-    """A socket object for a descriptor that is ours."""
+    """Make a socket object for a descriptor that is ours."""
     kind = socket.SOCK_RAW if family == AF_NETLINK else socket.SOCK_DGRAM
     return socket.socket(family, kind, 0 if family == AF_NETLINK else UDP, fileno=fd)
 

@@ -1,4 +1,4 @@
-"""What is known of a pod's UDP sockets: with whom each speaks, and under which names.
+"""Remembers with whom each of a pod's UDP sockets speaks, and under which names.
 
 Kept by cookie; filled when a datagram is sent and read when one arrives. The oldest are forgotten.
 """
@@ -19,7 +19,7 @@ MAX_FLOWS, MAX_PEERS = 4096, 4096
 
 
 class Flow:
-    """One socket."""
+    """What is known of one socket."""
 
     __slots__ = ("announced", "back", "outside", "places", "virtual")
 
@@ -31,11 +31,14 @@ class Flow:
         self.announced: OrderedDict[tuple[bytes, int], float] = OrderedDict()
 
     def answers(self, virtual: Address, real: Address) -> None:
-        """One who wrote to us is written back to where it wrote from."""
+        """Remember one who wrote to us: it is written back to where it wrote from."""
         _put(self.back, (virtual.ip, virtual.port), real)
 
     def names(self, real: Address, virtual: Address, place: Optional[Place] = None) -> None:
-        """What comes from there is, to the program, from whom it wrote to; while it is a pod's."""
+        """Remember by which name the program wrote to a real address, while that is a pod's.
+
+        What comes from there is, to the program, from that name.
+        """
         _put(self.virtual, (real.ip, real.port), virtual)
         if place is not None and (place.pod is not None or place.own_port):
             _put(self.places, (real.ip, real.port), place)
@@ -44,13 +47,13 @@ class Flow:
         _put(self.outside, (to.ip, to.port), True)
 
     def awaits(self, real: Address) -> bool:
-        """Whether the program wrote there, or to so many that anybody may answer."""
+        """Return whether the program wrote there, or to so many that anybody may answer."""
         if (real.ip, real.port) in self.outside:
             return True
         return any(ip[0] >= 224 or ip[0] == 255 for ip, _ in self.outside if len(ip) == 4)
 
     def is_due(self, real: Address, now: float, every: float) -> bool:
-        """Whether it is time to announce ourselves there again."""
+        """Return whether it is time to announce ourselves there again."""
         key = (real.ip, real.port)
         if now - self.announced.get(key, -every) < every:
             return False

@@ -1,8 +1,8 @@
 """Keeps UDP sockets open for a moment after they were announced, so that nobody gets their port.
 
-Used by notices. A server elsewhere takes what comes from an announced port as the pod's for
-BELIEVED seconds; the copy of the socket that is kept here is longer-lived than that, even when the
-program has closed its own. Asked later, a copy is taken anew from the process that had it.
+Used by `identity/notices.py`. A server elsewhere takes what comes from an announced port as the
+pod's for BELIEVED seconds; the copy of the socket that is kept here is longer-lived than that, even
+when the program has closed its own. Asked later, a copy is taken anew from the process that had it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Leases:
         self.on_first: Callable[[], None] = lambda: None  # somebody has to sweep from now on
 
     def take(self, fd: int, cookie: int, origin: Optional[tuple[int, int]]) -> bool:
-        """Keep a copy of a socket from now on; False where too many are kept already.
+        """Keep a copy of a socket from now on; return False where too many are kept already.
 
         `origin`: the process and the descriptor it has it by; None: as before.
         """
@@ -48,7 +48,7 @@ class Leases:
             return self._keep(cookie, lambda: os.dup(fd))
 
     def renew(self, cookie: int) -> bool:
-        """Keep a socket that was announced before; False where its process has it no more."""
+        """Keep a socket announced before; return False where its process has it no more."""
         with self._lock:
             return self._keep(cookie, lambda: self._again(cookie))
 
@@ -77,7 +77,7 @@ class Leases:
         return fd if fd >= 0 else None
 
     def _drop(self, now: float) -> None:
-        """Let go of those whose time is over; the first to be kept is the first to go."""
+        """Close those whose time is over; the first to be kept is the first to go."""
         while self._kept:
             cookie, (fd, until) = next(iter(self._kept.items()))
             if until > now:
@@ -86,14 +86,14 @@ class Leases:
             os.close(fd)
 
     def sweep(self) -> float:
-        """Let go of what is over; seconds until there is more to do, 0 for nothing."""
+        """Close what is over; return the seconds until there is more to do, 0 for nothing."""
         with self._lock:
             now = time.monotonic()
             self._drop(now)
             return next(iter(self._kept.values()))[1] - now if self._kept else 0.0
 
     def give_up(self, port: int) -> None:
-        """Let go of what is at a port that the pod itself wants again."""
+        """Close what is at a port that the pod itself wants again."""
         with self._lock:
             for cookie, (fd, _) in list(self._kept.items()):
                 own = socket_calls.own_address(fd)

@@ -2,8 +2,8 @@
 
 In a pod that an egress policy restricts, a program's UDP socket receives as any does and never
 sends by itself: whatever descriptor it is moved to, and by whatever call, the kernel refuses with
-EPIPE (`sockets.silence`). What may be sent goes out here. A twin hears nothing, as it is connected
-to where nobody speaks, and is closed when it has not been used for a moment.
+EPIPE (`socket_calls.silence`). What may be sent goes out here. A twin hears nothing, as it is
+connected to where nobody speaks, and is closed when it has not been used for a moment.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Twins:
         self.holder_of: Callable[[Address], int] = lambda own: -1
 
     def send(self, fd: int, data: bytes, control: list[Control], flags: int, to: Address) -> int:
-        """In place of a program's socket; what a datagram is, is its caller's to have judged."""
+        """Send in place of a program's socket; the caller has judged what the datagram is."""
         own = socket_calls.own_address(fd)
         if own is not None and not own.port:
             socket_calls.bind(fd, Address(own.family, ANY4, 0).pack())
@@ -99,7 +99,10 @@ class Twins:
         return socket.socket(own.family, socket.SOCK_DGRAM, 0, os.dup(holder))
 
     def _come_from(self, to: Address) -> Control:
-        """As the kernel would choose; the twin's own end is of no use, as nobody hears there."""
+        """Name the source address as the kernel would choose it.
+
+        The twin's own end is of no use, as nobody hears there.
+        """
         key = to.ip, to.scope
         source = self._sources.get(key)
         if source is None:
@@ -111,7 +114,7 @@ class Twins:
         return IPPROTO_IPV6, IPV6_PKTINFO, _PKTINFO6.pack(source, to.scope)
 
     def _drop(self, now: float) -> None:
-        """The first to be used is the first to go."""
+        """Close twins whose time is over; the first to be used is the first to go."""
         while self._twins:
             cookie, twin = next(iter(self._twins.items()))
             if twin.until > now:
@@ -120,7 +123,7 @@ class Twins:
             twin.socket.close()
 
     def sweep(self) -> float:
-        """Close what is not used any more; seconds until there is more to do, 0 for nothing."""
+        """Close what is not used any more; return seconds until there is more to do, 0: none."""
         with self._lock:
             now = time.monotonic()
             self._drop(now)
@@ -133,7 +136,7 @@ class Twins:
 
 
 def _made(fd: int, own: Address, name: bytes) -> socket.socket:
-    """A socket at the same port; nobody else gets one there that way."""
+    """Make a socket at the same port; nobody else gets one there that way."""
     made = socket.socket(own.family, socket.SOCK_DGRAM)
     try:
         ours = made.fileno()
@@ -158,7 +161,7 @@ def _made(fd: int, own: Address, name: bytes) -> socket.socket:
 
 
 def _nobody(own: Address) -> Address:
-    """At the same address, so that there is a way, where nobody speaks."""
+    """Return a place where nobody speaks, at the same address, so that there is a way."""
     nowhere = LOOPBACK4 if own.family == AF_INET else LOOPBACK6
     return Address(own.family, nowhere if own.is_any else own.ip, DISCARD, own.scope)
 
@@ -168,7 +171,7 @@ def _is_source(one: Control) -> bool:
 
 
 def _source(to: Address) -> bytes:
-    """The address of this node that a datagram leaves from."""
+    """Return the address of this node that a datagram leaves from."""
     family = AF_INET if len(to.ip) == 4 else AF_INET6
     probe = socket.socket(family, socket.SOCK_DGRAM)
     try:
@@ -184,7 +187,7 @@ def _source(to: Address) -> bytes:
 
 
 def words(family: int, to: Address) -> tuple[object, ...]:
-    """A destination as a socket of a family is told it."""
+    """Name a destination as a socket of a family is told it."""
     ip = sockaddr.text(to.ip)
     if family == AF_INET:
         return ip, to.port

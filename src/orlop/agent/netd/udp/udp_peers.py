@@ -1,8 +1,9 @@
 """Keeps who speaks UDP to the pod, in memory that outlives the netd that heard of it.
 
-Written and read by notices. An entry says which socket of which pod a real address is, for which
-time that is certain, and which netd can be asked about the time after. Times are those of the
-kernel's clock by which datagrams are stamped. In a full set the entry that ends first is replaced.
+Written and read by `identity/notices.py`. An entry says which socket of which pod a real address
+is, for which time that is certain, and which netd can be asked about the time after. Times are
+those of the kernel's clock by which datagrams are stamped. In a full set the entry that ends first
+is replaced.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ CHECK_COST = 350_000  # as upstream: a decision is as dear as a third of an expr
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What somebody may want to do, to a resource or to a path."""
+    """A request that somebody may want to make, of a resource or of a path."""
 
     verb: str = ""
     path: str = ""
@@ -90,7 +90,7 @@ class Decision:
 
 
 def _of(kind: type, call: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that only one type has."""
+    """Make a method that one type has and others have not."""
 
     def run(value: Any, *args: Any) -> Any:
         if not isinstance(value, kind) or not all(type(one) is str for one in args):

@@ -58,7 +58,7 @@ def _matching(pattern: re.Pattern[str], complaint: str) -> Callable[[str], list[
 
 
 def _prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-    """A prefix may end where a name must not: with a dash."""
+    """Let a prefix end where a name must not: with a dash."""
     return lambda text: check(f"{text}a" if text.endswith("-") else text)
 
 
@@ -100,7 +100,7 @@ def _of(form: Format) -> Callable[[], Format]:
 
 
 def _escaped(text: Any) -> str:
-    """jsonpatch.escapeKey: a key as a part of a JSON pointer."""
+    """Escape a key as a part of a JSON pointer, as jsonpatch.escapeKey."""
     if type(text) is not str:
         raise CelError("no such overload")
     return text.replace("~", "~0").replace("/", "~1")

@@ -102,7 +102,7 @@ def _contains_cidr(network: Any, other: Any) -> bool:
 
 
 def _is_global(value: Any) -> bool:
-    """As Go has it: private addresses are global unicast too."""
+    """Return whether Go calls it global unicast: private addresses are, too."""
     address = _address(value)
     is_broadcast = str(address) == "255.255.255.255"
     return not (

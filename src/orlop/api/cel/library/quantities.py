@@ -73,7 +73,7 @@ def _sum(left: Any, right: Any, sign: int) -> Quantity:
 
 
 def _compare(left: Any, right: Any) -> int:
-    """Of quantities, and of versions, whose methods have the same names."""
+    """Compare quantities, or versions, whose methods have the same names."""
     if isinstance(left, Version) and isinstance(right, Version):
         return (left > right) - (left < right)
     one, other = _nanos(left), _nanos(right)

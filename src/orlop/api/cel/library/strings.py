@@ -29,7 +29,7 @@ def _text(value: Any) -> str:
 
 
 def _regex(pattern: Any, text: str) -> Pattern:
-    """A compiled expression, once a search of the text with it has been paid for."""
+    """Return a compiled expression, once a search of the text with it has been paid for."""
     try:
         regex = compiled(_text(pattern))
     except PatternError as error:
@@ -111,7 +111,7 @@ def _ascii(change: Callable[[str], str]) -> Callable[[Any], str]:
 
 
 def _format(text: Any, values: Any) -> str:
-    """`"%s is %d".format(["a", 1])`. As cel-go's strings extension."""
+    """Write `"%s is %d".format(["a", 1])`. As cel-go's strings extension."""
     left = list(values)
 
     def fill(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""timestamp(), duration() and what can be asked of them.
+"""The functions timestamp() and duration(), and what can be asked of their values.
 
 Part of the library. Parts of a timestamp are in UTC unless a time zone is given, by name or as an
 offset; months and days count as CEL's specification has them.

@@ -56,7 +56,7 @@ def parse(text: Any, normalize: Any = False) -> Version:
 
 
 def _normal(text: str) -> str:
-    """`v1.02` is 1.2.0."""
+    """Bring `v1.02` into its normal form, 1.2.0."""
     match = _LOOSE.fullmatch(text)
     if match is None:
         return text

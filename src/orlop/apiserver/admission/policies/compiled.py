@@ -2,7 +2,7 @@
 
 Read by the plugins for every request. The store tells with a number whether any policy or binding
 has changed, so that a new one holds for the very next request. A policy that cannot be compiled
-stays, as an error that its failure policy applies to. It never writes.
+stays, as an error that its failure policy applies to.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Policies(Generic[P]):
     _policies: list[Policy] = field(default_factory=list)
 
     def all(self) -> list[Policy]:
-        """Those that are bound: a policy without a binding does nothing."""
+        """Return the policies that are bound: a policy without a binding does nothing."""
         newest = (
             self.store.changed(self.policy_kind.resource),
             self.store.changed(self.binding_kind.resource),
@@ -123,7 +123,10 @@ def _binding(raw: Obj) -> Binding:
 
 
 def _resources(raw: Obj) -> Matcher | None:
-    """A binding may narrow by selectors alone: without rules it is about every resource."""
+    """Make a binding's matcher.
+
+    It may narrow by selectors: without rules it is about every resource.
+    """
     if raw.get("resourceRules"):
         return matcher(raw, "resourceRules")
     return matcher({**raw, "resourceRules": [_EVERYTHING]}, "resourceRules")

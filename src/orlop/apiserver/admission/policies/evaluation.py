@@ -1,4 +1,4 @@
-"""What both kinds of policies share: which of them a request concerns, and what they see of it.
+"""Evaluates policies of both kinds: which of them a request concerns, and what they see of it.
 
 Used by the two plugins. For each binding of a matching policy, and each of its parameters, there is
 an `Evaluation` with the variables of its expressions and a common budget of steps.
@@ -63,12 +63,12 @@ class Evaluation:
         return self._budget.run(program, self._variables)
 
     def see(self, obj: Obj) -> None:
-        """Let what follows see a changed object, and variables be made of it anew."""
+        """Let what follows see a changed object, and let variables be computed anew from it."""
         self._variables["object"] = obj
         self._variables["variables"] = Variables(self.policy.variables, self)
 
     def is_wanted(self) -> bool:
-        """Whether its conditions hold; NotConfigured where one has no value."""
+        """Return whether its conditions hold; NotConfigured where one has no value."""
         matched = evaluate(self.policy.conditions, self._variables)
         if matched.error:
             raise NotConfigured(matched.error)
@@ -93,7 +93,7 @@ class Evaluations:
     async def of(
         self, policies: list[Policy], attributes: Attributes
     ) -> AsyncIterator[Evaluation | Failure]:
-        """All that a request concerns, one after the other; each sees what the last has changed."""
+        """Yield the evaluations that a request needs; each sees what the last has changed."""
         if not policies or is_exempt(attributes):
             return
         namespace = self._asker.namespace(attributes)

@@ -73,7 +73,7 @@ class MutatingPolicies(Plugin):
             raise forbidden(attributes.kind, attributes.name, words)
 
     def _mutate(self, evaluation: Evaluation, attributes: Attributes) -> bool:
-        """Whether the object is another one now."""
+        """Mutate the object; return whether it is another one now."""
         obj = attributes.obj
         assert obj is not None, "admit has looked"
         before = _bytes(obj)
@@ -116,7 +116,10 @@ class MutatingPolicies(Plugin):
 
 
 def _check_atomic(made: Any, shape: Shape | None, path: str) -> None:
-    """A part of what is only ever replaced whole cannot be laid over it. As upstream refuses it."""
+    """Refuse a part of a value that can be replaced as a whole and not in parts.
+
+    As upstream.
+    """
     if shape is None:
         return
     shape = resolved(shape, made)
@@ -132,7 +135,7 @@ def _check_atomic(made: Any, shape: Shape | None, path: str) -> None:
 
 
 class _Plain:
-    """Values of CEL as JSON has them: what is in a list a hundred times is written as often."""
+    """Writes CEL values as JSON has them: what is in a list a hundred times is written as often."""
 
     def __init__(self) -> None:
         self._values = self._size = 0

@@ -29,7 +29,7 @@ class Params:
     async def of(
         self, policy: Policy, binding: Binding, attributes: Attributes
     ) -> Sequence[Obj | None]:
-        """Each is evaluated apart; `[None]` where there are no parameters to have."""
+        """Return the parameters; each is evaluated apart. `[None]` where there are none to have."""
         reference = binding.param_ref
         if policy.param_kind is None or reference is None:
             return [None]

@@ -28,7 +28,7 @@ class PolicyStatus:
         self._shapes = shapes
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Keep the status of policies up to date until cancelled."""
         while True:
             snapshot = self._store.list(_BUCKET)
             watch = self._store.watch(_BUCKET, after=snapshot.revision)

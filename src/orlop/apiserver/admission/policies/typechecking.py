@@ -1,7 +1,7 @@
-"""What a policy's expressions name that the kinds it is about do not have.
+"""Finds what a policy's expressions name that the kinds it is about do not have.
 
 Called by the status controller. Each expression is followed through the fields of each kind that
-the policy's rules name; what is written wrong there is a warning in `status.typeChecking`, never an
+the policy's rules name; what is written wrong there is a warning in `status.typeChecking`, not an
 error. As apiserver/pkg/admission/plugin/policy/validating/typechecking.go, for fields; the types of
 values are seen when an expression is evaluated.
 """
@@ -26,7 +26,7 @@ Scope = Mapping[str, Any]  # names and their shapes; `variables` has a mapping o
 
 
 def warnings(policy: Obj, served: Kinds, shapes: Shapes) -> list[Obj]:
-    """The expressionWarnings of a policy."""
+    """Return the expressionWarnings of a policy."""
     spec = policy.get("spec") or {}
     kinds = list(kinds_of(spec, served))
     if not kinds:
@@ -43,7 +43,7 @@ def warnings(policy: Obj, served: Kinds, shapes: Shapes) -> list[Obj]:
 
 
 def kinds_of(spec: Obj, served: Kinds) -> Iterator[Kind]:
-    """The kinds that rules name exactly; what has a `*` is not checked."""
+    """Yield the kinds that rules name exactly; what has a `*` is not checked."""
     seen: set[Kind] = set()
     for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
         for group in rule.get("apiGroups") or ():
@@ -96,7 +96,7 @@ def _names(select: Select) -> Iterable[str]:
 
 
 def _bound(call: Call, scope: Scope) -> Iterator[tuple[str, Shape | None]]:
-    """The names that a loop binds: the last of them is the item."""
+    """Yield the names that a loop binds: the last of them is the item."""
     assert call.target is not None, "a loop has a range"
     shape = _shape(call.target, scope)
     names = [one.name for one in call.args[:-1] if isinstance(one, Ident)]
@@ -106,7 +106,7 @@ def _bound(call: Call, scope: Scope) -> Iterator[tuple[str, Shape | None]]:
 
 
 def _shape(expr: Expr, scope: Scope) -> Shape | None:
-    """What is known of the value of an expression."""
+    """Return what is known of the value of an expression."""
     match expr:
         case Ident(name=name):
             found = scope.get(name)

@@ -89,7 +89,7 @@ def _judged(evaluation: Evaluation) -> Iterator[Denial]:
 
 
 def _message(evaluation: Evaluation, validation: Validation) -> str:
-    """What its expression says, if that is one line of text; else its message."""
+    """Return what the message's expression says, if that is one line of text; else its message."""
     if validation.message_program is not None:
         try:
             text = evaluation.value(validation.message_program)
@@ -102,7 +102,10 @@ def _message(evaluation: Evaluation, validation: Validation) -> str:
 
 
 def _annotated(evaluation: Evaluation, attributes: Attributes) -> Iterator[Denial]:
-    """Note what the policy wants in the audit record; a note without a value is a failure."""
+    """Note what the policy wants in the audit record.
+
+    A note without a value is a failure where the policy fails closed.
+    """
     policy, binding = evaluation.policy, evaluation.binding
     for key, program in policy.annotations:
         try:

@@ -1,1 +1,1 @@
-"""What a namespace may have: quotas and ranges of limits."""
+"""Limits what a namespace may have: quotas and ranges of limits."""

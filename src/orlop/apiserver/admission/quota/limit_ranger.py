@@ -1,4 +1,4 @@
-"""What containers get where they ask for nothing, and the least and most that may be asked for.
+"""Fills in what containers leave out, and checks the least and most that may be asked for.
 
 An admission plugin, always on, for pods and claims in namespaces that have LimitRanges. As
 plugin/pkg/admission/limitranger, in its words.

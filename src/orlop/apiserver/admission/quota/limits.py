@@ -16,7 +16,7 @@ _Maybe = Quantity | None
 
 
 def problems(item: Obj, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    """What is wrong with the requests and limits of one container, or of a whole pod."""
+    """Yield what is wrong with the requests and limits of one container, or of a whole pod."""
     kind = item["type"]
     for name, bound in _bounds(item, "min"):
         yield from _below(f"minimum {name} usage per {kind} is {bound}", bound,
@@ -30,7 +30,7 @@ def problems(item: Obj, requests: Amounts, limits: Amounts) -> Iterator[str]:
 
 
 def claim_problems(claim: Obj, items: Iterable[Obj]) -> Iterator[str]:
-    """What is wrong with the size of a volume claim, which has requests alone."""
+    """Yield what is wrong with the size of a volume claim, which has requests and no limits."""
     spec = claim.get("spec") or {}
     requests = parsed((spec.get("resources") or {}).get("requests"))
     for item in items:
@@ -80,5 +80,5 @@ def _ratio(said: str, bound: Quantity, request: _Maybe, limit: _Maybe) -> Iterat
 
 
 def _exceeds(limit: Quantity, request: Quantity, bound: Quantity) -> bool:
-    """Exactly, without a division: limit / request > bound."""
+    """Return whether limit / request > bound, exactly: without a division."""
     return limit.nanos * NANO > bound.nanos * request.nanos

@@ -62,7 +62,10 @@ class ResourceQuota(Plugin):
                 _charged(attributes, record.decode(), used)
 
     async def _charge(self, attributes: Attributes, name: str, used: Amounts) -> None:
-        """Reading, deciding and handing to the store happen without a pause between them."""
+        """Charge the object to the quotas.
+
+        Reading, deciding and handing to the store happen without a pause between them.
+        """
         for _ in range(_TRIES):
             record = self._newest(attributes, name)
             if record is None:
@@ -93,7 +96,7 @@ def _may_use_more(attributes: Attributes) -> bool:
 
 
 def _charged(attributes: Attributes, found: Obj, used: Amounts) -> Obj | None:
-    """The quota with the object charged to it; None where there is nothing to charge."""
+    """Return the quota with the object charged to it; None where there is nothing to charge."""
     kind, obj, name = attributes.kind, attributes.obj or {}, meta(found)["name"]
     status = found.get("status") or {}
     known = parsed(status.get("hard"))  # as the controller has seen it; before that, nothing

@@ -1,1 +1,1 @@
-"""What nobody may give themselves by writing an object."""
+"""Checks that users do not give themselves rights by writing an object."""

@@ -1,4 +1,4 @@
-"""Who asks for a certificate is written by the server; who approves or signs one must be let.
+"""Writes who asks for a certificate, and checks who may approve or sign one.
 
 An admission plugin, always on, for CertificateSigningRequests. Nobody becomes system:masters by a
 request. As plugin/pkg/admission/certificates: approval, signing and subjectrestriction.
@@ -32,7 +32,7 @@ class Certificates(Plugin):
         self._rbac = Rbac(store)
 
     async def admit(self, attributes: Attributes) -> None:
-        """The asker's own name, whatever the request says."""
+        """Write in the asker's own name, whatever the request says."""
         obj = attributes.obj
         if not _is_request(attributes) or attributes.operation != "CREATE" or obj is None:
             return
@@ -84,7 +84,7 @@ def _is_request(attributes: Attributes) -> bool:
 
 
 def _said(obj: Obj) -> tuple[str, object]:
-    """What a signer says: the certificate, or that there will be none."""
+    """Return what a signer says: the certificate, or that there will be none."""
     status = obj.get("status") or {}
     return str(status.get("certificate") or ""), status.get("conditions") or []
 

@@ -1,4 +1,4 @@
-"""NodeRestriction: a kubelet changes its own node and the pods bound to it, and nothing else.
+"""NodeRestriction: a kubelet may change its own node and the pods bound to it.
 
 An admission plugin, always on, for users of the group system:nodes. Together with the node
 authorizer it keeps one compromised node from becoming the whole cluster. As

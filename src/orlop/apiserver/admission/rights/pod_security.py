@@ -51,7 +51,7 @@ _MOST_PODS = 3000  # looked at when a namespace gets stricter
 
 @dataclass(frozen=True, slots=True)
 class PodSecurityConfig:
-    """Where labels say nothing, and who is not asked at all."""
+    """The administrator's pod security: where labels say nothing, and who is not asked at all."""
 
     defaults: Policy | None = None
     exempt_namespaces: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class PodSecurityConfig:
 
 
 def config_of(settings: PodSecuritySettings) -> PodSecurityConfig:
-    """What the administrator has set; ConfigError for a level or version that there is not."""
+    """Read what the administrator has set; ConfigError for an unknown level or version."""
     modes = {name: getattr(settings, name) for name in ("enforce", "audit", "warn")}
     labels: dict[str, str] = {}
     for mode, text in modes.items():
@@ -118,7 +118,10 @@ class PodSecurity(Plugin):
         self._tell(attributes, policy, pod)
 
     def _check_unconfined(self, attributes: Attributes, job: Obj) -> None:
-        """Only `privileged` has room for them; one that is there may still be ended."""
+        """Check a job that runs outside of containers.
+
+        Its namespace must be `privileged`; one that is there already may still be ended.
+        """
         if not _starts_something(job, attributes.old):
             return
         policy = self._policy(attributes)
@@ -135,7 +138,7 @@ class PodSecurity(Plugin):
             _warn(attributes, f'would violate PodSecurity "{policy.warn}": {words}')
 
     def _policy(self, attributes: Attributes) -> Policy | None:
-        """None where nothing has to be looked at."""
+        """Return the namespace's policy; None where nothing has to be looked at."""
         config = self._config
         if attributes.namespace in config.exempt_namespaces:
             attributes.annotations["pod-security.kubernetes.io/exempt"] = "namespace"
@@ -185,7 +188,7 @@ class PodSecurity(Plugin):
                 _warn(attributes, line)
 
     def _existing(self, namespace: str, standard: Standard) -> list[str]:
-        """Which pods that run already would not be let in any more, alike ones together."""
+        """Return which pods that run already would no longer be let in, alike ones together."""
         counted: Counter[str] = Counter()
         first: dict[str, str] = {}
         records = self._store.list(kinds.POD.resource, namespace).records
@@ -207,7 +210,7 @@ class PodSecurity(Plugin):
 
 
 def _broken(standard: Standard, pod: Obj) -> list[str]:
-    """What of upstream's and of ours a pod does against a standard."""
+    """Return the checks, upstream's and ours, that a pod fails against a standard."""
     found = violations(standard, meta(pod), pod.get("spec") or {})
     is_open = standard.level == "privileged"
     return found if is_open else [*found, *ways_out(meta(pod), pod.get("spec") or {})]
@@ -225,7 +228,10 @@ def _warn(attributes: Attributes, line: str) -> None:
 
 
 def _starts_something(job: Obj, old: Obj | None) -> bool:
-    """Whether it is new, or asks for more than before; what shows a job of others does not."""
+    """Return whether the object is new, or asks for more than before.
+
+    A pod that shows a job of others starts nothing.
+    """
     spec = dict(job.get("spec") or {})
     former = None if old is None else dict(old.get("spec") or {})
     if "jobId" in spec:
@@ -238,7 +244,7 @@ def _starts_something(job: Obj, old: Obj | None) -> bool:
 
 
 def _is_significant(new: Obj, old: Obj) -> bool:
-    """Whether an update changed anything that a standard looks at, or what runs."""
+    """Return whether an update changed anything that a standard looks at, or what runs."""
     return _looked_at(new) != _looked_at(old)
 
 

@@ -1,4 +1,4 @@
-"""Nobody gives away rights that they do not have themselves.
+"""Keeps users from giving away rights that they do not have themselves.
 
 An admission plugin, always on, for roles and bindings. Who may `escalate` or `bind` a role may do
 so whatever it holds. As pkg/registry/rbac/{role,clusterrole,rolebinding,...}/policybased, with its
@@ -85,7 +85,7 @@ def _is_same(new: Obj, old: Obj | None, *fields: str) -> bool:
 
 
 def _single(rule: Obj) -> Iterator[Obj]:
-    """A rule as many that each name one thing."""
+    """Split a rule into rules that each name one thing."""
     verbs = rule.get("verbs") or []
     for verb, path in itertools.product(verbs, rule.get("nonResourceURLs") or []):
         yield {"verb": verb, "path": path}
@@ -127,7 +127,7 @@ def _who(user: User) -> str:
 
 
 def _shown(rule: Obj) -> str:
-    """As upstream's CompactString."""
+    """Return a rule as text, as upstream's CompactString."""
     words = (
         ("APIGroups", "apiGroups"),
         ("Resources", "resources"),

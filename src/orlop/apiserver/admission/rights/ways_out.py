@@ -1,4 +1,4 @@
-"""What of Orlop's own lets a pod out of its container, as violations of pod security.
+"""Finds what of Orlop's own lets a pod out of its container, as violations of pod security.
 
 Used by the admission plugin PodSecurity beside upstream's checks, for every level but privileged.
 Pure. Each annotation of ours stands in `STANDING`, so that a new one must be given a place; what is
@@ -60,14 +60,17 @@ STANDING: Mapping[str, str] = {
 
 
 def ways_out(metadata: Obj, spec: Obj) -> list[str]:
-    """Each as `reason (detail)`, as upstream's checks have them."""
+    """Return each way out as `reason (detail)`, as upstream's checks have them."""
     pod = Subject(metadata, spec, 0)
     found = (_images(pod), _image_volumes(pod), _annotations(pod), _ranks(pod), _options(pod))
     return [f"{reason} ({detail})" for reason, detail in found if reason]
 
 
 def _is_of_the_node(image: object) -> bool:
-    """Its own root, or a path: any folder there may be a container's root."""
+    """Return whether an image is the node's own root, or a path.
+
+    Any folder of the node may be a container's root.
+    """
     return image == wellknown.HOST_IMAGE or str(image or "").startswith("/")
 
 
@@ -80,7 +83,7 @@ def _images(pod: Subject) -> Found:
 
 
 def _image_volumes(pod: Subject) -> Found:
-    """A folder of the node by another name than hostPath."""
+    """Find image volumes that are a folder of the node: hostPath by another name."""
     volumes = pod.spec.get("volumes") or ()
     bad = [one.get("name", "") for one in volumes
            if _is_of_the_node((one.get("image") or {}).get("reference"))]  # fmt: skip
@@ -101,7 +104,7 @@ def _annotations(pod: Subject) -> Found:
 
 
 def _ranks(pod: Subject) -> Found:
-    """Tasks that srun starts are on their node's network, as with hostNetwork."""
+    """Find ranks: tasks that srun starts are on their node's network, as with hostNetwork."""
     asked = _asked(pod)
     many = [f"--{name}={asked[name]}" for name in SHAPE if least(asked.get(name) or "") > 1]
     return ("host namespaces", f"tasks on their node's network: {', '.join(many)}") if many else (
@@ -120,7 +123,10 @@ def _options(pod: Subject) -> Found:
 
 
 def _asked(pod: Subject) -> dict[str, str | None]:
-    """What cannot be read asks for nothing: it is refused for that."""
+    """Return the options that the annotations ask for.
+
+    Annotations that cannot be read ask for nothing: the pod is refused because of them.
+    """
     try:
         return from_annotations(annotations_of({"metadata": pod.metadata}), [])
     except ConfigError:

@@ -58,7 +58,7 @@ class Asker:
         return None if record is None else record.decode()
 
     def views(self, kind: Kind) -> Iterable[Kind]:
-        """The other kinds that show objects of the same bucket."""
+        """Return the other kinds that show objects of the same bucket."""
         bucket = bucket_of(kind)
         same = (one for one in self._served if one.plural == kind.plural and one != kind)
         return [one for one in same if bucket_of(one) == bucket]
@@ -66,7 +66,7 @@ class Asker:
     def matching(
         self, webhooks: list[Webhook], attributes: Attributes
     ) -> tuple[list[Invocation], Obj | None]:
-        """The webhooks whose rules name the request, and its namespace."""
+        """Return the webhooks whose rules name the request, and its namespace."""
         if not webhooks or is_exempt(attributes):
             return [], None
         namespace = self.namespace(attributes)
@@ -81,7 +81,7 @@ class Asker:
         return found, namespace
 
     async def request(self, attributes: Attributes, kind: Kind) -> Obj:
-        """The request as a webhook of that kind sees it."""
+        """Return the request as a webhook of that kind sees it."""
         obj, old = attributes.obj, attributes.old
         if kind != attributes.kind and not _is_other(attributes):
             obj = None if obj is None else await in_version(attributes.kind, obj, kind)
@@ -91,7 +91,10 @@ class Asker:
     def is_wanted(
         self, webhook: Webhook, request: Obj, attributes: Attributes, namespace: Obj | None
     ) -> bool:
-        """Whether its conditions hold; Forbidden where one has no value and it fails closed."""
+        """Return whether its conditions hold.
+
+        Forbidden where one has no value and the webhook fails closed.
+        """
         if not webhook.conditions:
             return True
         variables: Mapping[str, Any] = seen(
@@ -105,7 +108,7 @@ class Asker:
     async def ask(
         self, webhook: Webhook, request: Obj, attributes: Attributes, *, is_mutating: bool
     ) -> Verdict:
-        """Its verdict; CallFailed where it has none, an ApiError where it denies."""
+        """Ask the webhook; CallFailed where it gives no verdict, an ApiError where it denies."""
         if attributes.dry_run and not webhook.may_dry_run:
             raise BadRequest(f'admission webhook "{webhook.name}" does not support dry run')
         if not webhook.version:
@@ -131,7 +134,7 @@ class Asker:
 
 
 def failed(invocation: Invocation, attributes: Attributes, kind: str, error: CallFailed) -> None:
-    """What a webhook that gave no answer means: nothing, or the end of the request."""
+    """Handle a webhook that gave no answer: ignore it, or end the request."""
     webhook = invocation.webhook
     words = f'failed calling webhook "{webhook.name}": {error}'
     type_ = "admit" if kind == "mutating" else kind
@@ -146,5 +149,8 @@ def failed(invocation: Invocation, attributes: Attributes, kind: str, error: Cal
 
 
 def _is_other(attributes: Attributes) -> bool:
-    """Whether the object is of another type than its resource: that has no other version."""
+    """Return whether the object is of another type than its resource.
+
+    Such an object has no other version.
+    """
     return attributes.object_kind is not None or attributes.operation == "CONNECT"

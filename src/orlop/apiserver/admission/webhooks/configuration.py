@@ -1,8 +1,8 @@
-"""Who is to be asked: the webhooks of all configurations, compiled, in the order of their names.
+"""Compiles the webhooks of all configurations, in the order of their names: who is to be asked.
 
 Read by the plugins for every request. The store tells with a number whether any configuration has
-changed; only then are they read again, so that a new one holds for the very next request. It never
-writes. As apiserver/pkg/admission/configuration and plugin/webhook/accessors.go.
+changed; only then are they read again, so that a new one holds for the very next request. As
+apiserver/pkg/admission/configuration and plugin/webhook/accessors.go.
 """
 
 from __future__ import annotations

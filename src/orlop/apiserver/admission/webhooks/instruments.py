@@ -1,4 +1,4 @@
-"""What is counted of webhooks, under upstream's names.
+"""Counts calls of webhooks, under upstream's names.
 
 Called by the dispatch after each call. As apiserver/pkg/admission/metrics/metrics.go.
 """
@@ -39,7 +39,7 @@ _open = PROCESS.counter(
 
 
 def called(name: str, kind: str, operation: str, seconds: float, refused: ApiError | None) -> None:
-    """A webhook has answered, and perhaps refused."""
+    """Count that a webhook has answered, and perhaps refused."""
     rejected = "true" if refused is not None else "false"
     code = str(refused.status_code) if refused is not None else "200"
     _duration.observe(seconds, name, kind, operation, rejected)
@@ -49,7 +49,7 @@ def called(name: str, kind: str, operation: str, seconds: float, refused: ApiErr
 
 
 def failed(name: str, kind: str, operation: str, *, is_open: bool) -> None:
-    """A webhook has given no answer that can be used."""
+    """Count that a webhook has given no answer that can be used."""
     if is_open:
         _open.add(name, kind)
     else:

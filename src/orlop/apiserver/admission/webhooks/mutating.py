@@ -89,7 +89,10 @@ class MutatingWebhooks(Plugin):
         return _bytes(obj) != before
 
     async def _typed(self, shown: Obj, kind: Kind, attributes: Attributes) -> Obj:
-        """As it would have come in: of known fields, in the version of the request, complete."""
+        """Bring the object into the form in which it would have come in.
+
+        That is: of known fields, in the version of the request, complete.
+        """
         self._schema.decode(kind, shown)
         if kind != attributes.kind:
             shown = await in_version(kind, shown, attributes.kind)

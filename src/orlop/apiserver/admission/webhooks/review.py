@@ -26,7 +26,10 @@ _LONGEST = 10_000  # characters of its words that are passed on
 
 
 def request_of(attributes: Attributes, kind: Kind, obj: Obj | None, old: Obj | None) -> Obj:
-    """The request, shown as one of `kind`, which has made `obj` and `old` of its objects."""
+    """Make the AdmissionRequest.
+
+    The request is shown as one of `kind`, which has made `obj` and `old` of its objects.
+    """
     shown = _kind_of(attributes, kind)
     request: Obj = {
         "kind": shown,
@@ -51,7 +54,7 @@ def request_of(attributes: Attributes, kind: Kind, obj: Obj | None, old: Obj | N
 
 
 def _kind_of(attributes: Attributes, kind: Kind) -> Obj:
-    """The type of the object: of a subresource it can be another than the resource's."""
+    """Return the type of the object: of a subresource it can be another than the resource's."""
     group, version, name = kind.group, kind.version, kind.kind
     if attributes.object_kind is not None:
         group, version, name = attributes.object_kind
@@ -67,7 +70,7 @@ def _resource_of(kind: Kind) -> Obj:
 
 
 def namespace_of(attributes: Attributes) -> str:
-    """A request on a namespace is in that namespace, as upstream has it."""
+    """Return the request's namespace. A request on a namespace is in it, as upstream has it."""
     is_namespace = attributes.kind.group == "" and attributes.kind.plural == "namespaces"
     return attributes.name if is_namespace else attributes.namespace
 
@@ -99,7 +102,7 @@ class Verdict:
 
 
 def verdict_of(answer: Obj, uid: str, version: str, *, is_mutating: bool) -> Verdict:
-    """What an answer says; CallFailed where it is none."""
+    """Read the verdict from an answer; CallFailed where it is none."""
     response = answer.get("response")
     if not isinstance(response, dict):
         raise _invalid("webhook response was absent")
@@ -163,7 +166,7 @@ def _invalid(why: str) -> CallFailed:
 
 
 def refusal(name: str, status: Obj) -> ApiError:
-    """The answer to a client whose request a webhook denied. As webhook/errors: ToStatusErr."""
+    """Make the answer to a client whose request was denied. As webhook/errors: ToStatusErr."""
     denied = f'admission webhook "{name}" denied the request'
     code = status.get("code")
     code = code if type(code) is int and 400 <= code < 600 else 400

@@ -1,8 +1,8 @@
 """Starts a Job each time a CronJob's schedule says so.
 
 Called by the controller manager with the key of a CronJob whenever it, or a Job it owns, changes,
-and at its next time. A Job's name carries the minute it was due, so that no restart ever starts one
-twice. As pkg/controller/cronjob/cronjob_controllerv2.go; pods are the Job controller's work.
+and at its next time. A Job's name carries the minute it was due, so that a restart does not start
+one twice. As pkg/controller/cronjob/cronjob_controllerv2.go; pods are the Job controller's work.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class CronJobs(Controller):
         clock: Clock | None = None,
         zone: tzinfo | None = None,
     ) -> None:
-        """`zone` holds for CronJobs that name none; this machine's by default."""
+        """Set up; `zone` holds for CronJobs that name none, this machine's by default."""
         super().__init__(api, informers, clock=clock)
         self.jobs = informers.informer(JOB)
         self._zone = zone or local_zone()
 
     async def reconcile(self, key: Key) -> Result:
-        """One look at a CronJob.
+        """Look at a CronJob once and do what is due.
 
         1. Take note of Jobs that have finished; forget the oldest beyond the history limits.
         2. Start the Job that is due, unless it is too late or another still runs.
@@ -112,7 +112,7 @@ class CronJobs(Controller):
                 await self._delete(cron_job, job)
 
     async def _start_due(self, cron_job: Obj, status: Obj) -> Result:
-        """Start what is due; returns when to look again."""
+        """Start what is due; return when to look again."""
         spec, now = cron_job["spec"], self.clock.now()
         try:
             zone = self._zone_of(cron_job)
@@ -171,7 +171,7 @@ class CronJobs(Controller):
             status["lastScheduleTime"] = times.rfc3339(due)
 
     async def _create(self, cron_job: Obj, due: float) -> Obj | None:
-        """The Job of that moment, made now or by a former self."""
+        """Return the Job of that moment, made now or before a restart."""
         wanted = job_for(cron_job, due, self._zone_of(cron_job))
         try:
             made = await self.api.create(JOB, wanted, namespace=meta(cron_job)["namespace"])
@@ -206,7 +206,7 @@ class CronJobs(Controller):
 
 
 def finished(job: Obj) -> str | None:
-    """`Complete` or `Failed`, once a Job is."""
+    """Return `Complete` or `Failed` once a Job is; None before."""
     for how in ("Complete", "Failed"):
         condition = condition_of(job, how)
         if condition is not None and condition["status"] == "True":
@@ -215,7 +215,7 @@ def finished(job: Obj) -> str | None:
 
 
 def local_zone() -> tzinfo:
-    """This machine's zone, daylight saving and all."""
+    """Return this machine's zone, with daylight saving."""
     name = os.environ.get("TZ", "").removeprefix(":")
     try:
         if name:
@@ -227,7 +227,7 @@ def local_zone() -> tzinfo:
 
 
 def _since(cron_job: Obj, status: Obj, now: float) -> float:
-    """From when on moments may have been missed."""
+    """Return from when on moments may have been missed."""
     last = status.get("lastScheduleTime") or meta(cron_job)["creationTimestamp"]
     since = times.parse(last)
     deadline = cron_job["spec"].get("startingDeadlineSeconds")
@@ -239,7 +239,7 @@ def job_name(cron_job: Obj, due: float) -> str:
 
 
 def job_for(cron_job: Obj, due: float, zone: tzinfo) -> Obj:
-    """The Job of one moment; its name says which."""
+    """Return the Job of one moment; its name says which."""
     template = deep_copy(cron_job["spec"]["jobTemplate"])
     when = datetime.fromtimestamp(due, zone).isoformat().replace("+00:00", "Z")
     return {

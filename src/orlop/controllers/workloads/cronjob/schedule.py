@@ -1,4 +1,4 @@
-"""When a schedule fires, in its time zone: the next moment, and the last ones missed.
+"""Computes when a schedule fires, in its time zone: the next moment, and the last ones missed.
 
 Used by the CronJob controller. Pure; moments are Unix times. A wall-clock time that daylight saving
 leaps over does not exist and is left out, one that it repeats fires each time, as robfig/cron does.
@@ -25,7 +25,7 @@ class Missed(NamedTuple):
 
 
 def fire_times(schedule: Schedule, zone: tzinfo, after: float) -> Iterator[float]:
-    """All moments later than `after`, in order."""
+    """Yield all moments later than `after`, in order."""
     if not schedule.hours or not schedule.minutes:  # as of `, * * * *`: no moment of any day
         return
     day = datetime.fromtimestamp(after, zone).date()
@@ -45,7 +45,7 @@ def fire_times(schedule: Schedule, zone: tzinfo, after: float) -> Iterator[float
 
 
 def _moments(day: date, hour: int, minute: int, zone: tzinfo) -> Iterator[float]:
-    """The Unix times at which a clock in the zone shows this: none, one or two."""
+    """Yield the Unix times at which a clock in the zone shows this: none, one or two."""
     for fold in (0, 1):
         wall = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone, fold=fold)
         back = wall.astimezone(UTC).astimezone(zone)
@@ -54,12 +54,12 @@ def _moments(day: date, hour: int, minute: int, zone: tzinfo) -> Iterator[float]
 
 
 def next_time(schedule: Schedule, zone: tzinfo, after: float) -> float | None:
-    """The first moment later than `after`; None for a schedule that never fires."""
+    """Return the first moment later than `after`; None for a schedule that never fires."""
     return next(fire_times(schedule, zone, after), None)
 
 
 def missed(schedule: Schedule, zone: tzinfo, since: float, now: float) -> Missed:
-    """The latest moment in (since, now]; found in a few steps however long ago `since` is."""
+    """Return the latest moment in (since, now], in a few steps however long ago `since` is."""
     first = list(islice(fire_times(schedule, zone, since), TOO_MANY + 1))
     due = [moment for moment in first if moment <= now]
     if len(due) <= TOO_MANY:

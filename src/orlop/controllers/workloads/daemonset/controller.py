@@ -2,7 +2,8 @@
 
 Called by the controller manager with the key of a DaemonSet whenever it or one of its pods changes,
 and with all of them when a node comes, goes or changes its labels or taints. Each pod names its
-node and is bound by the scheduler. As pkg/controller/daemon; it never looks at what is free.
+node and is bound by the scheduler. As pkg/controller/daemon; whether there is room is left to the
+scheduler.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class DaemonSets(Controller):
         self._failures: dict[tuple[str, str], tuple[int, float]] = {}
 
     def _node_changed(self, event: WatchEvent, previous: Obj | None) -> Iterable[Key]:
-        """Heartbeats are no news."""
+        """Queue all DaemonSets when a node changes in more than its heartbeat."""
         if event.type == "MODIFIED" and previous and _face(event.object) == _face(previous):
             return []
         return [key_of(daemon_set) for daemon_set in self.objects.list()]
@@ -89,7 +90,7 @@ class DaemonSets(Controller):
         return Result.again(0) if is_partial else result
 
     async def _failed(self, daemon_set: Obj, step: Step) -> tuple[list[Obj], Result]:
-        """Failed daemons that may be replaced now, and when to see to the others."""
+        """Return the failed daemons that may be replaced now, and when to look at the others."""
         due: list[Obj] = []
         result = Result.done()
         now, owner = self.clock.now(), uid_of(daemon_set)
@@ -132,7 +133,7 @@ def _face(node: Obj) -> tuple[object, ...]:
 def status_of(
     daemon_set: Obj, nodes: Sequence[Obj], pods: Sequence[Obj], update: str, now: float
 ) -> Obj:
-    """As updateDaemonSetStatus."""
+    """Return the status, as updateDaemonSetStatus."""
     probe, placed = probe_of(daemon_set), by_node(pods)
     min_ready = daemon_set["spec"].get("minReadySeconds", 0)
     desired = scheduled = misscheduled = ready = updated = available = 0

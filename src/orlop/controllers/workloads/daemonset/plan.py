@@ -1,4 +1,4 @@
-"""Which nodes a DaemonSet's pods belong on, and which pods to make or end next.
+"""Decides which nodes a DaemonSet's pods belong on, and which pods to make or delete next.
 
 Asked by the DaemonSet controller in each reconcile. Pure. As pkg/controller/daemon:
 podsShouldBeOnNode and rollingUpdate; the scheduler then binds each pod to the node it names.
@@ -38,7 +38,7 @@ class Step:
 
 
 def pod_for(daemon_set: Obj, node: str, template: Obj, revision: str) -> Obj:
-    """The daemon of one node: only there can it be scheduled."""
+    """Return the daemon of one node, the one place where it can be scheduled."""
     pod = pod_from_template(template, daemon_set)
     pod["metadata"].setdefault("labels", {})[REVISION_LABEL] = revision
     spec = pod["spec"]
@@ -54,7 +54,7 @@ def pod_for(daemon_set: Obj, node: str, template: Obj, revision: str) -> Obj:
 
 
 def node_of(pod: Obj) -> str:
-    """Where a daemon runs, or is to run."""
+    """Return where a daemon runs, or is to run."""
     if pod["spec"].get("nodeName"):
         return str(pod["spec"]["nodeName"])
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
@@ -67,7 +67,7 @@ def node_of(pod: Obj) -> str:
 
 
 def by_node(pods: Iterable[Obj]) -> dict[str, list[Obj]]:
-    """Oldest first on each node."""
+    """Group the pods by node, the oldest first on each."""
     found: dict[str, list[Obj]] = defaultdict(list)
     for pod in sorted(
         pods, key=lambda pod: (meta(pod).get("creationTimestamp") or "", meta(pod)["name"])
@@ -77,7 +77,7 @@ def by_node(pods: Iterable[Obj]) -> dict[str, list[Obj]]:
 
 
 def probe_of(daemon_set: Obj) -> Obj:
-    """A daemon of no node in particular, to be held against all of them."""
+    """Return a daemon of no node in particular, to be checked against all of them."""
     spec = deep_copy(daemon_set["spec"]["template"]["spec"])
     tolerations = spec.setdefault("tolerations", [])
     tolerations += [{"key": key, "operator": "Exists", "effect": eff} for key, eff in _TOLERATED]
@@ -85,7 +85,7 @@ def probe_of(daemon_set: Obj) -> Obj:
 
 
 def belongs(probe: Obj, node: Obj) -> tuple[bool, bool]:
-    """Whether a daemon should run on the node, and whether one that runs there may go on."""
+    """Return whether a daemon should run on the node, and whether one that runs there may stay."""
     named = probe["spec"].get("nodeName")
     if (named and named != meta(node)["name"]) or not matches_selector(probe, node):
         return False, False
@@ -95,7 +95,7 @@ def belongs(probe: Obj, node: Obj) -> tuple[bool, bool]:
 def plan(
     daemon_set: Obj, nodes: Sequence[Obj], pods: Sequence[Obj], update: str, now: float
 ) -> Step:
-    """The next step.
+    """Return the next step.
 
     1. On each node: make what is missing, end what does not belong, of several keep the oldest.
     2. Where that leaves nothing to do, roll old daemons as the strategy says.
@@ -125,7 +125,7 @@ def plan(
 
 
 def _lost(placed: Mapping[str, list[Obj]], existing: set[str]) -> list[Obj]:
-    """Daemons that wait for a node that is gone; bound ones are the pod GC's."""
+    """Return daemons that wait for a node that is gone; bound ones are left to the pod GC."""
     return [
         pod
         for name, pods in placed.items()
@@ -136,7 +136,7 @@ def _lost(placed: Mapping[str, list[Obj]], existing: set[str]) -> list[Obj]:
 
 
 def _surplus(daemon_set: Obj, running: Sequence[Obj], update: str) -> list[Obj]:
-    """All but the oldest; while surging, all but the oldest of the old and of the new."""
+    """Return all but the oldest; while surging, all but the oldest of the old and of the new."""
     if not _limits(daemon_set, 1)[0]:
         return list(running[1:])
     new = [pod for pod in running if revision_name(pod) == update]
@@ -150,7 +150,7 @@ def is_rolling(daemon_set: Obj) -> bool:
 
 
 def _limits(daemon_set: Obj, nodes: int) -> tuple[int, int]:
-    """maxSurge and maxUnavailable for so many nodes."""
+    """Return maxSurge and maxUnavailable for so many nodes."""
     if not is_rolling(daemon_set):
         return 0, 0
     rolling = (daemon_set["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
@@ -179,7 +179,7 @@ def _roll_by_replacement(
     unavailable: int,
     now: float,
 ) -> None:
-    """Old daemons that serve nobody go at once; of the others as many as may be missing."""
+    """Delete old daemons that are unavailable at once, others as far as maxUnavailable lets."""
     candidates: list[Obj] = []
     for pods in homes.values():
         pod = pods[0] if pods else None
@@ -197,7 +197,7 @@ def _roll_by_replacement(
 def _roll_by_surge(
     daemon_set: Obj, homes: Mapping[str, list[Obj]], update: str, step: Step, surge: int, now: float
 ) -> None:
-    """A new daemon beside the old one; the old goes when the new one serves."""
+    """Make a new daemon beside the old one; delete the old when the new one is available."""
     waiting: list[str] = []
     for name, pods in homes.items():
         old = [pod for pod in pods if revision_name(pod) != update]

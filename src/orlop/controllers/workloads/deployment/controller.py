@@ -2,7 +2,7 @@
 
 Called by the controller manager with the key of a Deployment whenever it, one of its ReplicaSets,
 or (for Recreate) one of their pods changes. It makes, sizes and cleans up ReplicaSets one step at a
-time, each from what is there now; it never touches pods. As pkg/controller/deployment.
+time, each from what is there now; the pods are the ReplicaSets' work. As pkg/controller/deployment.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Deployments(Controller):
         self._claims = Claims(api, self.replica_sets, DEPLOYMENT)
 
     def _recreated(self, event: WatchEvent, previous: Obj | None) -> Iterable[Key]:
-        """Recreate waits for the last old pod to end."""
+        """Queue a Recreate Deployment when a pod ends: it waits for the last old one."""
         if event.type != "DELETED" and not is_terminal(event.object):
             return
         reference = controller_of(event.object)
@@ -65,7 +65,7 @@ class Deployments(Controller):
                 yield key_of(deployment)
 
     async def reconcile(self, key: Key) -> Result:
-        """One step of a Deployment's life.
+        """Take one step of a Deployment.
 
         1. Claim its ReplicaSets; one that is being deleted only has its status kept.
         2. Paused, or resized since the last step: sizes change in proportion, templates do not.
@@ -137,7 +137,7 @@ class Deployments(Controller):
     async def _ensure_new(
         self, deployment: Obj, sets: Sequence[Obj]
     ) -> tuple[Obj | None, list[Obj], bool]:
-        """The ReplicaSet of the present template, made if need be, and whether it was."""
+        """Return the ReplicaSet of the present template, made if need be, and whether it was."""
         new, old = revisions.split(deployment, sets)
         if new is not None:
             return await self._number(deployment, new, old), old, False
@@ -173,7 +173,7 @@ class Deployments(Controller):
         return made
 
     async def _resolve_collision(self, deployment: Obj, wanted: Obj) -> Obj | None:
-        """The name is taken: by ourselves, only our cache did not know; or by a stranger."""
+        """Find who has the name: ourselves, where our cache did not know, or a stranger."""
         found = await self.api.get(REPLICA_SET, key_of(wanted))
         mine = is_controlled_by(found, deployment)
         template = deployment["spec"]["template"]
@@ -188,7 +188,7 @@ class Deployments(Controller):
         raise errors.Conflict(f"the name {meta(wanted)['name']} is taken: trying another")
 
     async def _number(self, deployment: Obj, new: Obj, old: Sequence[Obj]) -> Obj:
-        """Keep the new ReplicaSet the latest revision, and the Deployment saying so."""
+        """Keep the new ReplicaSet the latest revision, and write its number on the Deployment."""
         revision = revisions.next_revision(old)
         annotations = revisions.updated_annotations(deployment, new, revision)
         change: Obj = {"metadata": {"annotations": annotations}} if annotations else {}
@@ -206,7 +206,7 @@ class Deployments(Controller):
         return new
 
     async def _scale(self, deployment: Obj, scales: Scales) -> bool:
-        """Write the sizes that differ; whether any did."""
+        """Write the sizes that differ; return whether any did."""
         has_changed = False
         for replica_set, size in scales:
             if await self._resize(deployment, replica_set, size):

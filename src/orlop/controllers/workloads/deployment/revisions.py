@@ -1,4 +1,4 @@
-"""Revisions of a Deployment: which ReplicaSet is of today's template, and how they are numbered.
+"""Finds which ReplicaSet is of today's template, and numbers the revisions of a Deployment.
 
 Called by the Deployment controller. `kubectl rollout history` and `undo` read the annotations that
 are computed here. Pure. As pkg/controller/deployment/util/deployment_util.go.
@@ -36,14 +36,14 @@ _NOT_COPIED = frozenset(
 
 
 def template_hash(template: Obj, collisions: int = 0) -> str:
-    """A short name of a pod template, the same for equal templates; `collisions` changes it."""
+    """Return a short name of a pod template, equal for equal templates; `collisions` changes it."""
     text = msgspec.json.encode([template, collisions], order="sorted")
     number = int.from_bytes(hashlib.blake2s(text, digest_size=4).digest(), "big")
     return "".join(SUFFIX_ALPHABET[ord(digit) % len(SUFFIX_ALPHABET)] for digit in str(number))
 
 
 def is_same_template(one: Obj, other: Obj) -> bool:
-    """Equal but for the hash that a ReplicaSet's template carries."""
+    """Return whether two templates are equal but for the hash that a ReplicaSet's carries."""
     return _without_hash(one) == _without_hash(other)
 
 
@@ -56,7 +56,7 @@ def _without_hash(template: Obj) -> Obj:
 
 
 def split(deployment: Obj, replica_sets: Sequence[Obj]) -> tuple[Obj | None, list[Obj]]:
-    """The ReplicaSet of today's template, if there is one, and the old ones, oldest first."""
+    """Return the ReplicaSet of today's template, if any, and the old ones, oldest first."""
     ordered = sorted(replica_sets, key=age_order)
     template = deployment["spec"]["template"]
     new = next(
@@ -66,7 +66,7 @@ def split(deployment: Obj, replica_sets: Sequence[Obj]) -> tuple[Obj | None, lis
 
 
 def age_order(obj: Obj) -> tuple[str, str]:
-    """Sorts oldest first."""
+    """Return a sort key, oldest first."""
     return meta(obj).get("creationTimestamp") or "", meta(obj)["name"]
 
 
@@ -86,7 +86,7 @@ def copied_annotations(deployment: Obj) -> dict[str, str]:
 
 
 def updated_annotations(deployment: Obj, new: Obj, revision: int) -> dict[str, str]:
-    """Which annotations of the new ReplicaSet must change, and to what."""
+    """Return which annotations of the new ReplicaSet must change, and to what."""
     former = annotations_of(new)
     wanted = copied_annotations(deployment)
     if revision_number(new) < revision:
@@ -97,7 +97,7 @@ def updated_annotations(deployment: Obj, new: Obj, revision: int) -> dict[str, s
 
 
 def _history(history: str, revision: str) -> str:
-    """The revisions that a ReplicaSet has been before `kubectl rollout undo` came back to it."""
+    """Return the revisions a ReplicaSet had before `kubectl rollout undo` came back to it."""
     past = [*(history.split(",") if history else ()), revision]
     while len(",".join(past)) > _HISTORY_LENGTH and len(past) > 1:
         past.pop(0)
@@ -105,7 +105,7 @@ def _history(history: str, revision: str) -> str:
 
 
 def new_replica_set(deployment: Obj, replicas: int, max_replicas: int, revision: int) -> Obj:
-    """The ReplicaSet of the Deployment's present template."""
+    """Return the ReplicaSet of the Deployment's present template."""
     spec = deployment["spec"]
     collisions = (deployment.get("status") or {}).get("collisionCount", 0)
     hashed = template_hash(spec["template"], collisions)

@@ -1,4 +1,4 @@
-"""How many replicas each ReplicaSet of a Deployment should have next.
+"""Computes how many replicas each ReplicaSet of a Deployment should have next.
 
 Called by the Deployment controller, which then writes the answers. Pure arithmetic over spec and
 status, one step at a time; as pkg/controller/deployment/rolling.go and sync.go.
@@ -21,7 +21,7 @@ def replicas_of(obj: Obj) -> int:
 
 
 def available_of(replica_set: Obj) -> int:
-    """At most as many as it is told to have: its status may be of before it was told."""
+    """Return the available pods, at most the wanted: the status may be older than the spec."""
     seen = int((replica_set.get("status") or {}).get("availableReplicas", 0))
     return min(seen, replicas_of(replica_set))
 
@@ -43,7 +43,7 @@ def is_rolling(deployment: Obj) -> bool:
 
 
 def limits(deployment: Obj) -> tuple[int, int]:
-    """maxSurge (rounded up) and maxUnavailable (rounded down); never both zero."""
+    """Return maxSurge (rounded up) and maxUnavailable (rounded down); never both zero."""
     if not is_rolling(deployment) or replicas_of(deployment) == 0:
         return 0, 0
     rolling = (deployment["spec"].get("strategy") or {}).get("rollingUpdate") or {}
@@ -57,7 +57,7 @@ def limits(deployment: Obj) -> tuple[int, int]:
 
 
 def scaled_value(value: Any, whole: int, *, round_up: bool) -> int:
-    """An IntOrString: a number, or a percentage of `whole`."""
+    """Return the number of an IntOrString: as it is, or a percentage of `whole`."""
     if isinstance(value, int):
         return value
     share = int(str(value).removesuffix("%")) * whole
@@ -69,7 +69,7 @@ def max_replicas(deployment: Obj) -> int:
 
 
 def new_size(deployment: Obj, new: Obj | None, old: Sequence[Obj]) -> int:
-    """How large the new ReplicaSet may be now, within maxSurge."""
+    """Return how large the new ReplicaSet may be now, within maxSurge."""
     wanted = replicas_of(deployment)
     size = replicas_of(new) if new is not None else 0
     if size >= wanted or not is_rolling(deployment):
@@ -81,7 +81,7 @@ def new_size(deployment: Obj, new: Obj | None, old: Sequence[Obj]) -> int:
 
 
 def shrink_old(deployment: Obj, new: Obj, old: Sequence[Obj]) -> Scales:
-    """Which old ReplicaSets shrink now, unhealthy pods first, within maxUnavailable.
+    """Return which old ReplicaSets shrink now: unhealthy pods first, within maxUnavailable.
 
     1. What may go at all: all pods, less those that must stay, less the new ones not yet there.
     2. Pods that are not available anyway, oldest ReplicaSet first.
@@ -113,7 +113,7 @@ def _drop_unhealthy(sets: Sequence[Obj], sizes: dict[str, int], may_go: int) -> 
 
 
 def is_scaled(deployment: Obj, replica_sets: Sequence[Obj]) -> bool:
-    """Whether a rolling Deployment's size has changed since its ReplicaSets were last sized."""
+    """Return whether a rolling Deployment's size has changed since it was last distributed."""
     return is_rolling(deployment) and any(
         annotations_of(one).get(DESIRED, str(replicas_of(deployment)))
         != str(replicas_of(deployment))
@@ -122,7 +122,7 @@ def is_scaled(deployment: Obj, replica_sets: Sequence[Obj]) -> bool:
 
 
 def rescale(deployment: Obj, new: Obj | None, old: Sequence[Obj]) -> Scales:
-    """Sizes after `kubectl scale`, also in the middle of a rollout or while paused.
+    """Return the sizes after `kubectl scale`, also in the middle of a rollout or while paused.
 
     1. Only one ReplicaSet counts: it takes all.
     2. The new one is complete: the old ones go.
@@ -140,7 +140,7 @@ def rescale(deployment: Obj, new: Obj | None, old: Sequence[Obj]) -> Scales:
 
 
 def _only_one(new: Obj | None, old: Sequence[Obj]) -> Obj | None:
-    """The one that has pods, or the latest where none has."""
+    """Return the one that has pods, or the latest where none has."""
     sized = active([*old, *([new] if new is not None else [])])
     if not sized:
         return new if new is not None else (old[-1] if old else None)

@@ -1,7 +1,7 @@
-"""What a Deployment's status says, so that `kubectl rollout status` can be believed.
+"""Computes a Deployment's status, which `kubectl rollout status` relies on.
 
-Called by the Deployment controller at the end of each reconcile. Pure: counts from the
-ReplicaSets, conditions from those and the moment. As pkg/controller/deployment/progress.go.
+Called by the Deployment controller at the end of each reconcile. Pure: counts from the ReplicaSets,
+conditions from those and the moment. As pkg/controller/deployment/progress.go.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def deadline_of(deployment: Obj) -> int | None:
 
 
 def status_of(observed: Observed) -> Obj:
-    """The whole status, as it should be now."""
+    """Return the whole status, as it should be now."""
     deployment = observed.deployment
     former = deployment.get("status") or {}
     counts = _counts(observed)
@@ -83,7 +83,7 @@ def _counts(observed: Observed) -> dict[str, int]:
 
 
 def is_complete(deployment: Obj, status: Obj) -> bool:
-    """All pods are of the new template, there, and available."""
+    """Return whether all pods are of the new template, there, and available."""
     wanted = replicas_of(deployment)
     return all(
         status.get(name, 0) == wanted
@@ -108,7 +108,7 @@ def _availability(observed: Observed, counts: dict[str, int]) -> Obj:
 
 
 def _progress(observed: Observed, counts: dict[str, int], conditions: list[Obj]) -> list[Obj]:
-    """The Progressing condition, which `kubectl rollout status` and the deadline live by."""
+    """Return the Progressing condition, which `kubectl rollout status` and the deadline use."""
     deployment = observed.deployment
     if deadline_of(deployment) is None:
         return without_condition(conditions, PROGRESSING)
@@ -140,7 +140,7 @@ def _progress(observed: Observed, counts: dict[str, int], conditions: list[Obj])
 
 
 def _beginning(observed: Observed, conditions: list[Obj]) -> list[Obj]:
-    """What is told before any progress is judged: made, found, paused, resumed."""
+    """Return what comes before any progress is judged: made, found, paused, resumed."""
     current = _find(conditions, PROGRESSING)
     paused = bool(observed.deployment["spec"].get("paused"))
     reason = current["reason"] if current is not None else ""
@@ -176,13 +176,13 @@ def _is_overdue(deployment: Obj, current: Obj | None, now: float) -> bool:
 
 
 def seconds_left(deployment: Obj, progressing: Obj, now: float) -> float:
-    """Until a rollout that does not move is called timed out."""
+    """Return the seconds until a rollout that does not move is called timed out."""
     since = times.parse(progressing.get("lastUpdateTime") or progressing["lastTransitionTime"])
     return since + (deadline_of(deployment) or 0) - now
 
 
 def next_check(deployment: Obj, status: Obj, now: float) -> float | None:
-    """When a rollout must be looked at again although nothing changed."""
+    """Return when a rollout must be looked at again although nothing changed."""
     progressing = _find(status.get("conditions") or [], PROGRESSING)
     if (
         progressing is None
@@ -197,7 +197,7 @@ def next_check(deployment: Obj, status: Obj, now: float) -> float | None:
 
 
 def _failures(observed: Observed, conditions: list[Obj]) -> list[Obj]:
-    """A ReplicaSet that cannot make its pods speaks through its Deployment; the new one first."""
+    """Report a ReplicaSet that cannot make its pods; the new one first."""
     ordered = [*([observed.new] if observed.new is not None else []), *observed.old]
     for one in ordered:
         failed = _find((one.get("status") or {}).get("conditions") or [], FAILURE)
@@ -208,7 +208,7 @@ def _failures(observed: Observed, conditions: list[Obj]) -> list[Obj]:
 
 
 def creation_failed(observed: Observed, name: str, message: str) -> Obj:
-    """The status when the new ReplicaSet could not even be made."""
+    """Return the status when the new ReplicaSet could not even be made."""
     status = status_of(observed)
     text = f'Failed to create new replica set "{name}": {message}'
     failed = _condition(PROGRESSING, "False", CREATE_ERROR, text, observed.now)

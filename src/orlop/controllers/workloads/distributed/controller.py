@@ -2,7 +2,7 @@
 
 Called by the controller manager with the key of a Job whenever it changes. An Indexed Job with the
 annotation `slurm.orlop.dev/distributed` and no subdomain of its own gets a headless Service under
-its own name, so that MASTER_ADDR and its like can be resolved; other Jobs are left alone.
+its own name, so that MASTER_ADDR and its like can be resolved; other Jobs stay as they are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Variables by which distributed programs find each other: torch, jax and tensorflow.
+"""Sets the variables by which distributed programs find each other: torch, jax and tensorflow.
 
 Asked by the controllers that make pods with an index, for templates with the annotation
 `slurm.orlop.dev/distributed`. Pure. A rank is a pod; who starts several processes in a pod, as
@@ -21,7 +21,7 @@ _GPUS = ("nvidia.com/gpu", "amd.com/gpu")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a pod is among those of its program."""
+    """The rank of a pod among those of its program."""
 
     rank: int
     hosts: Sequence[str]  # of all of them, by rank
@@ -31,19 +31,19 @@ class Place:
 
 
 def wish_of(owner: Obj) -> dict[str, str]:
-    """The wish of a workload, as its pods have it."""
+    """Return the annotation of a workload that asks for these variables, for its pods."""
     names = (DISTRIBUTED, DISTRIBUTED_PORT)
     given = annotations_of(owner)
     return {name: given[name] for name in names if name in given}
 
 
 def noted(place: Place) -> dict[str, str]:
-    """A place in an annotation, for pods that another controller makes and numbers."""
+    """Return a place as an annotation, for pods that another controller makes and numbers."""
     return {DISTRIBUTED_PLACE: json.dumps({"rank": place.rank, "hosts": list(place.hosts)})}
 
 
 def place_in(template: Obj, index: int, hosts: Sequence[str]) -> Place:
-    """The place of the pod with this index: as it was noted, else among its workload's own."""
+    """Return the place of the pod with this index: as annotated, else among its workload's own."""
     note = annotations_of(template).get(DISTRIBUTED_PLACE)
     if not note:
         return Place(index, hosts)
@@ -56,7 +56,7 @@ def is_wanted(template: Obj) -> bool:
 
 
 def with_variables(pod: Obj, place: Place) -> Obj:
-    """The same pod, told who it is; changed in place, where its annotation asks for that."""
+    """Set the variables on the pod in place, where its annotation asks for them; return it."""
     if not is_wanted(pod):
         return pod
     framework = annotations_of(pod)[DISTRIBUTED].lower()

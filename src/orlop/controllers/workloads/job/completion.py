@@ -1,4 +1,4 @@
-"""Whether a Job is over, and how: the rules of failing and of succeeding, in upstream's order.
+"""Decides whether a Job is over, and how: the rules of failing and succeeding, in upstream's order.
 
 Asked in each reconcile of a Job. Pure. A verdict once told (conditions FailureTarget or
 SuccessCriteriaMet) stands; it becomes Failed or Complete when the last pod has ended.
@@ -17,7 +17,7 @@ FAILURE_TARGET, SUCCESS_CRITERIA_MET = "FailureTarget", "SuccessCriteriaMet"
 
 
 class Verdict(NamedTuple):
-    """How a Job ends."""
+    """The end of a Job: whether it failed or succeeded, and why."""
 
     type: str  # Failed or Complete
     reason: str
@@ -30,7 +30,7 @@ class Verdict(NamedTuple):
 
 
 def judge(view: JobView) -> Verdict | None:
-    """The verdict on a Job, or None while it goes on."""
+    """Return the verdict on a Job, or None while it goes on."""
     return (
         _standing(view)
         or _failed_by_policy(view)
@@ -69,7 +69,7 @@ def _failed_by_backoff(view: JobView) -> Verdict | None:
 
 
 def _restarted_too_often(view: JobView, limit: int) -> bool:
-    """With restartPolicy OnFailure the kubelet's restarts count as failures."""
+    """Return whether the kubelet's restarts, failures under OnFailure, are too many."""
     if view.spec["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
     restarts = sum(_restarts(pod) for pod in view.active if phase_of(pod) != "Unknown")
@@ -83,7 +83,7 @@ def _restarts(pod: Obj) -> int:
 
 
 def deadline_left(view: JobView) -> float | None:
-    """Seconds until activeDeadlineSeconds have passed; None where there is no such limit."""
+    """Return the seconds until activeDeadlineSeconds have passed; None without such a limit."""
     deadline = view.spec.get("activeDeadlineSeconds")
     if deadline is None or view.is_suspended or view.started is None:
         return None
@@ -98,7 +98,7 @@ def _failed_by_deadline(view: JobView) -> Verdict | None:
 
 
 def failed_indexes(view: JobView) -> frozenset[int]:
-    """Indexes that have failed for good, by their own limit or by the policy."""
+    """Return the indexes that have failed for good, by their own limit or by the policy."""
     limit = view.limit_per_index
     if limit is None:
         return frozenset()

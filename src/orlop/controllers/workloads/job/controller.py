@@ -2,8 +2,7 @@
 
 Called by the controller manager with the key of a Job whenever it, or a pod it owns, changes. Each
 pod holds the finalizer batch.kubernetes.io/job-tracking until its end is in the Job's status, so
-that no completion is lost or counted twice, whatever dies in between. As pkg/controller/job; it
-never looks at logs or nodes.
+that no completion is lost or counted twice, whatever dies in between. As pkg/controller/job.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Jobs(Controller):
         self._control = PodControl(api, self.pods, self.recorder)
 
     async def reconcile(self, key: Key) -> Result:
-        """One look at a Job.
+        """Look at a Job once and take its next steps.
 
         1. Pods that hold our finalizer for a Job that is no more are let go.
         2. Claim the pods; judge whether the Job is over.
@@ -97,7 +96,7 @@ class Jobs(Controller):
         return await self.write_status(view.job, status, lock=True)
 
     def _again(self, view: JobView, job: Obj) -> JobView:
-        """What is so after our own writes."""
+        """Return the view of the Job after our own writes."""
         pods = self.pods.by_index(BY_CONTROLLER, uid_of(job))
         return view.again(job, pods, self.clock.now())
 
@@ -147,7 +146,7 @@ class Jobs(Controller):
             )
 
     def _suspension(self, view: JobView, status: Obj) -> tuple[str, str, str] | None:
-        """The condition Suspended and the start time; what is to be told if they changed."""
+        """Set the condition Suspended and the start time; return what to tell if they changed."""
         conditions: list[Obj] = status.get("conditions") or []
         was_suspended = is_true(conditions, "Suspended")
         if view.is_suspended and not was_suspended:
@@ -181,7 +180,7 @@ class Jobs(Controller):
         )
 
     async def _hold(self, pods: Iterable[Obj]) -> None:
-        """Give the finalizer back to running pods that lost it, e.g. to a crash of ours."""
+        """Give the finalizer back to running pods that lost it, e.g. by a crash of ours."""
         await self._write_finalizers(
             [
                 (pod, [*(meta(pod).get("finalizers") or []), FINALIZER])
@@ -216,7 +215,7 @@ class Jobs(Controller):
 
 
 def _end(status: Obj, verdict: Verdict, now: float) -> tuple[str, str, str]:
-    """The last condition of a Job; returns what is to be told."""
+    """Set the last condition of a Job; return what is to be told."""
     conditions: list[Obj] = status.get("conditions") or []
     told = _condition(verdict.type, verdict.reason, verdict.message, now)
     status["conditions"] = with_condition(conditions, told)
@@ -231,7 +230,7 @@ def _condition(kind: str, reason: str, message: str, now: float, status: str = "
 
 
 def _job_keys(pod: Obj) -> Iterable[Key]:
-    """The Job for whose sake a pod holds our finalizer, also where it has no owner any more."""
+    """Return the Job for which a pod holds our finalizer, also where it has no owner any more."""
     if not is_tracked(pod):
         return ()
     reference = controller_of(pod)

@@ -1,4 +1,4 @@
-"""A Job's podFailurePolicy: what the way in which a pod failed means for its Job.
+"""Evaluates a Job's podFailurePolicy: what the way in which a pod failed means for its Job.
 
 Asked while a Job's pods are counted and judged. Pure. As pkg/controller/job/pod_failure_policy.go:
 the first rule that matches decides, a pod that no rule matches counts.
@@ -20,7 +20,7 @@ class Match(NamedTuple):
 
 
 def match(job: Obj, pod: Obj) -> Match:
-    """What the Job's policy says of a failed pod."""
+    """Return what the Job's policy says of a failed pod."""
     policy = job["spec"].get("podFailurePolicy")
     if policy is None or phase_of(pod) != "Failed":
         return Match(COUNT)
@@ -36,12 +36,12 @@ def match(job: Obj, pod: Obj) -> Match:
 
 
 def is_ignored(job: Obj, pod: Obj) -> bool:
-    """A pod that goes on in a successor has not failed: its time was over."""
+    """Return whether the policy ignores the failure, or the pod goes on in a successor."""
     return match(job, pod).action == IGNORE or goes_on(pod)
 
 
 def goes_on(pod: Obj) -> bool:
-    """Whether the pod met its job's time limit, and wants a successor for that."""
+    """Return whether the pod met its job's time limit, and wants a successor for that."""
     met = condition_of(pod, TIME_LIMIT) or {}
     is_asked = annotations_of(pod).get(ON_TIMEOUT) == "successor"
     return is_asked and phase_of(pod) == "Failed" and met.get("status") == "True"

@@ -1,4 +1,4 @@
-"""Completion indexes of Indexed Jobs: the short text of a set of them, `1,3-5,7`.
+"""Reads and writes the completion indexes of Indexed Jobs: short text of a set, `1,3-5,7`.
 
 Used where a Job's status keeps which indexes have succeeded or failed. Pure.
 """
@@ -16,7 +16,7 @@ IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
 def parse_indexes(text: str, completions: int) -> set[int]:
-    """The indexes in `text` that are below `completions`; a Job may have shrunk since."""
+    """Return the indexes in `text` below `completions`; a Job may have shrunk since."""
     indexes: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -25,7 +25,7 @@ def parse_indexes(text: str, completions: int) -> set[int]:
 
 
 def format_indexes(indexes: Iterable[int]) -> str:
-    """Single ones and pairs with a comma, longer runs with a dash, as upstream writes them."""
+    """Write single ones and pairs with a comma, longer runs with a dash, as upstream does."""
     runs: list[list[int]] = []
     for index in sorted(indexes):
         if runs and index == runs[-1][1] + 1:
@@ -42,13 +42,13 @@ def _run(first: int, last: int) -> str:
 
 
 def index_of(pod: Obj) -> int | None:
-    """The completion index of a pod; None where it has none that can be read."""
+    """Return the completion index of a pod; None where it has none that can be read."""
     text = annotations_of(pod).get(INDEX, "")
     return int(text) if text.isdecimal() else None
 
 
 def failures_of(pod: Obj) -> int:
-    """How often its index had failed before this pod was made."""
+    """Return how often its index had failed before this pod was made."""
     text = annotations_of(pod).get(FAILURES, "")
     return int(text) if text.isdecimal() else 0
 
@@ -59,6 +59,6 @@ def ignored_of(pod: Obj) -> int:
 
 
 def restarts_of(pod: Obj) -> int:
-    """How many pods before it met their time limit, and were followed by another."""
+    """Return how many pods before it met their time limit, and were followed by another."""
     text = annotations_of(pod).get(RESTART_COUNT, "")
     return int(text) if text.isdecimal() else 0

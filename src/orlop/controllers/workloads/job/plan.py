@@ -1,4 +1,4 @@
-"""Which pods of a Job are to be made and which to go, and when to look again.
+"""Decides which pods of a Job to make and which to delete, and when to look again.
 
 Asked by the Job controller while the Job goes on. Pure. As pkg/controller/job: manageJob, with the
 back-off computed from the pods themselves, so that a restart forgets nothing.
@@ -43,7 +43,7 @@ class Plan(NamedTuple):
 
 
 def plan(view: JobView) -> Plan:
-    """What to do next, one kind of thing at a time."""
+    """Return what to do next, one kind of thing at a time."""
     if view.is_suspended:
         return Plan(delete=view.active)
     wanted = _wanted(view)
@@ -64,7 +64,7 @@ def plan(view: JobView) -> Plan:
 
 
 def _wanted(view: JobView) -> int:
-    """How many pods should be running now."""
+    """Return how many pods should be running now."""
     if view.completions is None:
         # A work queue: once a pod has succeeded no more are made, the rest run to their end.
         return len(view.active) if view.succeeded else view.parallelism
@@ -72,9 +72,10 @@ def _wanted(view: JobView) -> int:
 
 
 def _surplus(view: JobView, at_least: int) -> list[Obj]:
-    """The pods to go: those that are of no use, then as many more as are too many.
+    """Return the pods to delete: the useless ones, then as many more as are too many.
 
-    A Job of thousands is looked at at each of its pods' steps: nothing is ordered in vain.
+    A Job of thousands of pods is looked at whenever one of them changes, so nothing is sorted in
+    vain.
     """
     if at_least <= 0 and not (view.is_indexed and _has_useless(view)):
         return []
@@ -86,12 +87,12 @@ def _surplus(view: JobView, at_least: int) -> list[Obj]:
 
 
 def _has_useless(view: JobView) -> bool:
-    """As many in whatever order they are looked at; only which of them depends on it."""
+    """Return whether any pod is useless; the order of looking only decides which ones are."""
     return bool(_useless(view, view.active))
 
 
 def _useless(view: JobView, ordered: list[Obj]) -> list[Obj]:
-    """Active pods of an index that the Job does not have, that is done, or has a better pod."""
+    """Return active pods of an index that the Job lacks, that is done, or has a better pod."""
     useless: list[Obj] = []
     taken = set(view.succeeded_indexes)
     for pod in reversed(ordered):
@@ -104,7 +105,7 @@ def _useless(view: JobView, ordered: list[Obj]) -> list[Obj]:
 
 
 def backoff_left(view: JobView) -> float:
-    """Seconds until another pod may be made: 10, 20, 40 ... since the last of several failures."""
+    """Return seconds until another pod may be made: 10, 20, 40 ... since the last failure."""
     last_success = max(
         (view.finished_at(pod) for pod in view.pods if phase_of(pod) == "Succeeded"), default=0.0
     )
@@ -130,7 +131,7 @@ def _slots(view: JobView, number: int) -> list[Slot]:
 
 
 def _restarts(view: JobView) -> dict[int | None, int]:
-    """How many pods in a row met their time limit, by index; under None where there are none."""
+    """Count pods in a row that met their time limit, by index; under None without indexes."""
     found: dict[int | None, int] = {}
     for pod in view.pods:
         if policy.goes_on(pod):
@@ -140,7 +141,7 @@ def _restarts(view: JobView) -> dict[int | None, int]:
 
 
 def _pending(view: JobView, number: int) -> Iterable[int]:
-    """The lowest indexes that nobody works on."""
+    """Return the lowest indexes that no pod works on."""
     busy = {index_of(pod) for pod in view.active}
     if view.replaces_only_ended:
         busy |= {index_of(pod) for pod in view.terminating}
@@ -154,7 +155,7 @@ def _pending(view: JobView, number: int) -> Iterable[int]:
 
 
 def _replace_by_index(view: JobView, number: int) -> Plan:
-    """Each index has its own failures and its own back-off."""
+    """Plan replacements where each index has its own failures and its own back-off."""
     held = held_failures(view)
     last = {held[uid_of(pod)]: pod for pod in view.tracked if uid_of(pod) in held}
     restarts = _restarts(view)
@@ -183,7 +184,7 @@ def _successor(view: JobView, index: int, last: Obj | None) -> Slot:
 
 
 def pod_for(job: Obj, slot: Slot) -> Obj:
-    """The pod of a Job, for its index if it has one."""
+    """Return the pod of a Job, for its index if it has one."""
     pod = pod_from_template(job["spec"]["template"], job)
     metadata = pod["metadata"]
     metadata["finalizers"] = [*metadata.get("finalizers", []), FINALIZER]

@@ -100,10 +100,10 @@ def uncounted(succeeded: Collection[str], failed: Collection[str]) -> Obj:
 
 
 def held_failures(view: JobView) -> dict[str, int]:
-    """With backoffLimitPerIndex, uids of failed pods that carry on their index's failure count.
+    """Return uids of failed pods that carry their index's failure count (backoffLimitPerIndex).
 
-    The last failed pod of an index keeps its finalizer until its successor exists: only its
-    annotation says how often the index has failed.
+    The last failed pod of an index keeps its finalizer until its successor exists: its annotation
+    says how often the index has failed.
     """
     if view.limit_per_index is None:
         return {}
@@ -138,6 +138,6 @@ def settle(status: Obj, tracked: Collection[str], *, is_indexed: bool) -> Obj:
 
 
 def _without_nothing(status: Obj) -> Obj:
-    """Zero counters and empty texts are absent on the wire."""
+    """Drop zero counters and empty texts, which are absent on the wire."""
     optional = ("succeeded", "failed", "active", "completedIndexes")
     return {name: value for name, value in status.items() if value or name not in optional}

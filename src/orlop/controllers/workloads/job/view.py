@@ -1,4 +1,4 @@
-"""A Job and its pods at one moment, sorted: what runs, what ended, what is counted already.
+"""Sorts a Job and its pods at one moment: what runs, what ended, what is counted already.
 
 Made at the start of each reconcile of a Job and read by all its decisions. Pure. The rule of
 counting: a pod holds the tracking finalizer until its end is in the Job's status, so that each end
@@ -39,7 +39,7 @@ def is_finished(job: Obj) -> bool:
 
 
 class JobView:
-    """Read only; one per reconcile."""
+    """A Job and its pods, read only; one per reconcile."""
 
     def __init__(self, job: Obj, pods: Sequence[Obj], now: float) -> None:
         self.job = job
@@ -56,7 +56,7 @@ class JobView:
         self.tracked = [pod for pod in pods if is_tracked(pod)]
 
     def again(self, job: Obj, pods: Sequence[Obj], now: float) -> JobView:
-        """Of the same Job a moment later; this one where nothing has changed meanwhile."""
+        """Return a view of the same Job a moment later; this one where nothing has changed."""
         return self if job is self.job and pods == self.pods else JobView(job, pods, now)
 
     @property
@@ -83,7 +83,7 @@ class JobView:
 
     @property
     def replaces_only_ended(self) -> bool:
-        """Whether a pod is replaced when it has ended, not as soon as it is being deleted."""
+        """Whether a pod is replaced once it has ended, not as soon as it is being deleted."""
         return (
             self.spec.get("podReplacementPolicy") == "Failed"
             or self.spec.get("podFailurePolicy") is not None
@@ -98,17 +98,17 @@ class JobView:
         return frozenset((*self.uncounted_succeeded, *self.uncounted_failed))
 
     def is_uncounted(self, pod: Obj) -> bool:
-        """Whether the pod's end is in the status already, though not yet in its counters."""
+        """Return whether the pod's end is in the status, though not yet in its counters."""
         return uid_of(pod) in self._uncounted
 
     def is_failed(self, pod: Obj) -> bool:
-        """Ended badly, or being deleted: such a pod may never get to say how it ended."""
+        """Return whether it ended badly, or is being deleted and may never say how it ended."""
         if phase_of(pod) == "Failed":
             return True
         return not self.replaces_only_ended and is_deleting(pod) and phase_of(pod) != "Succeeded"
 
     def is_in_range(self, pod: Obj) -> bool:
-        """Whether the pod counts: any pod, or one of an index that the Job (still) has."""
+        """Return whether the pod counts: any pod, or one of an index that the Job (still) has."""
         if not self.is_indexed:
             return True
         index = index_of(pod)
@@ -162,7 +162,7 @@ class JobView:
         return times.parse(text) if text else None
 
     def finished_at(self, pod: Obj) -> float:
-        """When a pod ended, as well as it can be known."""
+        """Return when a pod ended, as well as it can be known."""
         statuses = (pod.get("status") or {}).get("containerStatuses") or []
         states = [(one.get("state") or {}).get("terminated") or {} for one in statuses]
         ends = [state.get("finishedAt") for state in states]

@@ -1,8 +1,8 @@
 """Keeps the pods of a StatefulSet, each with its own name and its own volumes.
 
 Called by the controller manager with the key of a StatefulSet whenever it, or one of its pods,
-changes. It makes claims and pods in order and ends them in reverse; a pod's data is
-never its to delete, unless the set's retention policy says so. As pkg/controller/statefulset.
+changes. It makes claims and pods in order and ends them in reverse; a pod's data stays, unless the
+set's retention policy says otherwise. As pkg/controller/statefulset.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from .pods import (
 
 
 def _told(stateful_set: Obj, name: str, failure: str) -> tuple[str, str]:
-    """Of a claim, as upstream says it."""
+    """Return the words for a claim, as upstream says it."""
     own = meta(stateful_set)["name"]
     pod = f"{own}-{name.rpartition('-')[2]}"
     if failure:
@@ -74,7 +74,7 @@ class StatefulSets(Controller):
         self._history = History(api, informers, STATEFUL_SET)
 
     async def reconcile(self, key: Key) -> Result:
-        """One look at a StatefulSet.
+        """Look at a StatefulSet once and take its next step.
 
         1. Claim its pods; know its revisions.
         2. Mend what identifies a pod; tie claims to who shall take them along when it goes.
@@ -107,7 +107,7 @@ class StatefulSets(Controller):
             raise
 
     def _current(self, stateful_set: Obj, revisions: Revisions) -> Obj:
-        """The revision that an update comes from; the new one where there is none."""
+        """Return the revision that an update comes from; the new one where there is none."""
         name = (stateful_set.get("status") or {}).get("currentRevision", "")
         return revisions.named(name) or revisions.update
 
@@ -180,7 +180,7 @@ class StatefulSets(Controller):
 
 
 def status_of(stateful_set: Obj, pods: Sequence[Obj], current: str, update: str, now: float) -> Obj:
-    """As updateStatus and completeRollingUpdate."""
+    """Return the status, as updateStatus and completeRollingUpdate."""
     min_ready = stateful_set["spec"].get("minReadySeconds", 0)
     made = [pod for pod in pods if phase_of(pod) in ("Pending", "Running", "")]
     alive = [pod for pod in made if not is_deleting(pod)]

@@ -1,4 +1,4 @@
-"""The next step of a StatefulSet: which ordinals to make, which pods to end.
+"""Plans the next step of a StatefulSet: which ordinals to make, which pods to end.
 
 Asked by the StatefulSet controller in each reconcile. Pure. As
 pkg/controller/statefulset/stateful_set_control.go: one pod after the other in order, each waiting
@@ -18,14 +18,14 @@ from .pods import is_healthy, is_parallel, ordinal_of, ordinals_of, start_of
 
 @dataclass(slots=True)
 class Step:
-    """What to do now; everything else waits for its turn."""
+    """The things to do now; everything else waits for its turn."""
 
     create: list[int] = field(default_factory=list)
     delete: list[Obj] = field(default_factory=list)
 
 
 def plan(stateful_set: Obj, pods: Sequence[Obj], update: str, now: float) -> Step:
-    """The next step towards `spec.replicas` pods of revision `update`.
+    """Return the next step towards `spec.replicas` pods of revision `update`.
 
     1. From the first ordinal up: ended pods go, missing ones come; in order, each must be healthy
        before the next is looked at.
@@ -49,7 +49,7 @@ def _by_ordinal(stateful_set: Obj, pods: Sequence[Obj]) -> dict[int, Obj]:
 
 
 def _fill(stateful_set: Obj, pods: Mapping[int, Obj], step: Step, now: float) -> bool:
-    """Whether to go on after the pods that should be there."""
+    """Fill the ordinals; return whether to go on after the pods that should be there."""
     in_order = not is_parallel(stateful_set)
     for ordinal in ordinals_of(stateful_set):
         pod = pods.get(ordinal)
@@ -65,7 +65,7 @@ def _fill(stateful_set: Obj, pods: Mapping[int, Obj], step: Step, now: float) ->
 
 
 def _condemn(stateful_set: Obj, pods: Mapping[int, Obj], step: Step, now: float) -> bool:
-    """Whether to go on after the pods that should not be there."""
+    """Delete surplus pods; return whether to go on after those that should not be there."""
     wanted = ordinals_of(stateful_set)
     condemned = [pods[ordinal] for ordinal in sorted(pods, reverse=True) if ordinal not in wanted]
     if is_parallel(stateful_set):
@@ -112,6 +112,6 @@ def _roll(stateful_set: Obj, pods: Mapping[int, Obj], update: str, step: Step, n
 
 
 def revision_for(stateful_set: Obj, ordinal: int, current: str, update: str) -> str:
-    """Which revision a new pod of an ordinal gets: below the partition it stays the current one."""
+    """Return the revision of a new pod: below the partition it stays the current one."""
     first = start_of(stateful_set) + partition_of(stateful_set)
     return current if is_rolling(stateful_set) and ordinal < first else update

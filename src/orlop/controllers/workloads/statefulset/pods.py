@@ -1,4 +1,4 @@
-"""The identity of a StatefulSet's pods: names, ordinals, claims, revisions.
+"""Computes the identity of a StatefulSet's pods: names, ordinals, claims, revisions.
 
 Used by the StatefulSet controller. Pure. As pkg/controller/statefulset/stateful_set_utils.go: what
 is `web-2` stays `web-2`, with its host name and its volumes, however often it is made anew.
@@ -21,7 +21,7 @@ _NAME = re.compile(r"(.*)-(\d+)")
 
 
 def ordinal_of(pod: Obj, stateful_set: Obj) -> int | None:
-    """The ordinal of a pod of this set; None for a pod that is none of its."""
+    """Return the ordinal of a pod of this set; None for a pod that is none of its."""
     match = _NAME.fullmatch(meta(pod)["name"])
     if match is None or match.group(1) != meta(stateful_set)["name"]:
         return None
@@ -33,32 +33,32 @@ def start_of(stateful_set: Obj) -> int:
 
 
 def ordinals_of(stateful_set: Obj) -> range:
-    """The ordinals that should exist."""
+    """Return the ordinals that should exist."""
     start = start_of(stateful_set)
     return range(start, start + int(stateful_set["spec"].get("replicas", 1)))
 
 
 def is_parallel(stateful_set: Obj) -> bool:
-    """A gang, too: its first pod will never be ready before the last is there."""
+    """Return whether all pods start at once; a gang must: its first would wait for its last."""
     spec = stateful_set["spec"]
     return bool(spec.get("podManagementPolicy") == "Parallel") or bool(keys_of(_any_pod(spec)))
 
 
 def _any_pod(spec: Obj) -> Obj:
-    """What its template says of each of its pods, as far as a gang is concerned."""
+    """Return a pod with what its template says of each, as far as a gang is concerned."""
     metadata = (spec.get("template") or {}).get("metadata") or {}
     owner = {"kind": "StatefulSet", "name": "", "uid": "", "controller": True}
     return {"metadata": {**metadata, "namespace": "", "name": "", "ownerReferences": [owner]}}
 
 
 def is_healthy(pod: Obj, stateful_set: Obj, now: float) -> bool:
-    """Running, ready for long enough, and not on its way out."""
+    """Return whether it runs, is ready for long enough, and is not being deleted."""
     min_ready = stateful_set["spec"].get("minReadySeconds", 0)
     return phase_of(pod) == "Running" and not is_deleting(pod) and is_available(pod, min_ready, now)
 
 
 def pod_for(stateful_set: Obj, ordinal: int, template: Obj, revision: str) -> Obj:
-    """The pod of an ordinal, of one revision's template."""
+    """Return the pod of an ordinal, of one revision's template."""
     name = f"{meta(stateful_set)['name']}-{ordinal}"
     pod = pod_from_template(template, stateful_set, name)
     labels = pod["metadata"].setdefault("labels", {})
@@ -78,14 +78,14 @@ def pod_for(stateful_set: Obj, ordinal: int, template: Obj, revision: str) -> Ob
 
 
 def claim_names(stateful_set: Obj, ordinal: int) -> dict[str, str]:
-    """Volume -> claim of a pod."""
+    """Return the claims of a pod, by volume."""
     templates = stateful_set["spec"].get("volumeClaimTemplates") or []
     names = [meta(template)["name"] for template in templates]
     return {name: f"{name}-{meta(stateful_set)['name']}-{ordinal}" for name in names}
 
 
 def claims_for(stateful_set: Obj, ordinal: int) -> list[Obj]:
-    """The claims that a pod needs before it can be made."""
+    """Return the claims that a pod needs before it can be made."""
     spec = stateful_set["spec"]
     names = claim_names(stateful_set, ordinal)
     selected = (spec.get("selector") or {}).get("matchLabels") or {}
@@ -96,7 +96,7 @@ def claims_for(stateful_set: Obj, ordinal: int) -> list[Obj]:
 
 
 def claim_owners(stateful_set: Obj, pod: Obj | None, is_scaled_away: bool) -> list[Obj]:
-    """Who takes a claim along when it goes, by persistentVolumeClaimRetentionPolicy.
+    """Return the owners with which a claim is deleted, by persistentVolumeClaimRetentionPolicy.
 
     `whenDeleted: Delete` ties it to the set, `whenScaled: Delete` to a pod that is condemned.
     """

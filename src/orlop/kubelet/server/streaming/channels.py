@@ -1,4 +1,4 @@
-"""Streams over one WebSocket, each message beginning with the number of its channel.
+"""Carries streams over one WebSocket, each message beginning with the number of its channel.
 
 Used for remote commands and port-forwarding of clients that do not speak SPDY. Channels are bytes,
 or with base64 a digit and text. From v5 on a client can close a channel; before, only everything.
@@ -38,7 +38,7 @@ class Channels:
         self._can_close = protocol == V5
 
     async def listen(self) -> None:
-        """Until the client goes."""
+        """Listen until the client goes."""
         async with asyncio.TaskGroup() as tasks:
             pings = tasks.create_task(self._keep_alive(), name="pings of a client")
             try:
@@ -78,7 +78,9 @@ class Channels:
             await pipe.room()
 
     async def _keep_alive(self) -> None:
-        """Not aiohttp's heartbeat: an answer is not heard while a channel's reader is slow."""
+        """Keep the connection alive; not by aiohttp's heartbeat: an answer is not heard while a
+        channel's reader is slow.
+        """
         while True:
             await asyncio.sleep(PING_INTERVAL)
             await self._socket.ping()
@@ -112,7 +114,9 @@ class ChannelClient:
         await self._channels.listen()
 
     async def ready(self) -> None:
-        """An empty message tells the client that all is set up, as upstream's server does."""
+        """Send an empty message: it tells the client that all is set up, as upstream's server
+        does.
+        """
         first = STDOUT if self._wanted.stdout else STDERR if self._wanted.stderr else ERROR
         await self._channels.write(NUMBERS[first], b"")
 

@@ -1,7 +1,7 @@
-"""Whoever runs a remote command, whatever protocol they speak: input, sizes, output, an end.
+"""Stands for whoever runs a remote command, by any protocol: input, sizes, output, an end.
 
-`Client` is all that a remote command knows; SpdyClient is one of its two forms, and channels.py
-has the other. Nothing here knows what the command is.
+`Client` is all that a remote command knows; SpdyClient is one of its two forms, and `channels.py`
+has the other. What the command is does not matter here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STREAMS_TIME = 30.0  # to open all streams of a command, as upstream
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which streams a remote command has."""
+    """The streams that a remote command has."""
 
     stdin: bool = False
     stdout: bool = False
@@ -37,7 +37,7 @@ class Wanted:
 
 
 class ClientGone(Exception):
-    """There is nobody to speak to any more."""
+    """Raised where the client has gone."""
 
 
 class Client(Protocol):
@@ -46,21 +46,21 @@ class Client(Protocol):
         ...
 
     async def ready(self) -> None:
-        """Until all that was asked for can be used."""
+        """Wait until all that was asked for can be used."""
         ...
 
     async def read_input(self) -> bytes:
-        """Empty when there is no more."""
+        """Return the next input; empty when there is no more."""
         ...
 
     async def read_size(self) -> tuple[int, int] | None:
-        """The next width and height; None when there is no more."""
+        """Return the next width and height; None when there is no more."""
         ...
 
     async def write(self, name: str, data: bytes) -> None: ...
 
     async def finish(self, status: Obj) -> None:
-        """Say how it ended; what the client still says is not for anybody."""
+        """Say how it ended; what the client still says is not read."""
         ...
 
 
@@ -121,7 +121,7 @@ class SpdyClient:
 
 
 def size_in(data: bytes) -> tuple[int, int] | None:
-    """Width and height of a terminal; the last of several that came together."""
+    """Return width and height of a terminal; the last of several that came together."""
     for line in reversed(data.splitlines()):
         try:
             size = decode_json(line)

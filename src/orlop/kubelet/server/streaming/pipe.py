@@ -1,7 +1,7 @@
-"""Bytes that wait for their reader, inside this process.
+"""Holds bytes that wait for their reader, inside this process.
 
 Used wherever one task takes bytes off a connection and another one passes them on. `room` lets the
-first wait for the second, so that little is ever held. It is not for several readers.
+first wait for the second, so that little is held. It is not for several readers.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Pipe:
         self._is_filled.set()
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """Mark the end: no more will come."""
         self._is_over = True
         self._is_filled.set()
 
     def discard(self) -> None:
-        """Nobody will read any more: forget all that is here and all that will come."""
+        """Forget all that is here and all that will come: the reader has gone."""
         self._is_discarding = True
         self._chunks.clear()
         self._size = 0
@@ -46,7 +46,7 @@ class Pipe:
         self.end()
 
     async def read(self) -> bytes:
-        """The next bytes; empty at the end."""
+        """Return the next bytes; empty at the end."""
         while not self._chunks:
             if self._is_over:
                 return b""
@@ -59,5 +59,5 @@ class Pipe:
         return data
 
     async def room(self) -> None:
-        """Until little enough is here for more to come."""
+        """Wait until little enough is here for more to come."""
         await self._has_room.wait()

@@ -1,7 +1,7 @@
-"""SPDY/3.1 frames as Kubernetes uses them, from a server's side: bytes in, events out.
+"""Codes SPDY/3.1 frames as Kubernetes uses them, from a server's side: bytes in, events out.
 
-Used by `spdy_session`. Flow control is not done: the Go clients never send WINDOW_UPDATE and pay no
-heed to it, so that obeying the protocol would hang after 64 KiB; TCP alone holds back. No I/O.
+Used by `spdy_session`. Flow control is not done: the Go clients do not send WINDOW_UPDATE and pay
+no heed to it, so that obeying the protocol would hang after 64 KiB; TCP alone holds back. No I/O.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_DATA = 1 << 20  # in one frame that we send
 
 
 class SpdyError(ValueError):
-    """What came is not SPDY/3.1."""
+    """Raised where what came is not SPDY/3.1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ Event = Opened | Data | Reset | Pinged | GoneAway
 
 @dataclass(slots=True)
 class Codec:
-    """One connection's state: what is not yet a whole frame, and both compressors."""
+    """The state of one connection: what is not yet a whole frame, and both compressors."""
 
     _received: bytearray = field(default_factory=bytearray)
     _large: Data = field(default_factory=lambda: Data(0, b""))
@@ -81,7 +81,7 @@ class Codec:
     # In
 
     def feed(self, data: bytes) -> list[Event]:
-        """What the next bytes say; raises SpdyError."""
+        """Return what the next bytes say; raise SpdyError."""
         self._received += data
         events: list[Event] = []
         start = self._piece(0, events)
@@ -109,7 +109,9 @@ class Codec:
         return events
 
     def _piece(self, start: int, events: list[Event]) -> int:
-        """What has come of a large frame, if one is under way; where the next one begins."""
+        """Take what has come of a large frame, if one is under way; return where the next one
+        begins.
+        """
         if not self._left:
             return start
         part = bytes(self._received[start : start + self._left])
@@ -159,7 +161,7 @@ class Codec:
     # Out
 
     def open(self, stream: int, headers: Mapping[str, str]) -> bytes:
-        """SYN_STREAM, which only clients send to us: for whoever plays one."""
+        """Return SYN_STREAM, which clients send to us: for whoever plays one."""
         return _control(SYN_STREAM, struct.pack(">IIH", stream, 0, 0) + self._block(headers))
 
     def reply(self, stream: int) -> bytes:

@@ -1,7 +1,7 @@
 """The words with which every SPDY/3 header block is compressed, as the protocol's draft lists them.
 
 Read by the frames' codec once. Known names and values go first, each after its length; then
-fragments of values, one after the other. It may never change: both ends must have the same bytes.
+fragments of values, one after the other. It must not change: both ends must have the same bytes.
 """
 
 from __future__ import annotations

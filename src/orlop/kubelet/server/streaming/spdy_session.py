@@ -1,4 +1,4 @@
-"""A SPDY/3.1 connection of one client: its streams, each to be read and written apart.
+"""Runs a SPDY/3.1 connection of one client: its streams, each to be read and written apart.
 
 Made by remote commands and port-forwarding over a taken-over connection, or over a WebSocket that
 tunnels one. `run` is the only reader and must run for streams to be filled. A stream whose reader
@@ -40,7 +40,7 @@ class SpdyStream:
             await self._session.send(spdy.data(self.number, payload))
 
     async def end(self) -> None:
-        """No more from us."""
+        """Say that no more comes from us."""
         if not self._has_ended:
             self._has_ended = True
             await self._session.send(spdy.data(self.number, b"", is_last=True))
@@ -75,7 +75,7 @@ class SpdySession:
         await self._transport.write(frame)
 
     async def run(self) -> None:
-        """Until the client goes; raises SpdyError where it speaks something else."""
+        """Run until the client goes; raise SpdyError where it speaks something else."""
         try:
             while received := await self._transport.read():
                 for event in self._codec.feed(received):
@@ -123,7 +123,7 @@ class SpdySession:
         stream.received.discard()
 
     def discard(self) -> None:
-        """Nobody reads any stream any more."""
+        """Discard what is left: no stream is read any more."""
         for stream in self._streams.values():
             stream.received.discard()
 

@@ -1,4 +1,4 @@
-"""How a remote command ended, in the form clients expect: a metav1.Status, or plain words.
+"""Encodes how a remote command ended, in the form clients expect: a metav1.Status, or plain words.
 
 Written to the error stream or channel at the end. As apimachinery's and cri-streaming's: kubectl
 takes its own exit code from it.
@@ -35,7 +35,9 @@ def of_error(words: str) -> Obj:
 
 
 def encode(status: Obj, *, is_json: bool) -> bytes:
-    """For protocols from v4 on JSON, whatever it says; before that words, and none for success."""
+    """Encode a status: for protocols from v4 on JSON, whatever it says; before that words, and none
+    for success.
+    """
     if is_json:
         return msgspec.json.encode(status)
     return b"" if status["status"] == "Success" else str(status["message"]).encode()

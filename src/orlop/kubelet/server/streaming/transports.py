@@ -1,4 +1,4 @@
-"""What carries a byte stream: a connection that was taken over, or a WebSocket used as a tunnel.
+"""Carries a byte stream: over a connection that was taken over, or a WebSocket used as a tunnel.
 
 Used by SPDY sessions. Writing waits for the other end; reading answers empty when it has gone.
 """
@@ -42,7 +42,7 @@ class RawTransport:
 
 
 class WebSocketTransport:
-    """Binary messages whose bounds mean nothing."""
+    """Carries bytes in binary messages whose bounds mean nothing."""
 
     def __init__(self, socket: web.WebSocketResponse) -> None:
         self._socket = socket

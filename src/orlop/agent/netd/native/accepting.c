@@ -191,7 +191,8 @@ static void deliver(const struct call *call, int fd, struct taking *taking)
         close(connection);
         return;
     }
-    if (!code && number >= 0 && answer(call, number)) {
+    if (!code && number >= 0 &&
+        answer_given(call, number, connection, taking->flags & O_CLOEXEC)) {
         close(connection);
         return;
     }

@@ -13,6 +13,8 @@ enum { PIDFD_OPEN = 434, PIDFD_GETFD = 438 }; /* the same on every architecture 
 #define ID_VALID 0x40082102
 #define ADDFD 0x40182103
 enum { CONTINUE = 1 };
+enum { AT_NUMBER = 1, AND_ANSWER = 2 };
+static const double signalled_for = 1.0; /* seconds: as notify.py */
 
 struct reply {
     uint64_t id;
@@ -25,6 +27,15 @@ struct descriptor {
     uint64_t id;
     uint32_t flags, ours, theirs, their_flags;
 };
+
+static double signalled_at; /* when a call of the pod's was last found interrupted */
+
+static int gone(void)
+{
+    if (errno == ENOENT || errno == ESRCH)
+        __atomic_store(&signalled_at, &(double){now()}, __ATOMIC_RELAXED);
+    return 0;
+}
 
 /* The process that a thread belongs to; 0 when it is gone. */
 static uint32_t process_of(uint32_t thread)
@@ -111,14 +122,14 @@ int write_name(const struct call *call, uint64_t at, uint64_t length_at, const s
 int is_waiting(const struct call *call)
 {
     uint64_t id = call->asked.id;
-    return !ioctl(call->listener, ID_VALID, &id);
+    return !ioctl(call->listener, ID_VALID, &id) || gone();
 }
 
 /* Whether the caller was still there to hear it. */
 static int send_reply(const struct call *call, int64_t value, int32_t error, uint32_t flags)
 {
     struct reply reply = {call->asked.id, value, error, flags};
-    return !ioctl(call->listener, SEND, &reply);
+    return !ioctl(call->listener, SEND, &reply) || gone();
 }
 
 int answer(const struct call *call, int64_t value)
@@ -139,7 +150,27 @@ int give(const struct call *call, int fd, int flags)
 {
     struct descriptor given = {call->asked.id, 0, (uint32_t)fd, 0, (uint32_t)flags};
     int number = ioctl(call->listener, ADDFD, &given);
-    return number < 0 ? -errno : number;
+    if (number >= 0)
+        return number;
+    int code = errno;
+    gone();
+    return -code;
+}
+
+/* Answer with our descriptor, which the caller has by that number: whether it was there to hear.
+ *
+ * A caller that is signalled in the moment of an answer may drop it, and the kernel says that it
+ * was heard. Where signals are about, the answer is therefore part of giving the descriptor once
+ * more, which the caller does itself or not at all. Else not, for the reason that `give` has. */
+int answer_given(const struct call *call, int number, int fd, int flags)
+{
+    double last;
+    __atomic_load(&signalled_at, &last, __ATOMIC_RELAXED);
+    if (now() - last > signalled_for)
+        return answer(call, number);
+    struct descriptor given = {call->asked.id, AT_NUMBER | AND_ANSWER, (uint32_t)fd,
+                               (uint32_t)number, (uint32_t)flags};
+    return ioctl(call->listener, ADDFD, &given) >= 0 || gone();
 }
 
 /* Whether the caller has our socket by that number. */

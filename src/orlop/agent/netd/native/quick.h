@@ -132,6 +132,7 @@ int is_waiting(const struct call *call);
 int answer(const struct call *call, int64_t value);
 int go_on(const struct call *call);
 int give(const struct call *call, int fd, int flags);
+int answer_given(const struct call *call, int number, int fd, int flags);
 int has(const struct call *call, int number, int fd);
 
 /* signature.c */

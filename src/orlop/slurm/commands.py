@@ -1,4 +1,4 @@
-"""Starts Slurm's commands, except sbatch and srun of pods, which `submit/sbatch.py` starts.
+"""Starts Slurm's commands, except the sbatch of pods, which `submit/sbatch.py` starts.
 
 Used by everything here that asks Slurm something. Each command belongs to the coroutine that awaits
 it: at its timeout, or when that coroutine is cancelled, it is killed and reaped. It runs without

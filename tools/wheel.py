@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tools.locks import locked
 from tools.steps import Lacking, Step
 
 KEPT = 3
+IN_USE = 3 * 3600  # seconds; several clones may share a dev root, each with tests that still run
 
 
 def step(dev: DevRoot) -> Step:
@@ -86,4 +88,5 @@ def _remove_old(folder: Path) -> None:
         (path for path in folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime
     )
     for path in environments[:-KEPT]:
-        shutil.rmtree(path)
+        if time.time() - path.stat().st_mtime > IN_USE:
+            shutil.rmtree(path)

@@ -140,17 +140,17 @@ def main(argv: list[str]) -> int:
     return _keep(AgentContext(the_plan, job, folder, journal, box, places, cgroups, network, lack))
 
 
-def _diagnostics(the_plan: Plan) -> int:
-    """Open, outside the sandbox, the socket by which netd sees whose a socket is."""
+def _diagnostics(the_plan: Plan) -> tuple[int, int]:
+    """Open, outside the sandbox, the sockets by which netd and the agent see whose a socket is."""
     if the_plan.network is None:
-        return -1
+        return -1, -1
     from .netd.netd_supervisor import open_diagnostics
 
-    return open_diagnostics()
+    return open_diagnostics(), open_diagnostics()
 
 
 def _network(
-    the_plan: Plan, box: Sandbox, diagnostics: int
+    the_plan: Plan, box: Sandbox, diagnostics: tuple[int, int]
 ) -> tuple[NetdSupervisor | None, str | None]:
     """Return the pod's own network, and what prevents it; None: it wants the node's."""
     if the_plan.network is None:
@@ -164,7 +164,7 @@ def _network(
         return None, lack
     from .netd.netd_supervisor import NetdSupervisor
 
-    return NetdSupervisor(the_plan, box, diagnostics), ""
+    return NetdSupervisor(the_plan, box, *diagnostics), ""
 
 
 def end_of(records: list[dict[str, Any]]) -> int | None:

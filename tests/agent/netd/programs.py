@@ -81,6 +81,24 @@ def ports_can_be_shared():
     assert all(counts), counts
 
 
+def udp_ports_can_be_shared():
+    for option in (socket.SO_REUSEPORT, socket.SO_REUSEADDR):
+        first, second = udp(), udp()
+        for sock in (first, second):
+            sock.setsockopt(socket.SOL_SOCKET, option, 1)
+            sock.bind(("0.0.0.0", 93))
+        senders = [udp() for _ in range(40)]
+        for number, sock in enumerate(senders):
+            sock.sendto(bytes([number]), (ME, 93))
+        heard = set()
+        while len(heard) < len(senders):
+            ready, _, _ = select.select([first, second], [], [], 5)
+            assert ready, heard
+            heard.update(sock.recv(9) for sock in ready)
+        first.close()
+        second.close()
+
+
 def a_port_is_taken_while_it_is_used():
     first = listening(("0.0.0.0", 91))
     assert error_of(tcp().bind, ("0.0.0.0", 91)) == "EADDRINUSE"

@@ -128,6 +128,66 @@ def test_nobody_else_has_a_port_of_the_pod_while_that_does_not_use_it(
         Path(go + name).touch()
 
 
+# Comes and goes at the same ports, with SO_REUSEADDR as servers have it.
+RESTARTS = """
+import os, socket, sys, time
+def have():
+    socks = []
+    for kind, place in ((1, ("", 80)), (1, ("127.0.0.1", 8080)), (2, ("", 53))):
+        sock = socket.socket(socket.AF_INET, kind)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(place)
+        if kind == 1:
+            sock.listen()
+        socks.append(sock)
+    for sock in socks:
+        sock.close()
+have()
+print("ready", flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+for _ in range(300):
+    have()
+print("done", flush=True)
+"""
+# Another user, who tries for ports without a pause, and tells which it has had.
+SPINS = """
+import os, socket, sys
+os.setgid(65534)
+os.setuid(65534)
+places = [(int(kind), (ip, int(port))) for kind, ip, port in (w.split(",") for w in sys.argv[1:])]
+print("ready", flush=True)
+while True:
+    for kind, place in places:
+        with socket.socket(socket.AF_INET, kind) as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                sock.bind(place)
+                if kind == 1:
+                    sock.listen()
+            except OSError:
+                continue
+            print("had", kind, *place, flush=True)
+"""
+
+
+def test_nobody_else_has_a_port_in_the_moment_of_a_restart(neighbourhood, stage):
+    go = Path(f"{stage.folder}/go-{time.monotonic_ns()}")
+    server = neighbourhood.add(container("c", *PYTHON, RESTARTS, str(go)), runtime="host")
+    assert lines(server, 1) == ["ready"]
+    host, here = server.state["address"], "127." + server.ip.partition(".")[2]
+    tcp, udp = server.state["tcp"]["80"], server.state["udp"]["53"]
+    places = (f"1,{host},{tcp}", f"1,0.0.0.0,{tcp}", f"1,{here},8080", f"2,{host},{udp}")
+    command = [*PYTHON, SPINS, *places]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as stranger:
+        assert stranger.stdout is not None
+        assert stranger.stdout.readline() == "ready\n"
+        go.touch()
+        assert lines(server, 2)[1:] == ["done"]
+        stranger.kill()
+        assert stranger.stdout.read() == ""
+
+
 UDP_ECHO = """
 import socket
 sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -314,6 +374,39 @@ def test_nothing_is_sent_with_the_first_packet(neighbourhood, how):
         assert client.sh(ask) == "ConnectionRefusedError\n"
         with contextlib.suppress(OSError), stranger.accept()[0] as one:
             one.settimeout(1)
+            assert one.recv(99) == b""
+
+
+# Has a port of the kernel's choice, tells it, and leaves it when it is told to.
+LEAVES = """
+import os, socket, sys, time
+sock = socket.socket()
+sock.bind(("", 0))
+sock.listen()
+print(sock.getsockname()[1], flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+sock.close()
+print("left", flush=True)
+time.sleep(1000)
+"""
+
+
+def test_a_forwarded_port_that_a_program_has_left_leads_to_no_stranger(neighbourhood, stage):
+    """A port that was the kernel's choice is nobody's once its program has left it."""
+    go = Path(f"{stage.folder}/go-{time.monotonic_ns()}")
+    server = neighbourhood.add(container("c", *PYTHON, LEAVES, str(go)), runtime="host")
+    port = int(lines(server, 1)[0])
+    server.pod.wait_for(lambda: str(port) in server.state["tcp"], 40)
+    go.touch()
+    assert lines(server, 2)[1] == "left"
+    place = server.state["address"], server.state["tcp"][str(port)]
+    with stranger_at(place) as stranger:
+        stranger.settimeout(2)
+        closed = server.remote.closed(server.remote.open("forward", port=port))
+        assert closed["error"] == "connection refused"
+        with stranger.accept()[0] as one:
+            one.settimeout(2)
             assert one.recv(99) == b""
 
 

@@ -42,6 +42,11 @@ def reach(port: int) -> list[tuple[int, tuple[str, int]]]:
     return [(socket.AF_INET, ("127.0.0.1", port)), (socket.AF_INET6, ("::1", port))]
 
 
+def is_of_pod(connection: socket.socket) -> bool:
+    """Return whether a connection to what `reach` answered has ended at the pod."""
+    return not _networks or _networks[0].is_of_pod(connection)
+
+
 def own_host() -> str:
     """Return the pod's own address, as others name it."""
     return _networks[0].address if _networks else "127.0.0.1"
@@ -121,6 +126,8 @@ class Forward:
         poll.register(self._socket.fileno(), select.POLLOUT)
         if poll.poll(0):
             code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if not code and not is_of_pod(self._socket):
+                code = errno.ECONNREFUSED
             if code:
                 self._fail(code)
             else:

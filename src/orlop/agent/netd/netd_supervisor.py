@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..plan import Plan
     from ..pod.sandbox import Sandbox
     from .host_ports import HostPorts
+    from .identity.sock_diag import Owners
     from .native import Quick
     from .relay import Relay
 
@@ -71,10 +72,14 @@ class NetdState:
 class NetdSupervisor:
     """The agent's side of netd; `sandbox` is None where processes filter themselves (`take`)."""
 
-    def __init__(self, plan: Plan, sandbox: Optional[Sandbox], diagnostics: int) -> None:
+    def __init__(
+        self, plan: Plan, sandbox: Optional[Sandbox], diagnostics: int, own_diagnostics: int = -1
+    ) -> None:
+        """Take two sockets of sock_diag(7): one for netd, one for the agent's own questions."""
         assert plan.network is not None, "a pod that wants nothing of the cluster needs no keeper"
         self._plan, self._network, self._sandbox = plan, plan.network, sandbox
-        self._diagnostics = diagnostics
+        self._diagnostics, self._own_diagnostics = diagnostics, own_diagnostics
+        self._owners: Optional[Owners] = None
         # Whether the pod has its node's network, with names and services of the cluster beside.
         self.is_node = bool(self._network.get("onNode"))
         self._filter = bpf.build(os.uname().machine, self.is_node)
@@ -203,6 +208,25 @@ class NetdSupervisor:
         if not known:
             return []  # nobody of the pod; who is at that port of the node is a stranger
         return [_place(message) for message in known]
+
+    def is_of_pod(self, connection: socket.socket) -> bool:
+        """Return whether a connection of the agent's ends at a socket of the pod's user.
+
+        Another user may have the port of a program that is gone, or has not come back yet.
+        """
+        from .identity.sock_diag import OTHERS, TCP, Owners
+        from .sockets import socket_calls
+
+        if self._owners is None:
+            self._owners = Owners(self._own_diagnostics, uids())
+        if not self._owners.can_tell:
+            return True
+        own = socket_calls.own_address(connection.fileno())
+        peer = socket_calls.peer_address(connection.fileno())
+        if own is None or peer is None:
+            return False  # it has ended already
+        child = self._owners.child(peer, own)
+        return child not in (0, OTHERS) or (not child and self._owners.holds(TCP, peer))
 
     @property
     def address(self) -> str:

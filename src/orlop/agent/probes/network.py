@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import socket
 import time
+from errno import ECONNREFUSED
 
-from ..exec.port_forward import NOBODY, come_from_pod, own_host, reach
+from ..exec.port_forward import NOBODY, come_from_pod, is_of_pod, own_host, reach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ class Reach:
                 if not host:
                     come_from_pod(connection)
                 connection.connect(address)
+                if not host and not is_of_pod(connection):
+                    raise ConnectionRefusedError(ECONNREFUSED, NOBODY)
                 return connection
             except OSError as failed:
                 # What the first address said is what is told: most programs listen there.

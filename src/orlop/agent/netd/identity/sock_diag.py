@@ -104,7 +104,7 @@ class Owners:
         yet has no owner; its listener has. One whose handshake is not complete has the cookie
         already that it will have then.
         """
-        for family in (AF_INET, AF_INET6):
+        for family in _families(server):
             answer = self._ask(family, TCP, server, client)
             if len(answer) < _UID_AT + 4 or answer[_STATE_AT] not in _OF_A_CLIENT:
                 continue
@@ -116,7 +116,7 @@ class Owners:
 
     def holds(self, protocol: int, server: Address) -> bool:
         """Return whether one of ours listens at a real address, or has it for UDP."""
-        for family in (AF_INET, AF_INET6) if len(server.ip) == 4 else (AF_INET6,):
+        for family in _families(server):
             answer = self._ask(family, protocol, server, _NOBODY)
             if len(answer) < _UID_AT + 4:
                 continue
@@ -142,6 +142,11 @@ class Owners:
                         return answer if kind == _SOCK_DIAG_BY_FAMILY else b""
             except OSError:
                 return b""
+
+
+def _families(address: Address) -> tuple[int, ...]:
+    """Return under which families a socket at an address may be: one of IPv6 serves IPv4, too."""
+    return (AF_INET, AF_INET6) if len(address.ip) == 4 else (AF_INET6,)
 
 
 def _request(number: int, family: int, protocol: int, peer: Address, own: Address) -> bytes:

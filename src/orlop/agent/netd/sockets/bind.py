@@ -164,10 +164,13 @@ class Bindings:
         with self._lock:
             known = self._by_port.get(key) if wanted.port else None
             if known is not None:
+                if protocol == "tcp":
+                    self._keep((protocol, key[1], wanted.port), known)
                 self._join(fd, protocol, wanted, known)
                 known.user = (pid, os.fstat(fd).st_ino)
                 return
-            has_place = self._bind_new(fd, protocol, real)
+            is_kept = bool(wanted.port) and self._held[protocol] < MAX_HELD
+            has_place, holder = self._bind_new(fd, protocol, real, is_kept)
             if not has_place and (protocol, wanted.port) in self._world.host_ports:
                 self.on_lost(protocol, real.port)
             bound = socket_calls.own_address(fd)
@@ -175,13 +178,10 @@ class Bindings:
             port = wanted.port or bound.port
             # At all addresses, a socket of IPv6 is at those of IPv4, too, which is what counts.
             ip = ANY4 if bound.is_any else bound.ip
-            binding = Binding(
-                Address(wanted.family, wanted.ip, port), Address(wanted.family, ip, bound.port)
-            )
+            place = Address(wanted.family, ip, bound.port)
+            binding = Binding(Address(wanted.family, wanted.ip, port), place, holder)
             binding.user = (pid, os.fstat(fd).st_ino)
-            if wanted.port and self._held[protocol] < MAX_HELD:
-                binding.holder = self._hold(protocol, fd, binding.real)
-                self._held[protocol] += 1
+            self._held[protocol] += holder >= 0
             self._add((protocol, key[1], port), binding)
             self._tell_agent((protocol, key[1], port), binding)
 
@@ -199,39 +199,75 @@ class Bindings:
             return (protocol, world.pod, port), Address(wanted.family, host.ip, host.port)
         return (protocol, world.pod, port), Address(wanted.family, world.node, 0)
 
-    def _bind_new(self, fd: int, protocol: str, real: Address) -> bool:
-        """Bind to a place, or to another port beside it; return whether it is that place."""
+    def _bind_new(self, fd: int, protocol: str, real: Address, is_kept: bool) -> tuple[bool, int]:
+        """Bind to a place, or to another port beside it; return whether it is that place, and what
+        keeps it.
+        """
         if protocol == "udp":
             port_holders.share_with_ours_alone(fd)
-        elif real.port:  # connections that wait for their last packets would be in the way
-            socket_calls.switch_on(fd, SOL_SOCKET, SO_REUSEADDR)
-        else:  # with it, the kernel asks nobody about that port any more, as long as it is in use
-            socket_calls.switch_off(fd, SOL_SOCKET, SO_REUSEADDR)
+            has_place = self._bind_or_beside(fd, real)
+            bound = socket_calls.own_address(fd)
+            assert bound is not None, "an internet socket has such a name"
+            return has_place, port_holders.hold_udp(fd, bound) if is_kept else -1
+        if real.port in self._of_host and self._bind_at_host_port(fd, real):
+            return True, -1
+        # While this is off, nobody else can be at the port when it is bound.
+        socket_calls.switch_off(fd, SOL_SOCKET, SO_REUSEADDR)
+        holder = -1
         try:
-            with self._let_in(protocol, real):
+            if not is_kept:
+                return self._bind_or_beside(fd, real), -1
+            holder, place = self._hold_or_beside(real)
+            with port_holders.Beside(fd, [holder]):
+                socket_calls.bind(fd, place.pack())
+            return place.port == real.port or not real.port, holder
+        except OSError:
+            if holder >= 0:
+                os.close(holder)
+            raise
+        finally:  # a program that comes back finds connections of the last one
+            socket_calls.switch_on(fd, SOL_SOCKET, SO_REUSEADDR)
+
+    def _bind_at_host_port(self, fd: int, real: Address) -> bool:
+        socket_calls.switch_on(fd, SOL_SOCKET, SO_REUSEADDR)
+        try:
+            with port_holders.Beside(fd, [self._of_host[real.port]]):
                 socket_calls.bind(fd, real.pack())
+        except OSError as error:
+            if error.errno != EADDRINUSE:
+                raise
+            return False
+        return True
+
+    def _bind_or_beside(self, fd: int, real: Address) -> bool:
+        try:
+            socket_calls.bind(fd, real.pack())
             return True
         except OSError as error:
             if error.errno != EADDRINUSE or not real.port:
                 raise
-            ip = self._world.node if real.ip == ANY4 else real.ip
-            socket_calls.bind(fd, Address(real.family, ip, 0).pack())
+            socket_calls.bind(fd, self._beside(real).pack())
             return False
-        finally:
-            if protocol == "tcp":  # beside our own, which keeps the port
-                socket_calls.switch_on(fd, SOL_SOCKET, SO_REUSEADDR)
 
-    def _hold(self, protocol: str, fd: int, real: Address) -> int:
-        with self._let_in(protocol, real):
-            return port_holders.hold(protocol, fd, real)
+    def _hold_or_beside(self, real: Address) -> tuple[int, Address]:
+        try:
+            return port_holders.hold_tcp(real)
+        except OSError as error:
+            if error.errno != EADDRINUSE or not real.port:
+                raise
+            return port_holders.hold_tcp(self._beside(real))
 
-    def _let_in(self, protocol: str, real: Address) -> port_holders.LetIn:
-        """Let a socket of the pod have a port that is held for it."""
+    def _beside(self, real: Address) -> Address:
+        """Return any port in place of one that somebody has."""
+        return Address(real.family, self._world.node if real.ip == ANY4 else real.ip, 0)
+
+    def _holders(self, protocol: str, real: Address) -> list[int]:
+        """Return what keeps a port for the pod."""
         found = self._found(protocol, real) if real.port else None
         held = [found.holder] if found is not None and found.holder >= 0 else []
         if protocol == "tcp" and real.port in self._of_host:
             held.append(self._of_host[real.port])
-        return port_holders.LetIn(held)
+        return held
 
     def _join(self, fd: int, protocol: str, wanted: Address, known: Binding) -> None:
         """Bind to a port that was used before, or is: the kernel knows, by the real one."""
@@ -245,24 +281,27 @@ class Bindings:
         elif port_holders.share_with_ours_alone(fd):
             self.before_conflict(known.real.port)  # a copy of ours would have a part of what comes
         packed = Address(wanted.family, known.real.ip, known.real.port).pack()
-        try:
-            self._bind_beside(fd, protocol, known, packed)
-        except OSError as error:
-            if error.errno != EADDRINUSE:
-                raise
-            self.before_conflict(known.real.port)
-            self._bind_beside(fd, protocol, known, packed)
+        with port_holders.Beside(fd, self._holders(protocol, known.real)):
+            try:
+                socket_calls.bind(fd, packed)
+            except OSError as error:
+                if error.errno != EADDRINUSE:
+                    raise
+                self.before_conflict(known.real.port)
+                socket_calls.bind(fd, packed)
         known.given = Address(wanted.family, wanted.ip, wanted.port)
         self.on_bound(protocol, known.real, known.given)
 
-    def _bind_beside(self, fd: int, protocol: str, known: Binding, packed: bytes) -> None:
-        """Bind to a port that we hold, or have held."""
-        with self._let_in(protocol, known.real):
-            if protocol == "tcp" or known.holder < 0:
-                socket_calls.bind(fd, packed)
-                return
-            with port_holders.LetIn([fd]):
-                socket_calls.bind(fd, packed)
+    def _keep(self, key: Key, known: Binding) -> None:
+        """Keep a TCP port that the kernel had chosen, now that a program asks for it by number."""
+        if self._held["tcp"] >= MAX_HELD or self._holders("tcp", known.real):
+            return
+        try:
+            known.holder, _ = port_holders.hold_tcp(known.real)
+        except OSError:
+            return  # an earlier socket has it still
+        self._held["tcp"] += 1
+        self._tell_agent(key, known)
 
     def _add(self, key: Key, binding: Binding) -> None:
         if len(self._by_real) > MAX_FLEETING:
@@ -295,7 +334,7 @@ class Bindings:
                 self.bind_socket(fd, "tcp", Address(real.family, ANY4, 0))
                 real = socket_calls.own_address(fd)
             assert real is not None, "an internet socket has such a name"
-            with self._lock, self._let_in("tcp", real):
+            with self._lock, port_holders.Beside(fd, self._holders("tcp", real)):
                 socket_calls.listen(fd, call.args[1])
             self._publish("tcp", real)
             return 0

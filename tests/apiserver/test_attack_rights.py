@@ -239,3 +239,30 @@ async def test_a_pod_does_not_become_a_mirror(http: Http, pod: Any) -> None:
     change = json.dumps({"metadata": {"annotations": MIRRORED}})
     reply = await http("PATCH", f"{PODS}/a", change, **MERGE)
     assert (reply.code, "mirror pod annotation" in reply.text) == (422, True)
+
+
+async def test_nothing_of_the_cluster_is_below_a_namespace(site: Site, local) -> None:
+    """Whoever may do all in one namespace is asked for no more by a path that leads through it."""
+    role = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+    team = {"namespace": "team", "name": "all"}
+    await local.create(kinds.NAMESPACE, {"metadata": {"name": "team"}})
+    await local.create(kinds.ROLE, {"metadata": team, "rules": [role]})
+    bound = {**binding("all", "Role", "all", subject("User", "eve")), "metadata": team}
+    await local.create(kinds.ROLE_BINDING, bound)
+    others = [kind for kind in kinds.BUILT_IN if not kind.namespaced]
+    assert len(others) > 15
+    async with site.http("eve") as eve:
+        for kind in others:
+            group = f"/apis/{kind.group}" if kind.group else "/api"
+            below = f"{group}/{kind.version}/namespaces/team/{kind.plural}"
+            for method, path in (
+                ("GET", below), ("GET", f"{below}?watch=1"), ("POST", below), ("DELETE", below),
+                ("GET", f"{below}/default"), ("PUT", f"{below}/default"),
+                ("PATCH", f"{below}/default"), ("DELETE", f"{below}/default"),
+                ("GET", f"{below}/default/status"), ("PUT", f"{below}/default/finalize"),
+                ("GET", f"{below}/default/proxy/pods"), ("PUT", f"{below}/default/approval"),
+            ):  # fmt: skip
+                code = (await eve(method, path, {} if method in ("POST", "PUT") else None)).code
+                assert code == 404, (method, path, code)
+        assert (await eve("GET", "/api/v1/namespaces/team")).code == 200
+        assert (await eve("GET", "/api/v1/namespaces/default")).code == 403

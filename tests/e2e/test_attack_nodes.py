@@ -209,7 +209,7 @@ def test_a_stranger_on_loopback_is_nobodys_registry(site: Site) -> None:
         assert stranger.stdout.readline() == "ready\n"
         secrets = [{"name": "login"}]
         site.apply(pod("local", "localhost:5005/app", "true", imagePullSecrets=secrets))
-        told = lambda: [m for _, m in site.events("local") if "does not speak https" in m]  # noqa: E731
+        told = lambda: [m for _, m in site.events("local") if "in the loopback range" in m]  # noqa: E731
         assert (
             "images.insecure_registries of config.yaml" in eventually(told, "it says why", LONG)[0]
         )

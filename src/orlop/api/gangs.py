@@ -21,6 +21,7 @@ from .reading import decode_json
 
 BY_GANG = "gang"  # index of pods, shared by the scheduler and the kubelet
 OWN = "true"  # the annotation's value that means: the gang of my controller
+MOST_LATER = 10_000  # members that a gang keeps room for
 NONE = "false"  # and: none, as in a PodGroup whose pods need not start together
 
 
@@ -78,11 +79,16 @@ def later_of(text: str) -> list[Later]:
     if not text:
         return []
     try:
-        return [_later(one) for one in _listed(decode_json(text))]
+        found = [_later(one) for one in _listed(decode_json(text))]
     except (ValueError, TypeError, KeyError, AttributeError):
         form = '[{"count": 1, "spec": {"containers": [{"resources": {"requests": {"cpu": "2"}}}]}}]'
         message = f"{wellknown.GANG_ROOM}: expected pods that come later, as {form}"
-        raise ConfigError(f"{message}; found {text!r}") from None
+        raise ConfigError(f"{message}; found {text[:300]!r}") from None
+    count = sum(one.count for one in found)
+    if count > MOST_LATER:
+        words = f"expected at most {MOST_LATER} pods that come later"
+        raise ConfigError(f"{wellknown.GANG_ROOM}: {words}, found {count}")
+    return found
 
 
 def _listed(found: object) -> list[Obj]:
@@ -93,14 +99,16 @@ def _listed(found: object) -> list[Obj]:
 
 def _later(one: Obj) -> Later:
     count = int(one.get("count", 1))
-    containers = [{"name": f"c{n}", **c} for n, c in enumerate(one["spec"]["containers"])]
-    if count < 1 or not containers:
+    spec = {**one["spec"]}
+    spec["containers"] = [{"name": f"c{n}", **c} for n, c in enumerate(spec["containers"])]
+    for name in ("initContainers", "volumes"):
+        spec[name] = [{**each} for each in spec.get(name) or []]
+    annotations = dict((one.get("metadata") or {}).get("annotations") or {})
+    is_text = all(isinstance(text, str) for pair in annotations.items() for text in pair)
+    if count < 1 or not spec["containers"] or not is_text:
         raise ValueError
-    template = {
-        "metadata": {"annotations": dict((one.get("metadata") or {}).get("annotations") or {})},
-        "spec": {**one["spec"], "containers": containers},
-    }
-    return Later(count, template)
+    spec = {name: value for name, value in spec.items() if value}
+    return Later(count, {"metadata": {"annotations": annotations}, "spec": spec})
 
 
 def room_for(later: Iterable[Later]) -> str:

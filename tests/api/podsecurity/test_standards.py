@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from orlop.api.podsecurity import Standard, violations
@@ -114,6 +116,22 @@ def test_volumes_are_told_by_both_levels() -> None:
         'hostPath volumes (volume "v")',
         'restricted volume types (volumes "v", "w" use restricted volume types "hostPath", "nfs")',
     ]
+
+
+@pytest.mark.parametrize("version", ["v1.33", "v1.34", "latest"])
+@pytest.mark.parametrize(
+    "handler",
+    [
+        {"livenessProbe": {"httpGet": {"port": 80, "host": "127.0.0.1"}}},
+        {"startupProbe": {"tcpSocket": {"port": 80, "host": "127.0.0.1"}}},
+        {"lifecycle": {"preStop": {"httpGet": {"port": 80, "host": "127.0.0.1"}}}},
+    ],
+)
+def test_probes_name_no_host_since_1_34(version: str, handler: dict[str, Any]) -> None:
+    spec = {"containers": [{"name": "c", "image": "i", **handler}]}
+    found = violations(Standard("baseline", version), {}, spec)
+    said = 'probe or lifecycle host (container "c" uses probe or lifecycle host "127.0.0.1")'
+    assert found == ([] if version == "v1.33" else [said])
 
 
 def test_what_the_pod_says_holds_for_its_containers() -> None:

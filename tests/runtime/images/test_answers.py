@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -207,7 +208,41 @@ async def test_whoever_listens_on_loopback_is_no_registry_by_being_there(tmp_pat
         with pytest.raises(ImageError) as caught:
             await Images(tmp_path, ImageSettings(), {}, tmp_path).ensure(f"{address}/app")
         assert stranger.requests == []
-        assert "does not speak https" in caught.value.message
+        assert "in the loopback range" in caught.value.message
         assert "images.insecure_registries of config.yaml" in caught.value.message
         settings = ImageSettings(insecure_registries=[address])
         assert await Images(tmp_path, settings, {}, tmp_path).ensure(f"{address}/app")
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "0.0.0.0", "127.1", "2130706433", "[::1]"]
+)
+async def test_what_anybody_names_is_not_dialled_on_this_host(host: str) -> None:
+    """Whoever names images would learn from the refusals which ports are open here."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        listener.setblocking(False)
+        port = listener.getsockname()[1]
+        client = Client(parse(f"{host}:{port}/app"), ImageSettings(), [])
+        with pytest.raises(ImageError, match=r"images\.mirrors"):
+            await client.manifest("latest")
+        await client.close()
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+async def test_a_redirect_leads_nobody_to_this_host() -> None:
+    async with Hostile() as hostile, Hostile() as inner:
+        target = f"https://{inner.address}/v2/app/manifests/latest"
+        hostile.answer(LATEST, once(b""), status=307, Location=target)
+        assert "images.mirrors or" in await refusal(hostile)
+        assert inner.requests == []
+
+
+async def test_a_mirror_may_be_on_this_host() -> None:
+    async with StandIn() as mirror:
+        settings = ImageSettings(mirrors={"example.org": [f"http://{mirror.address}"]})
+        client = Client(parse("example.org/app"), settings, [])
+        assert (await client.manifest("latest"))[1]
+        await client.close()

@@ -281,10 +281,15 @@ def tls_registry(tmp_path_factory) -> Iterator[tuple[str, Path]]:
     process.wait(10)
 
 
+def _known(address: str) -> ImageSettings:
+    """Settings that name a registry on this host, as its own mirror."""
+    return ImageSettings(mirrors={address: [address]})
+
+
 async def test_a_registry_with_an_authority_that_nobody_knows_is_told(tls_registry, tmp_path):
     address, _ = tls_registry
     with pytest.raises(ImageError) as caught:
-        await Images(tmp_path, ImageSettings(), {}, tmp_path).ensure(f"{address}/app")
+        await Images(tmp_path, _known(address), {}, tmp_path).ensure(f"{address}/app")
     for word in ("not trusted", "SSL_CERT_FILE", "images.insecure_registries"):
         assert word in caught.value.message
 
@@ -293,7 +298,7 @@ async def test_a_registry_whose_authority_is_named_is_trusted(tls_registry, tmp_
     address, certificate = tls_registry
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     with pytest.raises(ImageError, match="has no image"):
-        await Images(tmp_path, ImageSettings(), {}, tmp_path).ensure(f"{address}/app")
+        await Images(tmp_path, _known(address), {}, tmp_path).ensure(f"{address}/app")
 
 
 async def test_a_registry_that_is_called_insecure_may_show_any_certificate(tls_registry, tmp_path):

@@ -5,6 +5,8 @@ Called by `standards`. Pure; each check says its reason and detail in upstream's
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..objects import Obj
 from .subject import FINE, Found, Subject, containers, plural, quoted, setters
 
@@ -81,6 +83,31 @@ def host_namespaces(pod: Subject) -> Found:
 def host_path_volumes(pod: Subject) -> Found:
     bad = [one["name"] for one in pod.spec.get("volumes") or () if one.get("hostPath") is not None]
     return ("hostPath volumes", f"{plural('volume', bad)} {quoted(bad)}") if bad else FINE
+
+
+def host_probes(pod: Subject) -> Found:
+    """Find probes and hooks that name a host: they are made from the node, to anywhere."""
+    bad: list[str] = []
+    hosts: set[str] = set()
+    for one in pod.containers:
+        found = {text for text in _hosts_of(one) if text}
+        bad += [one.get("name", "")] if found else []
+        hosts |= found
+    if not bad:
+        return FINE
+    verb = "uses" if len(bad) == 1 else "use"
+    named = f"probe or lifecycle {plural('host', sorted(hosts))} {quoted(sorted(hosts))}"
+    return "probe or lifecycle host", f"{containers(bad)} {verb} {named}"
+
+
+def _hosts_of(container: Obj) -> Iterator[str]:
+    probes = ("livenessProbe", "readinessProbe", "startupProbe")
+    hooks = container.get("lifecycle") or {}
+    handlers = [container.get(name) or {} for name in probes]
+    handlers += [hooks.get(name) or {} for name in ("postStart", "preStop")]
+    for handler in handlers:
+        for way in ("httpGet", "tcpSocket"):
+            yield (handler.get(way) or {}).get("host") or ""
 
 
 def host_ports(pod: Subject) -> Found:

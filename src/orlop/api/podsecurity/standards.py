@@ -29,6 +29,7 @@ _CHECKS = (
     _Check("baseline", 0, baseline.host_namespaces),
     _Check("baseline", 0, baseline.host_path_volumes),
     _Check("baseline", 0, baseline.host_ports),
+    _Check("baseline", 34, baseline.host_probes),
     _Check("baseline", 0, baseline.privileged),
     _Check("baseline", 0, baseline.proc_mount),
     _Check("baseline", 0, baseline.se_linux),

@@ -144,7 +144,7 @@ class Dispatcher:
         return await serve(request, call)
 
     def _method(self, info: RequestInfo, kind: Kind) -> Callable[[web.BaseRequest, Call], _Answer]:
-        if kind.namespaced and not info.namespace and info.verb not in ("list", "watch"):
+        if not _is_in_its_place(info, kind):
             raise no_such_path()
         if info.subresource:
             facts = subresource(kind, info.subresource)
@@ -386,6 +386,17 @@ class Dispatcher:
     async def _optional(self, request: web.BaseRequest) -> object:
         data = await read(request)
         return await read_object(request) if data.strip() else None
+
+
+def _is_in_its_place(info: RequestInfo, kind: Kind) -> bool:
+    """Return whether such a kind is found below such a path.
+
+    What is authorized within a namespace has to be of that namespace.
+    """
+    if kind.namespaced:
+        return bool(info.namespace) or info.verb in ("list", "watch")
+    is_namespace = (kind.group, kind.plural) == ("", "namespaces")  # it is below itself
+    return not info.namespace or (is_namespace and info.namespace == info.name)
 
 
 def _is_apply(request: web.BaseRequest) -> bool:

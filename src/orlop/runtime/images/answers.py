@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
 from collections.abc import AsyncIterator, Collection
+from errno import EPERM
 from typing import Any
 
 import aiohttp
 from yarl import URL
 
+from ... import destinations
+
 PLAIN_HTTP_SETTING = "images.insecure_registries"
+MIRRORS_SETTING = "images.mirrors"
+_ANYBODYS = destinations.Destinations()
 DOCUMENT = 4 << 20  # bytes of a manifest, an index or a configuration; as docker and containerd
 TOKEN = 1 << 20
 WORDS = 64 << 10  # of an error
@@ -89,11 +95,27 @@ def loads(data: bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
+def checked_socket(info: aiohttp.AddrInfoType) -> socket.socket:
+    """Make a socket for an address that anybody may have named: not of this host or its link."""
+    why = _ANYBODYS.problem(str(info[4][0]))
+    if why:
+        words = why.partition(";")[0]
+        remedy = f"{MIRRORS_SETTING} or {PLAIN_HTTP_SETTING} of config.yaml has to name it"
+        raise PermissionError(EPERM, f"{words}; if it is meant, {remedy}")
+    return socket.socket(*info[:3])
+
+
 class Destinations:
     """Where requests may go: by plain http to the hosts that the settings name."""
 
-    def __init__(self, insecure: Collection[str]) -> None:
+    def __init__(self, insecure: Collection[str], mirrors: Collection[str] = ()) -> None:
         self._insecure = frozenset(insecure)
+        urls = [URL(one if "://" in one else f"https://{one}") for one in mirrors]
+        self._mirrors = frozenset((url.host, url.port) for url in urls)
+
+    def is_named(self, url: URL) -> bool:
+        """Return whether the settings name the host: it may be this very one then."""
+        return self.is_insecure(url) or (url.host, url.port) in self._mirrors
 
     def is_insecure(self, url: URL) -> bool:
         """Return whether the settings name it as one to be spoken to without a check."""

@@ -14,6 +14,7 @@ import ipaddress
 import os
 import re
 import ssl
+import urllib.request
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -96,6 +97,12 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def _has_proxy(url: URL) -> bool:
+    """Return whether the environment has a proxy for an address, which then dials it."""
+    host = url.host or ""
+    return url.scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host)
+
+
 class Client:
     """Pulls of one repository; `close` it after use."""
 
@@ -107,20 +114,33 @@ class Client:
         self._credentials: list[Credential | None] = [*credentials, None]
         self._authorization: dict[str, str] = {}  # endpoint -> header that worked
         # Proxies of the environment are for the world outside, not for this host.
-        trust = not is_loopback(reference.registry)
-        self._destinations = Destinations(settings.insecure_registries)
-        self._session = aiohttp.ClientSession(
-            timeout=_TIMEOUT,
-            trust_env=trust,
-            connector=aiohttp.TCPConnector(ssl=_trusting()),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            # What is compressed on the way may be of any size, and would not have its digest.
-            auto_decompress=False,
-            headers={"Accept-Encoding": "identity"},
-        )
+        self._trusts_proxies = not is_loopback(reference.registry)
+        mirrors = [one for some in settings.mirrors.values() for one in some]
+        self._destinations = Destinations(settings.insecure_registries, mirrors)
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
     async def close(self) -> None:
-        await self._session.close()
+        for session in self._sessions.values():
+            await session.close()
+
+    def _session(self, url: URL) -> aiohttp.ClientSession:
+        """Return the session for an address: one for what anybody names, which knows no loopback.
+
+        The other is for hosts that the settings name, and for proxies of the environment.
+        """
+        is_ours = self._destinations.is_named(url) or (self._trusts_proxies and _has_proxy(url))
+        if is_ours not in self._sessions:
+            sockets = None if is_ours else answers.checked_socket
+            self._sessions[is_ours] = aiohttp.ClientSession(
+                timeout=_TIMEOUT,
+                trust_env=self._trusts_proxies,
+                connector=aiohttp.TCPConnector(ssl=_trusting(), socket_factory=sockets),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                # What is compressed on the way may be of any size, and would not have its digest.
+                auto_decompress=False,
+                headers={"Accept-Encoding": "identity"},
+            )
+        return self._sessions[is_ours]
 
     async def manifest(self, wanted: str) -> tuple[str, bytes]:
         """Return digest and bytes of a manifest by tag or digest, checked against the digest."""
@@ -230,7 +250,7 @@ class Client:
             # True means the session's own trust, which knows the host's authorities.
             check = endpoint.is_verified and not self._destinations.is_insecure(url)
             async with asyncio.timeout(answers.ANSWER_TIME):
-                response = await self._session.get(
+                response = await self._session(url).get(
                     url, headers=headers, ssl=check, allow_redirects=False
                 )
             if not answers.is_redirect(response):
@@ -310,7 +330,8 @@ class Client:
         if credential is not None and credential.identity_token:
             form = {**query, "grant_type": "refresh_token", "client_id": "orlop"}
             form["refresh_token"] = credential.identity_token
-            return await self._session.post(realm, data=form, ssl=check, allow_redirects=False)
+            session = self._session(realm)
+            return await session.post(realm, data=form, ssl=check, allow_redirects=False)
         headers = {_LOGIN: credential.basic()} if credential else {}
         return await self._ask(Endpoint(str(realm), check), realm.update_query(query), headers)
 

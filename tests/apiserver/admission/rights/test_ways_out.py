@@ -41,9 +41,17 @@ def names(*images: str, kind: str = "containers") -> Obj:
     return {**_IMAGE, kind: [{"name": f"c{n}", "image": one} for n, one in enumerate(images)]}
 
 
-@pytest.mark.parametrize(
-    ("annotations", "spec", "words"),
-    [
+def room(annotations: Obj, spec: Obj | None = None, count: int = 1) -> Obj:
+    """The annotation of a pod whose gang keeps room for such another."""
+    template = {"count": count, "metadata": {"annotations": annotations}, "spec": spec or _IMAGE}
+    return {
+        wellknown.GANG: "g",
+        wellknown.GANG_SIZE: "1",
+        wellknown.GANG_ROOM: json.dumps([template]),
+    }
+
+
+LEADING_OUT = [
         ({wellknown.RUNTIME_ANNOTATION: "host"}, _IMAGE, 'orlop.dev/runtime="host"'),
         ({wellknown.PRE_EXEC: "cp ~/.orlop/pki/ca.key /tmp"}, _IMAGE, "slurm-job.vk.io/pre-exec"),
         ({wellknown.SRUN_FLAGS: "--task-prolog=/x"}, _IMAGE, "slurm.orlop.dev/srun-flags"),
@@ -70,13 +78,33 @@ def names(*images: str, kind: str = "containers") -> Obj:
         ({}, names("busybox", "/", "/home/you"), 'images "/", "/home/you"'),
         ({}, {**_IMAGE, "volumes": [{"name": "v", "image": {"reference": "/home/you"}}]},
          'volume "v" must not mount a path as an image'),
-    ],
-)  # fmt: skip
+        ({}, {**_IMAGE, "volumes": [{"name": "v", "nfs": {"server": "s", "path": "/home/you"}}]},
+         'volume "v" must not name an export of NFS'),
+        ({S + "nodelist": "/etc/shadow"}, _IMAGE, "hosts by a file: --nodelist=/etc/shadow"),
+        ({wellknown.FLAGS: "-x ./pipe"}, _IMAGE, "hosts by a file: --exclude=./pipe"),
+        (room({wellknown.GANG_ROOM: "[]"}), _IMAGE, "must not have slurm.orlop.dev/gang-room"),
+        (room({}, count=2_000_000_000), _IMAGE, "at most 10000 pods"),
+        ({wellknown.GANG_ROOM: '[{"spec": {"containers": [5]}}]'}, _IMAGE, "cannot be read"),
+        ({wellknown.GANG_ROOM: "[" * 5000}, _IMAGE, "cannot be read"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("annotations", "spec", "words"), LEADING_OUT)
 @pytest.mark.parametrize("level", ["baseline", "restricted"])
 def test_what_leads_out_is_refused(annotations: Obj, spec: Obj, words: str, level: str) -> None:
     pod = {"metadata": {"annotations": annotations}, "spec": spec}
     assert words in ", ".join(_broken(Standard(level), pod))
     assert not _broken(Standard("privileged"), pod)
+
+
+@pytest.mark.parametrize(("annotations", "spec", "words"), LEADING_OUT)
+def test_nor_is_it_asked_for_by_a_pod_that_comes_later(
+    annotations: Obj, spec: Obj, words: str
+) -> None:
+    """What the pods of a gang's room ask for is asked for in the job of those that are there."""
+    pod = {"metadata": {"annotations": room(annotations, spec)}, "spec": _IMAGE}
+    found = ", ".join(ways_out(pod["metadata"], pod["spec"]))
+    assert words in found or "slurm.orlop.dev/gang-room themselves" in found
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from orlop.api.times import rfc3339
 from orlop.controllers.workloads.job.completion import deadline_left, failed_indexes, judge
+from orlop.controllers.workloads.job.indexes import IndexSet
 from tests.controllers.jobs import NOW, a_job, a_pod, view
 
 INDEXED = {"completionMode": "Indexed", "completions": 3, "parallelism": 3}
@@ -132,7 +133,7 @@ def test_the_success_policy(rule, done, is_met):
     ids=["once", "too often", "no such index", "succeeded all the same"],
 )
 def test_indexes_fail_by_their_own_limit(pods, failed):
-    assert failed_indexes(view(a_job(**PER_INDEX), *pods)) == failed
+    assert failed_indexes(view(a_job(**PER_INDEX), *pods)) == IndexSet.of(failed)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,11 @@ messages, and component-helpers/auth/rbac/validation for what covers what.
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
 
 from ....api import kinds
 from ....api.objects import Key, Obj, labels_of
@@ -26,6 +29,7 @@ _EVERYTHING: list[Obj] = [
     {"verbs": ["*"], "nonResourceURLs": ["*"]},
 ]
 _SHOWN = 10  # rules that a refusal names
+_MOST_COMPARED = 200_000  # combinations; some tenths of a second
 
 
 class RbacEscalation(Plugin):
@@ -72,8 +76,11 @@ class RbacEscalation(Plugin):
         return self._rbac.allows(attributes.user, wanted)
 
     def _must_hold(self, attributes: Attributes, rules: Sequence[Obj]) -> None:
-        held = list(self._rbac.rules(attributes.user, attributes.namespace))
-        missing = [rule for rule in rules if not all(_covered(held, one) for one in _single(rule))]
+        held = Held(self._rbac.rules(attributes.user, attributes.namespace))
+        try:
+            missing = [rule for rule in rules if not held.covers(rule)]
+        except _TooMany as error:
+            raise forbidden(attributes.kind, attributes.name, str(error)) from None
         if missing:
             shown = "\n".join(_shown(rule) for rule in missing[:_SHOWN])
             why = f"{_who(attributes.user)} is attempting to grant RBAC permissions not currently"
@@ -84,39 +91,71 @@ def _is_same(new: Obj, old: Obj | None, *fields: str) -> bool:
     return old is not None and all((new.get(f) or []) == (old.get(f) or []) for f in fields)
 
 
-def _single(rule: Obj) -> Iterator[Obj]:
-    """Split a rule into rules that each name one thing."""
-    verbs = rule.get("verbs") or []
-    for verb, path in itertools.product(verbs, rule.get("nonResourceURLs") or []):
-        yield {"verb": verb, "path": path}
-    resources = itertools.product(
-        verbs, rule.get("apiGroups") or [], rule.get("resources") or [],
-        rule.get("resourceNames") or [""],
-    )  # fmt: skip
-    for verb, group, resource, name in resources:
-        yield {"verb": verb, "group": group, "resource": resource, "name": name}
+class _TooMany(Exception):
+    """A role names more combinations than can be compared with what its maker holds."""
 
 
-def _covered(held: Sequence[Obj], one: Obj) -> bool:
-    return any(_covers(rule, one) for rule in held)
+class Held:
+    """The rules that a user holds, by each word in them: a bit for each rule that has it.
+
+    A role of some kilobytes names millions of combinations of a verb, a group, a resource and a
+    name. Words that the same rules have are one word here, so nearly all roles come down to a few.
+    """
+
+    def __init__(self, rules: Iterable[Obj]) -> None:
+        self._rules = list(rules)
+        self._words: dict[tuple[str, str], int] = {}
+        self._left = _MOST_COMPARED
+        for number, rule in enumerate(self._rules):
+            for field in ("verbs", "apiGroups", "resources", "resourceNames"):
+                for word in rule.get(field) or ():
+                    key = field, word
+                    self._words[key] = self._words.get(key, 0) | 1 << number
+        self._all = (1 << len(self._rules)) - 1
+        self._unnamed = self._all & ~sum(
+            1 << n for n, rule in enumerate(self._rules) if rule.get("resourceNames")
+        )
+
+    def covers(self, rule: Obj) -> bool:
+        """Return whether each thing that a rule names is held; raise _TooMany."""
+        verbs = self._each(rule.get("verbs"), lambda verb: self._with("verbs", "*", verb))
+        paths = self._each(rule.get("nonResourceURLs"), self._with_path)
+        groups = self._each(rule.get("apiGroups"), lambda one: self._with("apiGroups", "*", one))
+        resources = self._each(rule.get("resources"), self._with_resource)
+        names = self._each(rule.get("resourceNames") or [""], self._with_name)
+        return self._meet(verbs, paths) and self._meet(verbs, groups, resources, names)
+
+    def _meet(self, *sets: set[int]) -> bool:
+        self._left -= math.prod(map(len, sets))
+        if self._left < 0:
+            raise _TooMany(
+                "the rules name too many combinations of verbs, groups, resources and names to be "
+                "compared with those held; split them into several roles"
+            )
+        return all(functools.reduce(operator.and_, some) for some in itertools.product(*sets))
+
+    def _each(self, words: Sequence[str] | None, rules_with: Callable[[str], int]) -> set[int]:
+        return {rules_with(word) for word in words or ()}
+
+    def _with(self, field: str, *words: str) -> int:
+        return functools.reduce(operator.or_, (self._words.get((field, word), 0) for word in words))
+
+    def _with_resource(self, resource: str) -> int:
+        _, slash, subresource = resource.partition("/")
+        return self._with("resources", "*", resource, *([f"*/{subresource}"] if slash else []))
+
+    def _with_name(self, name: str) -> int:
+        return self._unnamed | self._with("resourceNames", name)
+
+    def _with_path(self, path: str) -> int:
+        return sum(
+            1 << number
+            for number, rule in enumerate(self._rules)
+            if any(path_covers(one, path) for one in rule.get("nonResourceURLs") or ())
+        )
 
 
-def _covers(rule: Obj, one: Obj) -> bool:
-    if not {"*", one["verb"]} & set(rule.get("verbs") or ()):
-        return False
-    if "path" in one:
-        return any(_path_covers(path, one["path"]) for path in rule.get("nonResourceURLs") or ())
-    names = rule.get("resourceNames") or ()
-    _, slash, subresource = one["resource"].partition("/")
-    resources = {"*", one["resource"], *([f"*/{subresource}"] if slash else [])}
-    return bool(
-        {"*", one["group"]} & set(rule.get("apiGroups") or ())
-        and resources & set(rule.get("resources") or ())
-        and (not names or one["name"] in names)
-    )
-
-
-def _path_covers(pattern: str, path: str) -> bool:
+def path_covers(pattern: str, path: str) -> bool:
     is_prefix = pattern.endswith("*") and path.startswith(pattern.removesuffix("*"))
     return pattern == path or is_prefix
 

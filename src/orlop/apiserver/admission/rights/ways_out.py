@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .... import wellknown
+from ....api.gangs import later_of
 from ....api.objects import Obj, annotations_of
 from ....api.podsecurity.subject import Found, Subject, containers, plural, quoted
 from ....errors import ConfigError
@@ -37,7 +38,7 @@ STANDING: Mapping[str, str] = {
     wellknown.REPLACE: CONFINED,
     wellknown.ON_TIMEOUT: CONFINED,
     wellknown.GANG: CONFINED,
-    wellknown.GANG_ROOM: CONFINED,
+    wellknown.GANG_ROOM: JUDGED,  # templates of pods, whose annotations count as the pod's own
     wellknown.GANG_SIZE: CONFINED,
     wellknown.DISTRIBUTED: CONFINED,
     wellknown.DISTRIBUTED_PORT: CONFINED,
@@ -57,13 +58,33 @@ STANDING: Mapping[str, str] = {
     wellknown.MIRROR_QUOTA: WRITTEN,
     wellknown.SOME_HOSTS: WRITTEN,
 }
+_HOSTS = ("nodelist", "exclude")
 
 
 def ways_out(metadata: Obj, spec: Obj) -> list[str]:
     """Return each way out as `reason (detail)`, as upstream's checks have them."""
     pod = Subject(metadata, spec, 0)
-    found = (_images(pod), _image_volumes(pod), _annotations(pod), _ranks(pod), _options(pod))
-    return [f"{reason} ({detail})" for reason, detail in found if reason]
+    found = (
+        *(_images(pod), _image_volumes(pod), _nfs_volumes(pod)),
+        *(_annotations(pod), _ranks(pod), _options(pod), _files(pod)),
+    )
+    return [
+        *(f"{reason} ({detail})" for reason, detail in found if reason),
+        *_ways_out_of_others(pod),
+    ]
+
+
+def _ways_out_of_others(pod: Subject) -> list[str]:
+    """Find what the pods ask for that a gang keeps room for: it is asked for in the gang's job."""
+    text = annotations_of({"metadata": pod.metadata}).get(wellknown.GANG_ROOM, "").strip()
+    try:
+        templates = [one.template for one in later_of(text)]
+    except ConfigError as error:
+        return [f"pods that come later (which cannot be read: {error})"]
+    if any(wellknown.GANG_ROOM in annotations_of(one) for one in templates):
+        return [f"pods that come later (they must not have {wellknown.GANG_ROOM} themselves)"]
+    found = [why for one in templates for why in ways_out(one["metadata"], one["spec"])]
+    return [f"pods that come later: {why}" for why in dict.fromkeys(found)]
 
 
 def _is_of_the_node(image: object) -> bool:
@@ -89,6 +110,13 @@ def _image_volumes(pod: Subject) -> Found:
            if _is_of_the_node((one.get("image") or {}).get("reference"))]  # fmt: skip
     what = f"{plural('volume', bad)} {quoted(bad)} must not mount a path as an image"
     return ("image of the node", what) if bad else ("", "")
+
+
+def _nfs_volumes(pod: Subject) -> Found:
+    """Find volumes of NFS: a folder that the node has mounted, as its user may read it."""
+    bad = [one.get("name", "") for one in pod.spec.get("volumes") or () if one.get("nfs")]
+    what = f"{plural('volume', bad)} {quoted(bad)} must not name an export of NFS"
+    return ("folder of the node", what) if bad else ("", "")
 
 
 def _annotations(pod: Subject) -> Found:
@@ -120,6 +148,13 @@ def _options(pod: Subject) -> Found:
     bad = sorted(f"--{name}" for name in _asked(pod) if name not in HARMLESS)
     what = f"pod must not ask for {', '.join(bad)}"
     return ("options of sbatch", what) if bad else ("", "")
+
+
+def _files(pod: Subject) -> Found:
+    """Find lists of hosts that are a file for sbatch, which is read where the control plane is."""
+    asked = _asked(pod)
+    bad = [f"--{name}={asked[name]}" for name in _HOSTS if "/" in (asked.get(name) or "")]
+    return ("options of sbatch", f"hosts by a file: {', '.join(bad)}") if bad else ("", "")
 
 
 def _asked(pod: Subject) -> dict[str, str | None]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import overload
 
 from ....api.objects import Obj, annotations_of, meta
 from ....api.reading import decode_json
@@ -17,6 +19,27 @@ from ....wellknown import DISTRIBUTED, DISTRIBUTED_PLACE, DISTRIBUTED_PORT
 
 PORTS = {"torch": 29500, "jax": 1234, "tensorflow": 2222}
 _GPUS = ("nvidia.com/gpu", "amd.com/gpu")
+MOST_LISTED = 10_000  # hosts in one variable
+
+
+class Hosts(Sequence[str]):
+    """The hosts of numbered pods, each named when it is asked for: there may be millions."""
+
+    def __init__(self, name: str, numbers: range, suffix: str) -> None:
+        self._name, self._numbers, self._suffix = name, numbers, suffix
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Hosts: ...
+    def __getitem__(self, at: int | slice) -> str | Hosts:
+        found = self._numbers[at]
+        if isinstance(found, range):
+            return Hosts(self._name, found, self._suffix)
+        return f"{self._name}-{found}{self._suffix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +108,8 @@ def variables(framework: str, place: Place, port: str, gpus: int = 0) -> dict[st
             "JAX_PROCESS_ID": rank,
         }
     if framework == "tensorflow":
-        workers = [f"{host}:{port}" for host in place.hosts]
+        # As many are more than a variable holds, which is then said on the pod.
+        workers = [f"{host}:{port}" for host in islice(place.hosts, MOST_LISTED)]
         task = {"type": "worker", "index": place.rank}
         return {"TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": task})}
     return {

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ....api.objects import Obj, condition_of, phase_of
 from . import failure_policy as policy
-from .indexes import failures_of, index_of, parse_indexes
+from .indexes import NO_INDEXES, IndexSet, failures_of, index_of, parse_indexes
 from .view import JobView
 
 FAILURE_TARGET, SUCCESS_CRITERIA_MET = "FailureTarget", "SuccessCriteriaMet"
@@ -97,13 +97,14 @@ def _failed_by_deadline(view: JobView) -> Verdict | None:
     return Verdict("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
 
 
-def failed_indexes(view: JobView) -> frozenset[int]:
+def failed_indexes(view: JobView) -> IndexSet:
     """Return the indexes that have failed for good, by their own limit or by the policy."""
     limit = view.limit_per_index
     if limit is None:
-        return frozenset()
+        return NO_INDEXES
     completions = view.completions or 0
-    failed = parse_indexes(str(view.status.get("failedIndexes", "")), completions)
+    counted = parse_indexes(str(view.status.get("failedIndexes", "")), completions)
+    failed: set[int] = set()
     for pod in view.tracked:
         index = index_of(pod)
         if index is None or not view.is_in_range(pod) or not view.is_failed(pod):
@@ -111,7 +112,7 @@ def failed_indexes(view: JobView) -> frozenset[int]:
         action = policy.match(view.job, pod).action
         if action == policy.FAIL_INDEX or (action == policy.COUNT and failures_of(pod) >= limit):
             failed.add(index)
-    return frozenset(failed) - view.succeeded_indexes
+    return (counted | IndexSet.of(failed)) - view.succeeded_indexes
 
 
 def _failed_by_index(view: JobView) -> Verdict | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ....api.objects import Obj, is_deleting, meta, phase_of, uid_of
 from ....wellknown import RESTART_COUNT
 from ..deletion_order import cheapest_first
-from ..distributed.environment import is_wanted, place_in, with_variables
+from ..distributed.environment import Hosts, is_wanted, place_in, with_variables
 from ..pod_control import BURST, pod_from_template
 from . import failure_policy as policy
 from .completion import failed_indexes
@@ -94,10 +94,10 @@ def _has_useless(view: JobView) -> bool:
 def _useless(view: JobView, ordered: list[Obj]) -> list[Obj]:
     """Return active pods of an index that the Job lacks, that is done, or has a better pod."""
     useless: list[Obj] = []
-    taken = set(view.succeeded_indexes)
+    done, taken = view.succeeded_indexes, set[int]()
     for pod in reversed(ordered):
         index = index_of(pod)
-        if index is None or not view.is_in_range(pod) or index in taken:
+        if index is None or not view.is_in_range(pod) or index in done or index in taken:
             useless.append(pod)
         else:
             taken.add(index)
@@ -146,10 +146,10 @@ def _pending(view: JobView, number: int) -> Iterable[int]:
     if view.replaces_only_ended:
         busy |= {index_of(pod) for pod in view.terminating}
     over = view.succeeded_indexes | failed_indexes(view)
-    for index in range(view.completions or 0):
+    for index in over.missing(view.completions or 0):
         if number <= 0:
             return
-        if index not in busy and index not in over:
+        if index not in busy:
             number -= 1
             yield index
 
@@ -209,7 +209,7 @@ def pod_for(job: Obj, slot: Slot) -> Obj:
         domain = pod["spec"].setdefault("subdomain", name)  # `distributed` makes its Service
         spec = job["spec"]
         size = int(spec.get("completions") or spec.get("parallelism") or 1)
-        hosts = [f"{name}-{each}.{domain}" for each in range(size)]
+        hosts = Hosts(name, range(size), f".{domain}")
         with_variables(pod, place_in(pod, slot.index, hosts))
     return pod
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ....api.objects import Obj, phase_of, uid_of
 from .completion import Verdict, failed_indexes
 from .failure_policy import is_ignored
-from .indexes import failures_of, format_indexes, index_of
+from .indexes import IndexSet, failures_of, index_of
 from .view import JobView
 
 AT_ONCE = 500  # ends taken into one status, so that it stays a small object
@@ -44,7 +44,7 @@ class _Book:
         self._verdict = verdict
         self._succeeded = list(view.uncounted_succeeded)
         self._failed = list(view.uncounted_failed)
-        self._indexes = set(view.counted_indexes)
+        self._new_indexes: set[int] = set()
         self._held = held_failures(view)
         self._taken = 0
         self.release: list[Obj] = []
@@ -74,9 +74,12 @@ class _Book:
         if not self._view.is_indexed:
             self._succeeded.append(uid_of(pod))
             self._taken += 1
-        elif index is not None and index not in self._indexes:
-            self._indexes.add(index)
+        elif index is not None and not self._has(index):
+            self._new_indexes.add(index)
             self._taken += 1
+
+    def _has(self, index: int) -> bool:
+        return index in self._new_indexes or index in self._view.counted_indexes
 
     def _enter_failure(self, pod: Obj) -> None:
         if self._view.is_in_range(pod) and not is_ignored(self._view.job, pod):
@@ -87,10 +90,11 @@ class _Book:
         status = dict(self._view.status)
         status["uncountedTerminatedPods"] = uncounted(self._succeeded, self._failed)
         if self._view.is_indexed:
-            status["succeeded"] = len(self._indexes)
-            status["completedIndexes"] = format_indexes(self._indexes)
+            indexes = self._view.counted_indexes | IndexSet.of(self._new_indexes)
+            status["succeeded"] = len(indexes)
+            status["completedIndexes"] = str(indexes)
             if self._view.limit_per_index is not None:
-                status["failedIndexes"] = format_indexes(failed_indexes(self._view))
+                status["failedIndexes"] = str(failed_indexes(self._view))
         return _without_nothing(status)
 
 

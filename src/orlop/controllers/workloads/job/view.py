@@ -22,7 +22,7 @@ from ....api.objects import (
     uid_of,
 )
 from .failure_policy import is_ignored
-from .indexes import index_of, parse_indexes
+from .indexes import IndexSet, index_of, parse_indexes
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 
@@ -134,15 +134,15 @@ class JobView:
         ]
 
     @cached_property
-    def counted_indexes(self) -> frozenset[int]:
+    def counted_indexes(self) -> IndexSet:
         text = str(self.status.get("completedIndexes", ""))
-        return frozenset(parse_indexes(text, self.completions or 0))
+        return parse_indexes(text, self.completions or 0)
 
     @cached_property
-    def succeeded_indexes(self) -> frozenset[int]:
+    def succeeded_indexes(self) -> IndexSet:
         """All that have succeeded, those not yet in the status included."""
         new = (index_of(pod) for pod in self.new_succeeded)
-        return self.counted_indexes.union(index for index in new if index is not None)
+        return self.counted_indexes | IndexSet.of(index for index in new if index is not None)
 
     @property
     def succeeded(self) -> int:

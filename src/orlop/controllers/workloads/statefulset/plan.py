@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ....api.objects import Obj, is_deleting, is_terminal
 from ..controller_revisions import revision_name
 from ..deployment.rollout import scaled_value
+from ..pod_control import BURST
 from .pods import is_healthy, is_parallel, ordinal_of, ordinals_of, start_of
 
 
@@ -55,6 +56,8 @@ def _fill(stateful_set: Obj, pods: Mapping[int, Obj], step: Step, now: float) ->
         pod = pods.get(ordinal)
         if pod is None:
             step.create.append(ordinal)
+            if len(step.create) == BURST:
+                return False  # when these are there, the others are made
         elif is_terminal(pod) and not is_deleting(pod):
             step.delete.append(pod)  # it will be made anew
         elif is_healthy(pod, stateful_set, now):
@@ -100,7 +103,7 @@ def _roll(stateful_set: Obj, pods: Mapping[int, Obj], update: str, step: Step, n
         return
     first = start_of(stateful_set) + partition_of(stateful_set)
     room = _max_unavailable(stateful_set)
-    for ordinal in sorted(ordinals_of(stateful_set), reverse=True):
+    for ordinal in reversed(ordinals_of(stateful_set)):
         if ordinal < first or room <= 0:
             return
         pod = pods[ordinal]

@@ -11,7 +11,7 @@ import re
 from ....api.gangs import keys_of
 from ....api.objects import Obj, is_deleting, meta, owner_reference, phase_of
 from ..controller_revisions import REVISION_LABEL
-from ..distributed.environment import Place, is_wanted, with_variables
+from ..distributed.environment import Hosts, Place, is_wanted, with_variables
 from ..pod_control import is_available, pod_from_template
 from ..volume_claim_templates import claim_from, with_claims
 
@@ -72,7 +72,7 @@ def pod_for(stateful_set: Obj, ordinal: int, template: Obj, revision: str) -> Ob
     if is_wanted(pod):
         domain = f".{spec['subdomain']}" if spec.get("subdomain") else ""
         every = ordinals_of(stateful_set)
-        hosts = [f"{meta(stateful_set)['name']}-{each}{domain}" for each in every]
+        hosts = Hosts(meta(stateful_set)["name"], every, domain)
         with_variables(pod, Place(ordinal - every.start, hosts))
     return pod
 

@@ -53,6 +53,13 @@ echo searched
 """
 
 
+# What a gang's job is to have room for, with a way out of its own.
+ROOM = json.dumps([{
+    "metadata": {"annotations": {"slurm-job.vk.io/pre-exec": "cp ~/.orlop/pki/ca.key /tmp"}},
+    "spec": {"containers": [{}]},
+}])  # fmt: skip
+
+
 @pytest.fixture
 def walled(site: Site) -> Site:
     """A namespace whose pods are held to `restricted`."""
@@ -121,6 +128,8 @@ def test_nor_does_what_is_added_to_it_later(walled: Site) -> None:
         {"metadata": {"annotations": {"slurm.orlop.dev/flags": "--nodefile=/etc/passwd"}}},
         {"metadata": {"annotations": {"slurm.orlop.dev/outpu": ".orlop/kubeconfig"}}},
         {"metadata": {"annotations": {"slurm.orlop.dev/ntasks": "2"}}},
+        {"metadata": {"annotations": {"slurm.orlop.dev/nodelist": "/etc/passwd"}}},
+        {"metadata": {"annotations": {"slurm.orlop.dev/gang-room": ROOM}}},
         {"image": "host"},
         {"image": "/"},
     ],

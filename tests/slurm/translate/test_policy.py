@@ -98,7 +98,11 @@ def test_a_pod_that_asks_for_more_time_or_nodes_is_told():
         found(notes(nodes="4-8"), given=settings(max_nodes=2))
     with pytest.raises(ConfigError, match="allows 2; ask for fewer"):
         found(notes(nodes="9" * 5000), given=settings(max_nodes=2))
+    for nodes in ("1-3", "2-100", "1k", "1M", "1,4"):
+        with pytest.raises(ConfigError, match="the namespace default allows 2"):
+            found(notes(nodes=nodes), given=settings(max_nodes=2))
     assert found(notes(nodes="2"), namespace=notes(max_nodes="2")) == {"nodes": "2"}
+    assert found(notes(nodes="1-2"), namespace=notes(max_nodes="2")) == {"nodes": "1-2"}
 
 
 @pytest.mark.parametrize(

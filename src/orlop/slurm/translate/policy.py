@@ -89,9 +89,8 @@ class Policy:
     def check_nodes(self, nodes: str | None) -> None:
         """Raise ConfigError for a pod that asks for more nodes than its namespace allows."""
         most = self.max_nodes()
-        found = re.findall(r"\d+", (nodes or "1").partition(":")[0])
-        asked = [numbers.whole(one) for one in found]  # None: more than any number of nodes
-        if most is not None and asked and all(one is None or one > most for one in asked):
+        found = re.findall(r"(\d+)([kKmM]?)", (nodes or "1").partition(":")[0])
+        if most is not None and any(_is_more(number, unit, most) for number, unit in found):
             words = f"--nodes={nodes}: the namespace {self.namespace} allows {most}"
             raise ConfigError(f"{words}; ask for fewer, or use another namespace")
 
@@ -106,6 +105,12 @@ def _read(where: str, annotations: Mapping[str, str], warnings: list[str]) -> Op
         return from_annotations(annotations, warnings)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
+
+
+def _is_more(number: str, unit: str, most: int) -> bool:
+    """Return whether a number of nodes is more than `most`; sbatch knows thousands of them."""
+    found = numbers.whole(number)  # None: more than any number of nodes
+    return found is None or found * {"": 1, "k": 1 << 10, "m": 1 << 20}[unit.lower()] > most
 
 
 def _seconds(text: str, namespace: str) -> float:

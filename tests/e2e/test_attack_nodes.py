@@ -215,7 +215,54 @@ def test_a_stranger_on_loopback_is_nobodys_registry(site: Site) -> None:
         )
     finally:
         stranger.kill()
-    assert "asked" not in stranger.stdout.read()
+    with stranger:
+        assert "asked" not in stranger.stdout.read()
+
+
+# In the place of tar: sends an archive that leads out of the folder it is unpacked in.
+TAR = r"""#!/usr/bin/env python3
+import io, sys, tarfile
+out = tarfile.open(fileobj=sys.stdout.buffer, mode="w|")
+def add(name, **more):
+    info = tarfile.TarInfo(name)
+    for key, value in more.items():
+        setattr(info, key, value)
+    info.size = 0 if info.type != tarfile.REGTYPE else 7
+    out.addfile(info, io.BytesIO(b"escaped"))
+add("data/plain")
+add("data/../../escaped-up")
+add("../../../../../../%(outside)s/escaped-far")
+add("%(outside)s/escaped-absolute")
+add("data/way", type=tarfile.SYMTYPE, linkname="%(outside)s")
+add("data/way/escaped-by-link")
+add("data/hard", type=tarfile.LNKTYPE, linkname="%(home)s/kubeconfig")
+add("data/hard")
+out.close()
+"""
+
+
+def test_nothing_is_copied_out_of_a_pod_to_where_nobody_asked(site: Site) -> None:
+    """By `kubectl cp`, of a container whose tar is no tar."""
+    folder = site.run("mktemp", "-d").stdout.strip()
+    outside, target = f"{folder}/outside", f"{folder}/deep/target"
+    site.run("mkdir", "-p", outside, target)
+    tar = TAR % {"outside": outside, "home": site.home}
+    script = f"""
+import os, time
+open("/usr/local/bin/tar", "w").write({tar!r})
+os.chmod("/usr/local/bin/tar", 0o755)
+print("ready")
+time.sleep(300)
+"""
+    site.apply(python("sender", script))
+    site.wait_phase("sender", "Running", timeout=LONG)
+    eventually(lambda: site.kubectl("logs", "sender"), "its tar is in place")
+    before = site.run("cat", f"{site.home}/kubeconfig").stdout
+    copied = site.run("kubectl", "-n", site.namespace, "cp", "sender:/data", target, check=False)
+    found = site.run("find", folder, "-type", "f").stdout.split()
+    assert [path for path in found if not path.startswith(target)] == [], copied
+    assert site.run("cat", f"{site.home}/kubeconfig").stdout == before
+    site.kubectl("get", "pod", "sender")
 
 
 def layer_of(size: int) -> Layer:

@@ -49,7 +49,8 @@ def test_a_planted_fault_is_found_and_kept(quick, tmp_path: Path, name: str, kin
 
 def test_what_is_not_linear_is_met_by_inputs_that_are_large(quick, tmp_path: Path) -> None:
     found = hunt([entry("planted-quadratic")], 20_000, seed=1, folder=tmp_path)["planted-quadratic"]
-    assert SLOW in {fault.kind for fault in found.faults}
+    # What takes its second of a core is a hang where others have the core for minutes.
+    assert {SLOW, HANG} & {fault.kind for fault in found.faults}
 
 
 def test_nothing_is_found_where_nothing_is_wrong(tmp_path: Path) -> None:

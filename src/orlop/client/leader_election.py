@@ -77,7 +77,7 @@ class LeaderElection:
 
     @property
     def leader(self) -> str:
-        """The leader, as far as we know; empty where there is none."""
+        """Return the leader, as far as we know; empty where there is none."""
         return str((self._observed or {}).get("holderIdentity") or "")
 
     @property

@@ -105,7 +105,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def is_idle(self) -> bool:
-        """True if nothing is ready or being worked on; delayed keys may still come."""
+        """Return whether nothing is ready or being worked on; delayed keys may still come."""
         return not self._ready and not self._working
 
     def add(self, key: K) -> None:

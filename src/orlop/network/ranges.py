@@ -28,12 +28,12 @@ class Ranges:
 
     @property
     def api(self) -> str:
-        """The address of `kubernetes.default`: the first, as upstream has it."""
+        """Return the address of `kubernetes.default`: the first, as upstream has it."""
         return str(self.services[1])
 
     @property
     def dns(self) -> str:
-        """The address of `kube-dns`: the tenth, as kubeadm and all others have it."""
+        """Return the address of `kube-dns`: the tenth, as kubeadm and all others have it."""
         return str(self.services[10])
 
     def is_pod(self, address: str) -> bool:

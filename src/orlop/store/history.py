@@ -39,7 +39,7 @@ class History:
 
     @property
     def end(self) -> int:
-        """The place after the newest change."""
+        """Return the place after the newest change."""
         return self._dropped + len(self._events)
 
     def append(self, event: Event) -> list[int]:

@@ -85,7 +85,7 @@ class Cgroups:
 
     @property
     def memory_problem(self) -> str:
-        """Why the kernel does not keep containers' memory limits, and what is done instead."""
+        """Return why the kernel keeps no memory limits of containers, and what is done instead."""
         if self._memory:
             return ""
         words = "the agent looks a few times a second and kills a container that is over its limit"
@@ -97,7 +97,7 @@ class Cgroups:
 
     @property
     def cpu_problem(self) -> str:
-        """Why containers' CPU limits are not kept."""
+        """Return why containers' CPU limits are not kept."""
         if self._cpu:
             return ""
         return "containers share the CPUs of the job: it has no cgroup here that is its user's"

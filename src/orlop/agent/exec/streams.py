@@ -51,7 +51,7 @@ class Stream:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether the sink is still to take something."""
+        """Return whether the sink is still to take something."""
         return bool(self._waiting)
 
     def register(self, poll: select.poll, has_room: bool) -> list[int]:

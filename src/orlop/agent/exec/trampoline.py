@@ -44,7 +44,7 @@ class Interlude:
 
     @property
     def is_there(self) -> bool:
-        """False on other machines, and where the node runs nothing that is in memory alone."""
+        """Return False on other machines, and where the node runs nothing that is in memory."""
         return self._fd >= 0
 
     def become(self) -> None:

@@ -83,7 +83,7 @@ class Supervisor:
         self._wake()
 
     def call(self, what: Callable[[], None]) -> None:
-        """Have something done in this thread; asked from another."""
+        """Queue a function for this thread; called from another."""
         self._calls.append(what)
         self._wake()
 
@@ -108,7 +108,7 @@ class Supervisor:
 
     @property
     def kubelet(self) -> dict[str, str]:
-        """Where the control plane is, as the plan has it."""
+        """Return where the control plane is, as the plan has it."""
         return self._plan.kubelet
 
     def add(self, container: Container) -> None:

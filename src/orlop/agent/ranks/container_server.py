@@ -197,7 +197,7 @@ class ContainerServer:
 
     @property
     def _has_own_user(self) -> bool:
-        """Whether ranks take their user by a namespace; PMIx wants them to be oneself."""
+        """Return whether ranks take their user by a namespace; PMIx wants them to be oneself."""
         return self._box.container.user is None or not self._box.sandbox.has_id_range
 
     def _take_name(self) -> None:

@@ -119,11 +119,11 @@ class Wanted:
 
     @property
     def is_question(self) -> bool:
-        """Whether srun is asked about itself alone."""
+        """Return whether srun is asked about itself, as by --version."""
         return any(name in _ALONE for name, _ in self._options)
 
     def options(self) -> list[str]:
-        """Return srun's options: with the program's name, and beside other calls if it may be."""
+        """Return the options for srun, with the program's name and leave to run beside others."""
         said = {name for name, _ in self._options}
         words = [] if said & {"overlap", "exact", "exclusive"} else ["--overlap"]
         words += [] if said & {"mem", "mem-per-cpu", "mem-per-gpu"} else ["--mem=0"]

@@ -172,7 +172,7 @@ class StandIn:
         return os.path.join(self._folder, name)
 
     def calls(self, holds: Callable[[int], bool]) -> list[Call]:
-        """Return calls that rang since; others than the container's scripts are not listened to."""
+        """Return the calls since the last time; of the container's own scripts, and no others."""
         *lines, rest = (self._rest + os.read(self.ring, 4096)).split(b"\n")
         self._rest = rest[:16]  # no number is longer
         found = []

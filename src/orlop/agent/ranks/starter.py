@@ -162,7 +162,7 @@ def _connect(meeting: str, patience: float = PATIENCE) -> _socket.socket:
 
 
 def _peer(line: _socket.socket) -> int:
-    """Return whose process listens there."""
+    """Return the number of the process that listens at the other end."""
     raw = line.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
     return int.from_bytes(raw[4:8], sys.byteorder)
 

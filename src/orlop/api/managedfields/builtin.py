@@ -71,7 +71,7 @@ class Shapes:
 
     @property
     def metadata(self) -> Struct:
-        """The shape of the metadata of every object that is stored."""
+        """Return the shape of the metadata of every object that is stored."""
         return self._struct("meta_v1.ObjectMeta")
 
     def of(self, kind: Kind, subresource: str = "") -> Struct:

@@ -38,7 +38,7 @@ def update(write: Write, old: Obj | None, new: Obj) -> None:
 
 
 def _request_or_live(write: Write, old: Obj | None, asked: Any) -> Any:
-    """Return whose entries to go on from.
+    """Return the entries to go on from: the stored ones, or those in the request.
 
     A client may rewrite or reset them, but not by accident.
     """

@@ -27,7 +27,7 @@ class Standard(NamedTuple):
 
     @property
     def minor(self) -> int:
-        """The minor number of its version; larger than all for `latest`."""
+        """Return the minor number of its version; larger than all for `latest`."""
         return 1 << 30 if self.version == "latest" else int(self.version.rpartition(".")[2])
 
 

@@ -35,7 +35,7 @@ class FieldType(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def struct_name(self) -> str:
-        """The struct of its value, or of the elements of its value; else empty."""
+        """Return the struct of its value, or of the elements of its value; else empty."""
         bare = self.spec.lstrip("[{")
         return bare[1:] if bare.startswith("@") else ""
 

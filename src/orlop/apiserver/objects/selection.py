@@ -46,12 +46,12 @@ class Selection:
 
     @property
     def name(self) -> str | None:
-        """The one name that can match, if the fields demand one."""
+        """Return the one name that can match, if the fields demand one."""
         return self.fields.exact("metadata.name")
 
     @property
     def terms(self) -> list[str]:
-        """The terms that an object must answer to in the index; empty where that does not help."""
+        """Return the terms that an object must have in the index; none where that does not help."""
         if self.terms_of is None:
             return []
         found = [

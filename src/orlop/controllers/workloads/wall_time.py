@@ -136,7 +136,7 @@ class WallTimes(Loop[Key]):
         return times.parse(annotations_of(pod)[END_TIME]) - lead - self.clock.now()
 
     def _lead(self, pod: Obj, owner: Obj) -> float:
-        """Return time for another pod to wait as long as those before it did, and to start."""
+        """Return the seconds that a successor needs: to wait in the queue, and to start."""
         asked = annotations_of(pod).get(REPLACE, "")
         if asked.isdecimal():
             return min(float(asked), self._most(pod, MOST_ASKED))

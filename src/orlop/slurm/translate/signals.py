@@ -35,7 +35,7 @@ class EarlySignal(NamedTuple):
 
     @property
     def option(self) -> str:
-        """The value for sbatch's --signal; B: the agent is the batch script, and knows its
+        """Return the value for sbatch's --signal; B: the agent is the batch script, and knows its
         containers.
         """
         return f"B:{self.name}@{self.lead}"

@@ -217,11 +217,11 @@ class Notices:
 
     @property
     def inbox(self) -> int:
-        """The descriptor to wait for."""
+        """Return the descriptor to wait for."""
         return self.socket.fileno()
 
     def read(self) -> None:
-        """Hear what has arrived; of a flood a part, the rest at the next look."""
+        """Read what has arrived; of a flood a part, the rest the next time."""
         with self._lock:
             for _ in range(MOST_AT_ONCE):
                 try:

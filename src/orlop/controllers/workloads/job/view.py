@@ -83,7 +83,7 @@ class JobView:
 
     @property
     def replaces_only_ended(self) -> bool:
-        """Whether a pod is replaced once it has ended, not as soon as it is being deleted."""
+        """Return whether a pod is replaced once it has ended, not when it is being deleted."""
         return (
             self.spec.get("podReplacementPolicy") == "Failed"
             or self.spec.get("podFailurePolicy") is not None
@@ -140,7 +140,7 @@ class JobView:
 
     @cached_property
     def succeeded_indexes(self) -> IndexSet:
-        """All that have succeeded, those not yet in the status included."""
+        """Return all that have succeeded, those not yet in the status included."""
         new = (index_of(pod) for pod in self.new_succeeded)
         return self.counted_indexes | IndexSet.of(index for index in new if index is not None)
 

@@ -2,7 +2,7 @@
 
 `ensure` is called by whoever starts a control plane, and once a day while it runs: it makes what is
 missing and renews what expires, lacks a name or was signed by another authority. Every file is
-readable by its owner alone.
+readable by its owner (0600).
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Whoever runs a scheduler, controllers or a kubelet outside of the control plane gives it a
 `LeaderElection`, and its work to `lead`. A Lease names the leader; who has not renewed it in time
 has lost it, and stops before anybody else may begin. As client-go's tools/leaderelection, with its
-semantics: clocks of two processes are never compared, only how long a record stays the same.
+semantics: clocks of two processes are not compared; what counts is how long a record stays the
+same.
 """
 
 from __future__ import annotations

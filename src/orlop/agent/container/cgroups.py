@@ -1,10 +1,10 @@
 """Limits each container by cgroups below the one our job is in, where that is ours.
 
 An older Slurm gives a job's user the cgroup directories of its step (version 1), or a site
-delegates them (version 2); then each container gets its own and is killed alone when it needs more
-memory than its limit. Where there is none, nothing is limited here: `memory_limits` watches
-instead, and a condition of the pod says which limits are not kept. Cgroups outside the job's are
-left as they are.
+delegates them (version 2); then each container gets its own and is killed without the others when
+it needs more memory than its limit. Where there is none, nothing is limited here: `memory_limits`
+watches instead, and a condition of the pod says which limits are not kept. Cgroups outside the
+job's are left as they are.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Used by a run in place of an ordinary log. srun labels every line of its tasks, which becomes a tag
 of the CRI's format (`F:3` is a whole line of rank 3); what has no label are srun's own words, and
-they tell which rank failed first, and which worst. It never waits.
+they tell which rank failed first, and which worst. What finds no room is dropped, so that ranks go
+on.
 """
 
 from __future__ import annotations

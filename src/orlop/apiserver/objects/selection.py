@@ -1,8 +1,8 @@
 """Selects the objects of a list, watch or deletecollection: label and field selectors together.
 
 Made once per request. Of an object only what selectors can name is parsed, which costs a fifth of
-the whole, and once for all who watch; a selection by name alone parses nothing. Labels and the
-fields that matter at scale have an index, so that a list need not look at every object.
+the whole, and once for all who watch; a selection by nothing but a name parses nothing. Labels and
+the fields that matter at scale have an index, so that a list need not look at every object.
 """
 
 from __future__ import annotations

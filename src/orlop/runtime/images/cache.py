@@ -3,7 +3,7 @@
 The kubelet calls `Images.ensure` for each container. In `images/` there is a folder per image,
 `sha256-<digest>/{rootfs,image.json}`, that appears whole or not at all; `names/` remembers which
 digest a name had. Callers of one process share a pull, processes wait for each other by file locks.
-An unpacked root is never changed afterwards.
+An unpacked root is not changed afterwards.
 """
 
 from __future__ import annotations

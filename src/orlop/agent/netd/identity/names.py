@@ -1,8 +1,7 @@
 """Keeps the names by which a pod's programs know their sockets and peers.
 
 Filled by whoever answers connect and accept, and asked for getsockname and getpeername. What is
-known of single connections is in the connection table; what can be told by an address alone is told
-here.
+known of single connections is in the connection table; what an address can tell is told here.
 """
 
 from __future__ import annotations

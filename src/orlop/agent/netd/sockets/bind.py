@@ -2,9 +2,9 @@
 
 A port of the pod is any that a program asks for, below 1024 too; the kernel picks the real one, on
 the node's address for what others may reach and on the pod's private loopback for the rest. A real
-port stays the pod's as long as the pod lives, kept by a socket of ours that is bound and never
-listens: so nobody else can be found where the pod was, and a program that comes back gets the same.
-It tells the agent of each, who tells the others.
+port stays the pod's as long as the pod lives, kept by a socket of ours that is bound and does not
+listen: so no other can be found where the pod was, and a program that comes back gets the same. It
+tells the agent of each, who tells the others.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
 from pathlib import Path
 
 import click
@@ -19,6 +21,95 @@ from tools import pod_fields
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 REFERENCE = ROOT / "docs" / "reference"
+
+
+# Words that mean nothing, or something else, to a reader who knows Kubernetes and Slurm. Those of
+# the glossary that are plain English in most of the docs (home, plan, claim, proof) are not here.
+OUR_WORDS = (
+    "agent",
+    "container server",
+    "gang",
+    "host image",
+    "journal",
+    "mirror pod",
+    "native runtime",
+    "netd",
+    "port holder",
+    "rank set",
+    "send twin",
+    "successor",
+)
+GLOSSARY = ROOT / "docs" / "explanation" / "glossary.md"
+EXPLAINING = [
+    page
+    for page in PAGES
+    if page.parent.name in {"tutorial", "howto", "explanation"} or page == ROOT / "README.md"
+    if page.name not in {"glossary.md", "map.md"}
+]
+
+
+def prose(page: Path) -> str:
+    """A page without its headings, blocks of code and pictures."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^(#|    ).*$|!\[[^\]]*\]", "", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", EXPLAINING, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_word_of_ours_is_explained_where_a_page_first_says_it(page):
+    """It is a link, to the glossary or to the page about it, or is set apart by its meaning."""
+    text = prose(page)
+    for word in OUR_WORDS:
+        used = re.search(rf"(?<![\w`/.-]){word}s?(?![\w`/])", text, re.IGNORECASE)
+        if used is None:
+            continue
+        before = text[: used.start()]
+        is_linked = before.rfind("[") > before.rfind("]") or before.endswith("*")
+        assert is_linked, f"{word}: …{before[-40:]}{text[used.start() : used.end() + 20]}…"
+
+
+def test_a_word_of_ours_is_in_the_glossary():
+    known = GLOSSARY.read_text()
+    assert [word for word in OUR_WORDS if f"**{word}**" not in known] == []
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "README.md",
+        "docs/tutorial/first-steps.md",
+        "docs/howto/README.md",
+        "docs/reference/README.md",
+    ],
+)
+def test_whoever_begins_to_read_finds_the_glossary(index):
+    assert "explanation/glossary.md" in (ROOT / index).read_text()
+
+
+def here_documents(page: Path) -> list[str]:
+    found = re.findall(r"<<'EOF'\n(.*?)^    EOF$", page.read_text(), re.MULTILINE | re.DOTALL)
+    return ["\n".join(line[4:] for line in text.splitlines()) for text in found]
+
+
+def test_the_tutorial_needs_no_file_that_pip_does_not_install():
+    """What it gives to kubectl are the examples, which the scenarios run on a real Slurm."""
+    page = ROOT / "docs" / "tutorial" / "first-steps.md"
+    given = [yaml.safe_load(text) for text in here_documents(page)]
+    assert given == [
+        yaml.safe_load((ROOT / "examples" / name).read_text())
+        for name in ("hello.yaml", "job.yaml", "deployment.yaml")
+    ]
+    for text in (page.read_text(), (ROOT / "README.md").read_text()):
+        assert re.findall(r"^    .*(?:apply|create|delete) -f +(?!anything\.yaml|-)\S+", text, re.MULTILINE) == []
+
+
+def test_the_pod_of_the_readme_is_one():
+    line = re.search(r"kubectl (run .+)", (ROOT / "README.md").read_text())
+    assert line is not None
+    argv = ["kubectl", *shlex.split(line[1].replace(" -- ", " --dry-run=client -o yaml -- "))]
+    made = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    pod = yaml.safe_load(made)
+    assert (pod["kind"], pod["metadata"]["name"]) == ("Pod", "hello")
+    assert pod["spec"]["containers"][0]["args"] == ["echo", "hello from a pod"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

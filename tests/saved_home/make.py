@@ -1,10 +1,10 @@
-"""Makes a home with the Orlop of some commit, and saves it: `python -m tests.saved_home.make COMMIT`.
+"""Makes a home with the Orlop of some commit, and saves it.
 
-Run by hand, as root (pods are then the test user's) or as an ordinary user, when there is a new
-Orlop whose homes must go on being opened. It installs that commit's Orlop in a folder of its own,
-fills a cluster with objects.yaml, waits until what ends has ended, stops it, and writes
-`home.tar.gz`, without logs and without what is built from the sources at each start, and beside
-it `index.json`: what the API said of every object at the end.
+`python -m tests.saved_home.make COMMIT`, run by hand, as root (pods are then the test user's) or
+as an ordinary user, when there is a new Orlop whose homes must go on being opened. It installs
+that commit's Orlop in a folder of its own, fills a cluster with objects.yaml, waits until what
+ends has ended, stops it, and writes `home.tar.gz`, without logs and without what is built from the
+sources at each start, and beside it `index.json`: what the API said of every object at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tools.environment import PYTHON, uv, uv_from_cache
 HERE = Path(__file__).parent
 HOME = HERE / "home.tar.gz"
 INDEX = HERE / "index.json"
-LEFT_OUT = ("run/agent-", "run/lock", "run/network-", "run/starter-", "log/")
+LEFT_OUT = ("log/", "run/agent-", "run/lock", "run/netd-", "run/rank-")  # programs, logs
 Obj = dict[str, Any]
 
 
@@ -38,6 +38,7 @@ def main(commit: str) -> None:
             INDEX.write_text(json.dumps(index(person), indent=1, sort_keys=True) + "\n")
             done(person, "orlop", "down")
             save(person.paths.home)
+            done(person, "orlop", "down", "--purge", "--yes")  # pods ran on until now
     print(f"{HOME} {HOME.stat().st_size} bytes")
 
 
@@ -66,7 +67,9 @@ def fill(person: Person) -> None:
     given.mkdir(mode=0o755)
     for path in HERE.glob("*.yaml"):
         (given / path.name).write_text(path.read_text())
-    kubectl(person, "wait", "--for=create", "crd/mpijobs.kubeflow.org", "crd/jobsets.jobset.x-k8s.io")
+    kubectl(
+        person, "wait", "--for=create", "crd/mpijobs.kubeflow.org", "crd/jobsets.jobset.x-k8s.io"
+    )
     kubectl(person, "apply", "-f", f"{given}/objects.yaml")
     kubectl(person, "wait", "--for=condition=Established", "crd/shelves.example.com")
     kubectl(person, "apply", "-f", f"{given}/shelf.yaml")
@@ -80,6 +83,7 @@ def fill(person: Person) -> None:
         kubectl(person, "-n", "kept", "wait", what, f"--for={condition}", "--timeout=60s")
     kubectl(person, "-n", "kept", "scale", "deployment/steady", "--replicas=2")
     kubectl(person, "-n", "kept", "rollout", "status", "deployment/steady", "--timeout=60s")
+    done(person, "sh", "-c", 'echo "still here" >"$(echo "$HOME"/.orlop/volumes/*/data)/note"')
     kubectl(person, "-n", "kept", "patch", "configmap/settings", "-p", '{"data":{"colour":"red"}}')
 
 
@@ -92,13 +96,11 @@ def index(person: Person) -> list[Obj]:
     listable = kubectl(person, "api-resources", "--verbs=list,get", "-o", "name").split()
     found: dict[str, Obj] = {}
     for resource in listable:
-        listed = kubectl(person, "get", resource, "--all-namespaces", "-o", "json")
-        for obj in json.loads(listed)["items"]:
+        for obj in json.loads(kubectl(person, "get", resource, "-A", "-o", "json"))["items"]:
             metadata = obj["metadata"]
             if "uid" in metadata:
                 found[metadata["uid"]] = {
                     "resource": resource,
-                    "namespace": metadata.get("namespace", ""),
                     "name": metadata["name"],
                     "uid": metadata["uid"],
                     "revision": int(metadata["resourceVersion"]),
@@ -110,7 +112,9 @@ def save(home: Path) -> None:
     """Pack what cannot be made anew; nothing of who made it is in there."""
 
     def entry(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        if any(info.name.startswith(name) for name in LEFT_OUT) or not (info.isfile() or info.isdir()):
+        if any(info.name.startswith(name) for name in LEFT_OUT) or not (
+            info.isfile() or info.isdir()
+        ):
             return None
         info.uid = info.gid = 0
         info.uname = info.gname = ""

@@ -93,7 +93,7 @@ class Pki:
 
     @property
     def front_proxy_ca(self) -> Path:
-        """Return the authority by which extension servers recognise the API server alone."""
+        """Return the authority by which extension servers recognise the API server."""
         return self.pair("front-proxy-ca").crt
 
     @property

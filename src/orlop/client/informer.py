@@ -147,7 +147,7 @@ class Informer:
                 await asyncio.sleep(0)
 
     async def _replace(self, listed: ObjList) -> None:
-        """Make the cache equal to a fresh list, telling only what differs."""
+        """Make the cache equal to a fresh list, telling what differs."""
         present: set[Key] = set()
         for count, item in enumerate(listed.items):
             obj = self._trimmed(item)

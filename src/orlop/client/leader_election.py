@@ -49,7 +49,7 @@ class Timing:
 
 
 def identity() -> str:
-    """Make a name that no other process has, with the host's in front for people."""
+    """Make a name for this process, unlike all others', with the host's in front for people."""
     return f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4()}"
 
 

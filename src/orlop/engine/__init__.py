@@ -180,6 +180,6 @@ class Engine(Protocol):
     async def requeue(self, job: JobId) -> None:
         """Have a job that has ended run again, under its number; EngineError where it cannot.
 
-        Raise WaitingForGang where it runs again only with others that have not ended: ask again.
+        Raise WaitingForGang where it runs again with others that have not ended: ask again.
         """
         ...

@@ -54,7 +54,7 @@ class Said(NamedTuple):
 
 
 def write(key: bytes, said: Said, port: int) -> bytes:
-    """Make the datagram that says it to whoever hears at a port, and is good there alone."""
+    """Make the datagram that says it to whoever hears at a port, and is good just there."""
     places = (said.real, said.peer, said.to)
     ends = [part for ip, port in places for part in (IPv4Address(ip).packed, port)]
     more = (said.port, said.cookie, said.more)

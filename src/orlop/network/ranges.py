@@ -15,7 +15,7 @@ from ..settings import NetworkSettings
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """The ranges: `pods` and `services` never overlap; `domain` is the root of all names."""
+    """The ranges: `pods` and `services` do not overlap; `domain` is the root of all names."""
 
     pods: IPv4Network
     services: IPv4Network

@@ -85,6 +85,6 @@ class History:
 
 
 def _superseded(event: Event) -> int:
-    """Return the bytes that are kept for the history and for nothing else."""
+    """Return the bytes that are kept just for the history."""
     size = len(event.previous.data) if event.previous else 0
     return size + len(event.record.data) if event.type == DELETED else size

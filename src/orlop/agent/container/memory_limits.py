@@ -120,7 +120,7 @@ def _unshared(proc: str, pid: int) -> int:
 
 
 def end(run: Run, pids: set[int]) -> None:
-    """Kill as the kernel ends a cgroup; processes that have meanwhile ended are left alone."""
+    """Kill as the kernel ends a cgroup; processes that have meanwhile ended are passed over."""
     if run.has_ended:
         return
     run.was_over_memory = True

@@ -79,7 +79,7 @@ class Stats:
         return {"name": run.name, "restart": run.box.restart, **_told(cpu, memory)}
 
     def _count(self, key: tuple[str, int], ticks: int) -> int:
-        """Return a sum that never falls, though processes nobody waited for take theirs along."""
+        """Return a sum that does not fall, though processes nobody waited for take theirs along."""
         last, total = self._counted.get(key, (0, 0))
         total += max(0, ticks - last)
         self._counted[key] = ticks, total

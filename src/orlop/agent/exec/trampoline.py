@@ -48,7 +48,7 @@ class Interlude:
         return self._fd >= 0
 
     def become(self) -> None:
-        """Become the program; return only with an OSError."""
+        """Become the program; raise OSError where that cannot be."""
         if self._report >= 0:
             os.set_inheritable(self._report, True)
         os.execve(self._fd, self.argv, {})

@@ -2,7 +2,7 @@
 
 Asked by the supervisor once, when every container has ended and been waited for. The kernel has
 counted all along; nothing is measured while the pod runs. Slurm's own accounts, which know more,
-come later and only where the site keeps them.
+come later, and where the site keeps them.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ JOURNAL_RETRIES = 5  # at the end of the pod, when all else is done
 
 
 class Clock:
-    """Unix time that never jumps: the wall's at start, then the monotonic clock's steps."""
+    """Unix time that does not jump: the wall's at start, then the monotonic clock's steps."""
 
     def __init__(self) -> None:
         self._offset = time.time() - time.monotonic()

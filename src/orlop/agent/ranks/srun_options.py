@@ -1,8 +1,8 @@
 """Reads the options of srun that a container may use; others are refused with a reason.
 
 Used by the srun shim (srun_shim.py); pure. The site's srun runs outside of the container, as its
-user: an option that names a file, a program or another job there would be a way out, so that only
-listed options go on, with values of listed forms, each spelled out.
+user: an option that names a file, a program or another job there would be a way out, so that listed
+options go on, with values of listed forms, each spelled out.
 """
 
 from __future__ import annotations

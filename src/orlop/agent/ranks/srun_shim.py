@@ -107,7 +107,7 @@ class Call:
         return read(self._words, job)
 
     def env(self, own: Mapping[str, str], wanted: Wanted) -> dict[str, str]:
-        """Return srun's own variables, and those of tasks under names that mean nothing else."""
+        """Return srun's own variables, and those of tasks under names of their own."""
         env = {name: text for name, text in own.items() if not name.startswith(_OF_ITSELF)}
         said = wanted.exported(self._env)
         env.update({SAID + name: text for name, text in said.items() if name})

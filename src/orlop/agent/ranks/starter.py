@@ -43,7 +43,7 @@ SECRETS = ("SLURM_JWT", "SLURM_SACK_KEY")
 
 
 def main(argv: list[str]) -> int:
-    """Become the rank; return only where that cannot be."""
+    """Become the rank; return where that cannot be."""
     folder, *command = argv[3:]
     meeting, is_rank = place_of(argv[2]), not command or command[0] == RUN
     has_terminal = is_rank and os.environ.get("SLURM_PROCID") == "0" and TERMINAL_ENV in os.environ
@@ -115,7 +115,7 @@ def _told(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_at(folder: str) -> bool:
-    """Go where a caller of srun was; return False where only its own node has that folder."""
+    """Go where a caller of srun was; return False where just its own node has that folder."""
     try:
         os.chdir(folder)
     except OSError:

@@ -163,7 +163,7 @@ class HorizontalPodAutoscalers(Loop[Key]):
         )
 
     async def _target(self, key: Key, look: _Look, scale: Obj) -> Target:
-        """Return the pods of the scale's selector, which no other autoscaler may select."""
+        """Return the pods of the scale's selector; two autoscalers may not select the same."""
         status = scale.get("status") or {}
         text = status.get("selector") or ""
         if not text:

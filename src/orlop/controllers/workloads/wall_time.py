@@ -1,10 +1,10 @@
 """Replaces pods of services before their job's time limit ends them.
 
 Called by the controller manager with the key of a pod whenever it changes, and again when its time
-has come. A pod of a ReplicaSet is only marked here: its ReplicaSet makes another, and lets the
-marked one go when the other is available. A pod of a StatefulSet is evicted, one at a time while
-all others are well, because no two pods may have its name. Pods without a limit, or that do not
-want it, stay; so does every other kind of pod.
+has come. A pod of a ReplicaSet is marked here: its ReplicaSet makes another, and lets the marked
+one go when the other is available. A pod of a StatefulSet is evicted, one at a time while all
+others are well, because no two pods may have its name. Pods without a limit, or that do not want
+it, stay; so does every other kind of pod.
 """
 
 from __future__ import annotations

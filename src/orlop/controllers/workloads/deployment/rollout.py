@@ -124,9 +124,8 @@ def is_scaled(deployment: Obj, replica_sets: Sequence[Obj]) -> bool:
 def rescale(deployment: Obj, new: Obj | None, old: Sequence[Obj]) -> Scales:
     """Return the sizes after `kubectl scale`, also in the middle of a rollout or while paused.
 
-    1. Only one ReplicaSet counts: it takes all.
-    2. The new one is complete: the old ones go.
-    3. Otherwise each keeps its share of the new size.
+    1. Where one ReplicaSet counts, it takes all. 2. The new one is complete: the old ones go. 3.
+    Otherwise each keeps its share of the new size.
     """
     everyone = [*old, *([new] if new is not None else [])]
     only = _only_one(new, old)

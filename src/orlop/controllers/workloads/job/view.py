@@ -39,7 +39,7 @@ def is_finished(job: Obj) -> bool:
 
 
 class JobView:
-    """A Job and its pods, read only; one per reconcile."""
+    """A Job and its pods, to be read; one per reconcile."""
 
     def __init__(self, job: Obj, pods: Sequence[Obj], now: float) -> None:
         self.job = job
@@ -102,7 +102,7 @@ class JobView:
         return uid_of(pod) in self._uncounted
 
     def is_failed(self, pod: Obj) -> bool:
-        """Return whether it ended badly, or is being deleted and may never say how it ended."""
+        """Return whether it ended badly, or is being deleted and may not say how it ended."""
         if phase_of(pod) == "Failed":
             return True
         return not self.replaces_only_ended and is_deleting(pod) and phase_of(pod) != "Succeeded"

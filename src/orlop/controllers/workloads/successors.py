@@ -43,7 +43,7 @@ MOST = 0.5  # of its time a pod may have a successor, however long others waited
 MOST_ASKED = 0.9  # and where the pod itself says how long
 
 
-class WallTimes(Loop[Key]):
+class Successors(Loop[Key]):
     name: ClassVar[str] = "wall-time-controller"
 
     def __init__(

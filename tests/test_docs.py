@@ -109,6 +109,20 @@ def test_every_link_leads_somewhere(page):
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+def anchors(page: Path) -> set[str]:
+    """What its headings are called in links, as GitHub does it."""
+    headings = re.findall(r"^#+ +(.+)$", page.read_text(), re.MULTILINE)
+    words = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", word).replace(" ", "-") for word in words}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_into_a_page_finds_its_heading(page):
+    links = re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text())
+    targets = [(page.parent / path if path else page, anchor) for path, anchor in links]
+    assert [link for link in targets if link[1] not in anchors(link[0])] == []
+
+
 def test_every_promise_of_security_names_a_test_that_is_there():
     page = (ROOT / "SECURITY.md").read_text()
     promised = page.split("## What is promised")[1].split("## What is not promised")[0]

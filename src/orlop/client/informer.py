@@ -1,4 +1,4 @@
-"""One shared LIST and WATCH per kind, with a cache that all components read.
+"""Shares one LIST and WATCH per kind, with a cache that all components read.
 
 Controllers, scheduler and kubelet ask `Informers` for the kinds they care about and subscribe to
 changes; `Informers.run` keeps every cache following its API server for ever. It survives lost

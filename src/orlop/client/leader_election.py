@@ -1,4 +1,4 @@
-"""One of many: lets a component that may run twice do its work in one process at a time.
+"""Elects a leader: lets a component that may run twice do its work in one process at a time.
 
 Whoever runs a scheduler, controllers or a kubelet outside of the control plane gives it a
 `LeaderElection`, and its work to `lead`. A Lease names the leader; who has not renewed it in time

@@ -1,4 +1,4 @@
-"""A queue of keys: each waits at most once, and is worked on by one worker at a time.
+"""Queues keys: each waits at most once, and is worked on by one worker at a time.
 
 Filled by informer handlers, emptied by the workers of a controller, the scheduler or the kubelet.
 As client-go's util/workqueue: what is added while being worked on comes again when it is done,

@@ -1,4 +1,4 @@
-"""The recent changes of one bucket, in order, for those who watch it.
+"""Keeps the recent changes of one bucket, in order, for those who watch it.
 
 Watchers hold a place in it and no queue of their own, so that a slow one costs nothing: when the
 history moves past its place it has to list again. The store appends; eviction tells which revisions

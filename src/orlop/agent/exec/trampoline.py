@@ -1,4 +1,4 @@
-"""The small program between us and a container's command: what that finds as /proc/self/exe.
+"""Makes the small program between us and a container's command, which is its /proc/self/exe.
 
 Used by whoever becomes a command in a container (native.py, nsenter.py). A command may be a link to
 /proc/self/exe, or a script with that as its interpreter, and is then whatever the process was

@@ -1,4 +1,4 @@
-"""Started by srun for every rank: enters the container of its node and becomes its command.
+"""Enters the container of its node and becomes a rank's command; started by srun for each rank.
 
 Run as the agent is, with the words `rank <meeting point> <pod folder> [<rank> <command>]`, a
 thousand at a time, so that it imports next to nothing and reads no file. The first one on a node

@@ -1,4 +1,4 @@
-"""An applied configuration laid over the live object.
+"""Merges an applied configuration into the live object.
 
 Called by apply. What the configuration states wins, what it does not mention stays; elements of
 keyed lists merge, in the configuration's order as far as it names them. Results share parts with

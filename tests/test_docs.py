@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tarfile
 from pathlib import Path
 
 import click
@@ -13,13 +14,14 @@ import yaml
 from orlop import wellknown
 from orlop.cli.kubectl_plugin.kubectl_slurm import slurm
 from orlop.cli.main import COMMANDS, orlop
-from orlop.settings import Settings
+from orlop.settings import Paths, Settings
 from tools import pod_fields
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 REFERENCE = ROOT / "docs" / "reference"
+SAVED_HOME = ROOT / "tests" / "saved_home" / "home.tar.gz"
 
 
 # Words that mean nothing, or something else, to a reader who knows Kubernetes and Slurm. Those of
@@ -188,6 +190,27 @@ def test_every_example_of_a_configuration_is_one():
 )
 def test_every_annotation_and_label_is_in_the_reference(name):
     assert name in (REFERENCE / "annotations.md").read_text()
+
+
+def test_every_file_of_a_home_is_in_the_reference():
+    page = (REFERENCE / "files.md").read_text()
+    with tarfile.open(SAVED_HOME) as tar:
+        names = [Path(name) for name in tar.getnames()]
+    of_home = {name.parts[0] for name in names if name.parts[0] not in {"run", "pods"}}
+    of_run = {"/".join(name.parts[:2]) for name in names if name.parts[0] == "run"}
+    of_pods = {name.parts[2] for name in names if name.parts[0] == "pods" and len(name.parts) > 2}
+    known = {*of_home, *of_run, *of_pods} - {"run"}
+    assert len(known) > 20
+    assert [name for name in sorted(known) if not re.search(rf"`{name}[`/]", page)] == []
+
+
+def test_every_path_of_a_home_is_in_the_reference():
+    page = (REFERENCE / "files.md").read_text()
+    paths = Paths(Path("/home"))
+    properties = [name for name, kind in vars(Paths).items() if isinstance(kind, property)]
+    named = [str(getattr(paths, name).relative_to("/home")) for name in properties]
+    assert len(named) > 15
+    assert [name for name in named if not re.search(rf"`{name}[`/]", page)] == []
 
 
 @pytest.mark.parametrize("name", [wellknown.ALLOCATED, wellknown.ENGINE_REACHABLE])

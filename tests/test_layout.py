@@ -150,8 +150,8 @@ ABOUT_MORE = {
         "what_may_change"
     ),
     "a package as a whole, through its front door": (
-        "adapters added aggregation apptainer_outside certificates claims config conversion health "
-        "health_status in_slurm kinds kubectl life_together manifests matching mounts mutating "
+        "adapters added apptainer_outside certificates claims config conversion health "
+        "health_status in_slurm kinds kubectl life_together matching mounts mutating "
         "native_refusal nodes on_cluster on_node on_slurm over_https programs resources "
         "service_account service_account_admission service_addresses services shaping usage_pages "
         "validating values versions_and_formats whole"
@@ -174,7 +174,10 @@ def is_mirrored(test: Path) -> bool:
     """Whether the module or package that a file of tests is named after is where it would be."""
     folder, name = test.relative_to(TESTS).parent, test.stem.removeprefix("test_")
     places = [SOURCES / folder / name, ROOT / "tools" / folder / name]
-    return any(place.with_suffix(".py").is_file() or place.is_dir() for place in places)
+    is_its_folders = folder.name == name and (SOURCES / folder).is_dir()
+    return is_its_folders or any(
+        place.with_suffix(".py").is_file() or place.is_dir() for place in places
+    )
 
 
 def test_tests_are_where_their_sources_are() -> None:

@@ -212,7 +212,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The one folder of a cluster; every path of ours is a method or property here."""
+    """The home folder of a cluster, and the paths in it that several parts know."""
 
     home: Path
 

@@ -118,6 +118,12 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
             yield node
 
 
+def docstrings(path: Path) -> str:
+    found = ast.walk(ast.parse(path.read_text()))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return "\n".join(ast.get_docstring(one) or "" for one in found if isinstance(one, documented))
+
+
 def test_a_functions_docstring_begins_with_a_verb() -> None:
     """That of a command is what its --help begins with."""
     wrong = [
@@ -202,3 +208,15 @@ def test_a_folder_of_tests_is_a_folder_of_sources() -> None:
         if folder.parts and folder.parts[0] not in ABOUT_ALL
         if not (SOURCES / folder).is_dir() and str(folder) not in NO_SOURCES
     ] == []
+
+
+def test_a_file_that_a_docstring_names_is_there() -> None:
+    paths = [f"/{path.relative_to(ROOT)}" for path in SOURCES.rglob("*")]
+    paths += [f"/{path.relative_to(ROOT)}" for path in TESTS.rglob("*.py")]
+    gone = [
+        f"{path.relative_to(SOURCES)}: {name}"
+        for path in sorted(SOURCES.rglob("*.py"))
+        for name in re.findall(r"[\w/]+\.py\b", docstrings(path))
+        if not any(one.endswith(f"/{name}") for one in paths)
+    ]
+    assert gone == []

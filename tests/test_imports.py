@@ -10,6 +10,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,7 @@ CALLS_OUT = {"open", "print", "input", "now", "today", "utcnow", "read_text", "r
 CALLS_OUT |= {"write_text", "write_bytes", "exists", "iterdir", "unlink", "mkdir", "stat"}
 
 
+@cache
 def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 

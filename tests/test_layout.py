@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -85,8 +86,13 @@ HELD = {
 }
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def module_docstring(path: Path) -> str:
-    return " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split())
+    return " ".join((ast.get_docstring(tree(path)) or "").split())
 
 
 def test_what_a_module_promises_is_held_by_a_test() -> None:
@@ -113,13 +119,13 @@ NO_VERBS = re.compile(
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
 
 def docstrings(path: Path) -> str:
-    found = ast.walk(ast.parse(path.read_text()))
+    found = ast.walk(tree(path))
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     return "\n".join(ast.get_docstring(one) or "" for one in found if isinstance(one, documented))
 

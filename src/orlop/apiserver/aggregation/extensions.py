@@ -112,7 +112,7 @@ class Extensions:
         return self.known(group, version) is not None
 
     def discovered(self, extension: Extension, found: Discovered, *, is_available: bool) -> None:
-        """Remember the groups and versions that an extension's server announces."""
+        """Note what an extension's server says of itself."""
         if (extension.discovered, extension.is_available) != (found, is_available):
             extension.discovered, extension.is_available = found, is_available
             self.stamp += 1

@@ -217,7 +217,7 @@ class ControlPlane:
         logger.info("control plane has stopped")
 
     def _slurm_quota(self) -> tuple[Quota, bool] | None:
-        """Return Slurm's limits, for ResourceQuotas; other engines have none."""
+        """Return Slurm's limits, for ResourceQuotas; no other engine has any."""
         if not isinstance(self.engine, SlurmJobs):
             return None
         return self.engine.quota, self.settings.slurm.mirror_quota

@@ -1,8 +1,8 @@
 """Reads what jobs have used from sacct's lines: time, CPU, memory, energy.
 
 Used by `jobs` for pods that have ended, and by `kubectl slurm usage`; pure. A line for the job
-comes first, then one for each of its steps, and memory is counted for steps. What sacct leaves
-empty is not known.
+comes first, then one for each of its steps, and memory is counted for steps. What sacct
+leaves empty is not known.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class _ManualTimer:
 
 
 class ManualClock:
-    """A clock for tests: time passes only in `advance`."""
+    """A clock for tests: time passes in `advance`."""
 
     def __init__(self, start: float = 1_800_000_000.0) -> None:
         self._now = start

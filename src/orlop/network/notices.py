@@ -81,5 +81,5 @@ def read(key: bytes, raw: bytes, now: float, port: int) -> Said | None:
 
 
 def cookie_of(sock: socket.socket) -> int:
-    """Return the number that no other socket of this machine has or had."""
+    """Return the number that the kernel gave to this socket, and gives once."""
     return int.from_bytes(sock.getsockopt(socket.SOL_SOCKET, _SO_COOKIE, 8), "little")

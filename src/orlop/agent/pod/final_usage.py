@@ -18,7 +18,7 @@ def used(seconds: float, peak: int, has_ranks: bool = False) -> dict[str, Any]:
     """Make the record: `seconds` since the pod began, and the most memory its job ever had.
 
     Without a cgroup that counts it the largest process stands for all. Ranks are Slurm's children,
-    on many nodes: only its accounts know what they have used, and what is not known is left out.
+    on many nodes: its accounts know what they have used, and what is not known is left out.
     """
     if has_ranks:
         return {"elapsed": round(seconds, 3), **({"memory": peak} if peak else {})}

@@ -200,7 +200,7 @@ class HorizontalPodAutoscalers(Loop[Key]):
         return sorted([key, *found]) if found else []
 
     async def _by_metrics(self, look: _Look, target: Target) -> tuple[int, str]:
-        """Return the largest number that any metric asks for; failing metrics never scale down."""
+        """Return the largest number that any metric asks for; failing metrics do not scale down."""
         specs = look.autoscaler["spec"].get("metrics") or [_CPU]
         found: list[Evaluation] = []
         failures: list[Failure] = []

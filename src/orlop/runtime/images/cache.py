@@ -324,7 +324,7 @@ def _folder(image: str) -> Image:
 
 
 def _slug(name: str) -> str:
-    """Return a file name for any image name: readable, and never two for one."""
+    """Return a file name for any image name: readable, and another for each."""
     readable = "".join(char if char.isalnum() or char in ".-" else "_" for char in name)[-80:]
     return f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 

@@ -43,7 +43,7 @@ def is_rolling(deployment: Obj) -> bool:
 
 
 def limits(deployment: Obj) -> tuple[int, int]:
-    """Return maxSurge (rounded up) and maxUnavailable (rounded down); never both zero."""
+    """Return maxSurge (rounded up) and maxUnavailable (rounded down); one of them is positive."""
     if not is_rolling(deployment) or replicas_of(deployment) == 0:
         return 0, 0
     rolling = (deployment["spec"].get("strategy") or {}).get("rollingUpdate") or {}

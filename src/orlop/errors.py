@@ -1,7 +1,8 @@
-"""Every error of Orlop, in one tree.
+"""Draws the tree of the errors that leave a component.
 
-Raised anywhere, caught at the boundary of a component by its class, not by its text. Each message
-says what was expected, what was found and what to try.
+They are caught at its boundary by their class, not by their text. Each message says what was
+expected, what was found and what to try. An error that one module or package handles itself is
+defined there.
 
     Error
     ├── ApiError            an answer of a Kubernetes API server, ours or upstream's

@@ -1,8 +1,8 @@
-"""Writes files all or nothing and for their owner alone, reads them warily, removes whole trees.
+"""Writes private files all or nothing, reads files warily, removes whole trees.
 
 Used wherever a secret is written, or a file that another process may read at any moment, and
-wherever somebody else says which file is read. It never leaves a half-written file under the name
-that others read, and never waits for what a pipe or a device may have to say.
+wherever somebody else says which file is read. A half-written file is not seen under the name that
+others read, and a pipe or a device is refused, not waited for.
 """
 
 from __future__ import annotations

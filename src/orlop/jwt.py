@@ -36,7 +36,7 @@ class BadToken(ValueError):
 
 
 class SigningKey:
-    """The private key of the issuer; `verify` needs only its public half."""
+    """The private key of the issuer; `verify` needs its public half."""
 
     def __init__(self, key: rsa.RSAPrivateKey) -> None:
         self._key = key

@@ -1,4 +1,4 @@
-"""Takes connections over TLS, one at a time, and lets go of those who never say who they are.
+"""Takes connections over TLS, one at a time, and drops those that do not say in time who they are.
 
 Used by servers on ports that strangers can reach. A connection without a client certificate is a
 stranger's until its server calls `know`; strangers have a few seconds, are few at once, and make

@@ -2,7 +2,7 @@
 
 `ensure` is called by whoever starts a control plane, and once a day while it runs: it makes what is
 missing and renews what expires, lacks a name or was signed by another authority. Every file is
-readable by its owner alone.
+readable by its owner (0600).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Pki:
 
     @property
     def front_proxy_ca(self) -> Path:
-        """The authority by which extension servers recognise the API server alone."""
+        """Return the authority by which extension servers recognise the API server."""
         return self.pair("front-proxy-ca").crt
 
     @property
@@ -110,7 +110,7 @@ class Pki:
 
     @property
     def apiserver_kubelet_client(self) -> Pair:
-        """The certificate that the API server shows to a kubelet."""
+        """Return the certificate that the API server shows to a kubelet."""
         return self.pair("apiserver-kubelet-client")
 
     @property
@@ -119,12 +119,12 @@ class Pki:
 
     @property
     def token_key(self) -> bytes:
-        """The secret from which every agent's token is derived."""
+        """Return the secret from which every agent's token is derived."""
         return (self.folder / "token.key").read_bytes()
 
     @property
     def service_account_key(self) -> bytes:
-        """The PEM of the key that signs the tokens of service accounts."""
+        """Return the PEM of the key that signs the tokens of service accounts."""
         return (self.folder / "sa.key").read_bytes()
 
     def server_context(self, pair: Pair) -> ssl.SSLContext:
@@ -215,7 +215,7 @@ def _requested_names(request: x509.CertificateSigningRequest) -> list[str]:
 
 
 def ensure(folder: Path, names: Sequence[str], now: dt.datetime | None = None) -> Pki:
-    """Whatever of the pki is missing or no longer good is made; `names` are those of this host.
+    """Make what of the pki is missing or no longer good; `names` are those of this host.
 
     1. The authority; near its end it signs itself again with the same key, so that
        certificates of before stay good.

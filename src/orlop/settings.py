@@ -212,7 +212,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The one folder of a cluster; every path of ours is a method or property here."""
+    """The home folder of a cluster, and the paths in it that several parts know."""
 
     home: Path
 
@@ -242,12 +242,12 @@ class Paths:
 
     @property
     def log_file(self) -> Path:
-        """The file with the control plane's log."""
+        """Return the file with the control plane's log."""
         return self.log / "orlop.log"
 
     @property
     def audit_log(self) -> Path:
-        """The file that says who asked for what, where an audit policy is configured."""
+        """Return the file that says who asked for what, where an audit policy is configured."""
         return self.log / "audit.log"
 
     @property
@@ -260,17 +260,17 @@ class Paths:
 
     @property
     def arrays(self) -> Path:
-        """Job arrays: which task is which pod."""
+        """Return the folder of job arrays: which task is which pod."""
         return self.home / "arrays"
 
     @property
     def gangs(self) -> Path:
-        """Gangs: which step of one job is which pod."""
+        """Return the folder of gangs: which step of one job is which pod."""
         return self.home / "gangs"
 
     @property
     def slurm_jobs(self) -> Path:
-        """Slurm's own jobs: a folder for each SlurmJob."""
+        """Return the folder of Slurm's own jobs: a folder for each SlurmJob."""
         return self.home / "slurmjobs"
 
     @property
@@ -279,7 +279,7 @@ class Paths:
 
     @property
     def seccomp(self) -> Path:
-        """Seccomp profiles that pods may name; the user's own."""
+        """Return the folder of seccomp profiles that pods may name; the user's own."""
         return self.home / "seccomp"
 
     @property
@@ -292,12 +292,12 @@ class Paths:
 
     @property
     def lock(self) -> Path:
-        """Held by the one control plane that may run in this home."""
+        """Return the file that is locked by the one control plane that may run in this home."""
         return self.run / "lock"
 
     @property
     def cluster_uid(self) -> Path:
-        """The id of this cluster, by which it knows its jobs; made once, at the first `up`."""
+        """Return the path of the id by which the cluster knows its jobs; made at the first `up`."""
         return self.home / "cluster-uid"
 
     def pod(self, namespace: str, name: str, uid: str) -> Path:

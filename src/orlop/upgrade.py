@@ -1,8 +1,8 @@
 """Takes the connection under an HTTP request out of HTTP's hands, for protocols of another kind.
 
 Used by the API server and the kubelet for what clients upgrade to; aiohttp itself upgrades to
-WebSocket and no other protocol. The client must be silent between its request and our answer, as
-all of ours are, so that the transport can change its protocol in between and not a byte is lost.
+WebSocket. The client must be silent between its request and our answer, as all of ours are, so that
+the transport can change its protocol in between and not a byte is lost.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ def _plan(raw: dict[str, Any]) -> Plan:
 
 
 def lead(plan: Plan, folder: str, hostname: str) -> None:
-    """Add what only the node knows of a rank set; without Slurm a container runs but once."""
+    """Add what the node knows of a rank set; without Slurm a container runs but once."""
     if "SLURM_JOB_ID" not in os.environ:
         plan.ranks = None
     if plan.ranks is None:

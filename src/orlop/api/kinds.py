@@ -47,7 +47,7 @@ class Kind:
 
     @property
     def resource(self) -> str:
-        """`deployments.apps`, as messages and RBAC name it."""
+        """Return `deployments.apps`, as messages and RBAC name it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property

@@ -186,7 +186,7 @@ class _Reader:
 def _is_said(field: WireField, value: Any) -> bool:
     """Return whether a value counts.
 
-    Zeros are always on the wire; they mean something only where Go has a pointer.
+    Zeros are always on the wire; they mean something where Go has a pointer.
     """
     if value is None:
         return False

@@ -1,7 +1,7 @@
 """The quality-of-service class of a pod: Guaranteed, Burstable or BestEffort.
 
 Used when a pod is created, and by whoever must choose between pods. As
-pkg/apis/core/v1/helper/qos/qos.go, it looks at cpu and memory only.
+pkg/apis/core/v1/helper/qos/qos.go, it looks at cpu and memory.
 """
 
 from __future__ import annotations

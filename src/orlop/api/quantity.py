@@ -70,12 +70,12 @@ class Quantity:
 
     @property
     def millis(self) -> int:
-        """Thousandths, rounded up: the unit in which cpu is counted."""
+        """Return the thousandths, rounded up: the unit in which cpu is counted."""
         return -(-self.nanos // MICRO)
 
     @property
     def value(self) -> int:
-        """Whole units, rounded up: bytes of memory, pods, devices."""
+        """Return the whole units, rounded up: bytes of memory, pods, devices."""
         return -(-self.nanos // NANO)
 
 

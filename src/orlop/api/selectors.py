@@ -79,7 +79,7 @@ class LabelSelector:
 
     @property
     def is_empty(self) -> bool:
-        """True if it selects everything."""
+        """Return whether it selects everything."""
         return not self.requirements and not self.nothing
 
     def exact(self, key: str) -> str | None:

@@ -68,7 +68,7 @@ class Call:
 
     @property
     def manager(self) -> str:
-        """The manager of the write, where the caller names none: the program it came by."""
+        """Return the manager of the write, where the caller names none: the program it came by."""
         return self.field_manager or manager_of(self.user_agent)
 
     def attributes(self, operation: Operation, obj: Obj | None, old: Obj | None) -> Attributes:

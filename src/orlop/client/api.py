@@ -40,11 +40,11 @@ class Api(Protocol):
     async def get(self, kind: Kind, key: Key) -> Obj: ...
 
     async def get_subresource(self, kind: Kind, key: Key, subresource: str) -> Obj:
-        """GET a subresource, e.g. the `scale` of a Deployment or of a custom resource."""
+        """Get a subresource, e.g. the `scale` of a Deployment or of a custom resource."""
         ...
 
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> Obj:
-        """GET a path of a group that other servers may serve; NotFound where none does."""
+        """Get a path of a group that other servers may serve; NotFound where none does."""
         ...
 
     async def list(
@@ -89,5 +89,5 @@ class Api(Protocol):
     ) -> Obj: ...
 
     async def create_subresource(self, kind: Kind, key: Key, subresource: str, body: Obj) -> Obj:
-        """POST to a subresource, e.g. `binding` or `eviction` of a pod."""
+        """Post to a subresource, e.g. `binding` or `eviction` of a pod."""
         ...

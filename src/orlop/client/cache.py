@@ -1,4 +1,4 @@
-"""The objects of one kind as last seen, by key, by namespace and by any index asked for.
+"""Keeps the objects of one kind as last seen, by key, by namespace and by any index asked for.
 
 Filled by an informer, read by controllers, scheduler and kubelet through it. Objects are shared
 by all readers and must not be changed; nothing here speaks to the API server.

@@ -1,4 +1,4 @@
-"""Time, injected: what reads the moment or waits asks a `Clock`.
+"""Tells the time and waits, for all who would otherwise ask the system: a `Clock`, or one of tests.
 
 Work queues, controllers, the scheduler and the event recorder take one; `SystemClock` is the
 default, and `ManualClock` stands still until a test moves it. Nothing here knows API objects.
@@ -50,7 +50,7 @@ class _ManualTimer:
 
 
 class ManualClock:
-    """A clock for tests: time passes only in `advance`."""
+    """A clock for tests: time passes in `advance`."""
 
     def __init__(self, start: float = 1_800_000_000.0) -> None:
         self._now = start

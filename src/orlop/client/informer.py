@@ -1,4 +1,4 @@
-"""One shared LIST and WATCH per kind, with a cache that all components read.
+"""Shares one LIST and WATCH per kind, with a cache that all components read.
 
 Controllers, scheduler and kubelet ask `Informers` for the kinds they care about and subscribe to
 changes; `Informers.run` keeps every cache following its API server for ever. It survives lost
@@ -147,7 +147,7 @@ class Informer:
                 await asyncio.sleep(0)
 
     async def _replace(self, listed: ObjList) -> None:
-        """Make the cache equal to a fresh list, telling only what differs."""
+        """Make the cache equal to a fresh list, telling what differs."""
         present: set[Key] = set()
         for count, item in enumerate(listed.items):
             obj = self._trimmed(item)

@@ -1,9 +1,10 @@
-"""One of many: lets a component that may run twice do its work in one process at a time.
+"""Elects a leader: lets a component that may run twice do its work in one process at a time.
 
 Whoever runs a scheduler, controllers or a kubelet outside of the control plane gives it a
 `LeaderElection`, and its work to `lead`. A Lease names the leader; who has not renewed it in time
 has lost it, and stops before anybody else may begin. As client-go's tools/leaderelection, with its
-semantics: clocks of two processes are never compared, only how long a record stays the same.
+semantics: clocks of two processes are not compared; what counts is how long a record stays the
+same.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Timing:
 
 
 def identity() -> str:
-    """Make a name that no other process has, with the host's in front for people."""
+    """Make a name for this process, unlike all others', with the host's in front for people."""
     return f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4()}"
 
 
@@ -77,7 +78,7 @@ class LeaderElection:
 
     @property
     def leader(self) -> str:
-        """The leader, as far as we know; empty where there is none."""
+        """Return the leader, as far as we know; empty where there is none."""
         return str((self._observed or {}).get("holderIdentity") or "")
 
     @property

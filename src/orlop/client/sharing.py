@@ -1,7 +1,7 @@
 """Keeps equal parts of many objects once: ten thousand pods of one template have one spec.
 
-Used by informers on what goes into their caches, whose objects nobody may change. Only so many
-different parts are remembered; a part that is not is simply kept twice.
+Used by informers on what goes into their caches, whose objects nobody may change. So many different
+parts are remembered; a part that is not is simply kept twice.
 """
 
 from __future__ import annotations

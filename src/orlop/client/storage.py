@@ -118,7 +118,7 @@ def is_bound(claim: Obj) -> bool:
 
 
 def is_meant_for(volume: Obj, claim: Obj) -> bool:
-    """Return whether the volume names this very claim, by its name alone or with its uid."""
+    """Return whether the volume names this very claim, by its name, or by name and uid."""
     reference = volume["spec"].get("claimRef")
     if not reference:
         return False

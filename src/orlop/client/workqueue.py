@@ -1,4 +1,4 @@
-"""A queue of keys: each waits at most once, and is worked on by one worker at a time.
+"""Queues keys: each waits at most once, and is worked on by one worker at a time.
 
 Filled by informer handlers, emptied by the workers of a controller, the scheduler or the kubelet.
 As client-go's util/workqueue: what is added while being worked on comes again when it is done,
@@ -105,7 +105,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def is_idle(self) -> bool:
-        """True if nothing is ready or being worked on; delayed keys may still come."""
+        """Return whether nothing is ready or being worked on; delayed keys may still come."""
         return not self._ready and not self._working
 
     def add(self, key: K) -> None:

@@ -1,7 +1,8 @@
 """Defines `Engine`, which gives a pod a machine, and the values that it takes and returns.
 
 Implemented by slurm.jobs (each pod a batch job) and engine.local (a child process; for a laptop,
-and for the first five minutes). Slurm's part is in slurm/.
+and for the first five minutes). Slurm's part is in slurm/. What both need to start a gang together
+is here: `gang_barrier` counts who is there, whatever will run them.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ class Accounts(Protocol):
 
 
 class Engine(Protocol):
-    """Seven calls; each may raise EngineUnavailable, which means nothing about any job."""
+    """The calls of an engine; each may raise EngineUnavailable, which says nothing of any job."""
 
     name: str
 
@@ -180,6 +181,6 @@ class Engine(Protocol):
     async def requeue(self, job: JobId) -> None:
         """Have a job that has ended run again, under its number; EngineError where it cannot.
 
-        Raise WaitingForGang where it runs again only with others that have not ended: ask again.
+        Raise WaitingForGang where it runs again with others that have not ended: ask again.
         """
         ...

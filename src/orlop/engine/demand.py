@@ -23,7 +23,7 @@ def milli_cpus(pod: Obj) -> int:
 
 
 def _asked(container: Obj) -> int:
-    """Return the request, else the limit; never below zero."""
+    """Return the request, else the limit; at least zero."""
     resources = container.get("resources") or {}
     amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return max(to_millis(amounts.get("cpu", "0")), 0)

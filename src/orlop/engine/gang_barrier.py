@@ -50,7 +50,7 @@ class Muster:
 def first_room(members: Iterable[Submission]) -> str:
     """Return the `room` of the member that expects most to come later, of those who start first.
 
-    Who could have come later but is there already starts with them, and counts for nobody else.
+    Who could have come later but is there already starts with them, and does not count for others.
     """
     rooms = {_gang(one).room for one in members}
     return max(rooms, key=lambda room: (sum(one.count for one in later_of(room)), room))

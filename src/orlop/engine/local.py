@@ -317,7 +317,7 @@ class LocalEngine:
             places -= len(together)
 
     def _pending(self) -> list[list[_LocalJob]]:
-        """Return what waits, each with those that it starts with; a gang only once it is whole."""
+        """Return what waits, each with those that it starts with; a gang once it is whole."""
         found: list[list[_LocalJob]] = []
         gangs: dict[str, list[_LocalJob]] = {}
         for job in [job for job in self._known().values() if job.is_pending]:

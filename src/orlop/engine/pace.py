@@ -30,7 +30,7 @@ class Pace:
 
     @property
     def spacing(self) -> float:
-        """Seconds between two questions, at the least, however many wait for an answer."""
+        """Return the least seconds between two questions, however many wait for an answer."""
         return self._latency * HASTE
 
     def watch(self) -> None:

@@ -57,7 +57,7 @@ def of_child(pid: int, boot: str) -> Started:
 
 
 class Process:
-    """A running process, held by a descriptor that can mean no other."""
+    """A running process, held by a descriptor, which cannot come to mean another."""
 
     def __init__(self, which: Started) -> None:
         self._which = which

@@ -134,7 +134,7 @@ class RunWhileInstalled:
 
     @property
     def is_served(self) -> bool:
-        """Whether every definition is established and ours, as far as is known here."""
+        """Return whether every definition is established and ours, as far as is known here."""
         return all(self._is_served(name) for name in self._needed)
 
     def _is_served(self, name: str) -> bool:

@@ -27,22 +27,22 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """Changes with the file; short, as it is kept in an annotation."""
+        """Return a short digest of the file, as it is kept in an annotation."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:16]
 
     def document(self) -> dict[str, Any]:
-        """What the file says; a fresh copy."""
+        """Return the definition that the file holds; a fresh copy."""
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         parsed: dict[str, Any] = yaml.load(self.text, Loader=loader)
         return parsed
 
 
 def definitions(folder: Path = _FOLDER) -> dict[str, Manifest]:
-    """Every definition that comes with Orlop, by its name."""
+    """Return every definition that comes with Orlop, by its name."""
     files = sorted(folder.glob("*.yaml"))
     return {file.stem: Manifest(file.stem, file.read_text(encoding="utf-8")) for file in files}
 
 
 def script(name: str) -> str:
-    """The text of a shell script that is put into pods."""
+    """Return the text of a shell script that is put into pods."""
     return (_FOLDER / "scripts" / name).read_text(encoding="utf-8")

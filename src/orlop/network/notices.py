@@ -54,7 +54,7 @@ class Said(NamedTuple):
 
 
 def write(key: bytes, said: Said, port: int) -> bytes:
-    """Make the datagram that says it to whoever hears at a port, and is good there alone."""
+    """Make the datagram that says it to whoever hears at a port, and is good just there."""
     places = (said.real, said.peer, said.to)
     ends = [part for ip, port in places for part in (IPv4Address(ip).packed, port)]
     more = (said.port, said.cookie, said.more)
@@ -81,5 +81,5 @@ def read(key: bytes, raw: bytes, now: float, port: int) -> Said | None:
 
 
 def cookie_of(sock: socket.socket) -> int:
-    """Return the number that no other socket of this machine has or had."""
+    """Return the number that the kernel gave to this socket, and gives once."""
     return int.from_bytes(sock.getsockopt(socket.SOL_SOCKET, _SO_COOKIE, 8), "little")

@@ -15,7 +15,7 @@ from ..settings import NetworkSettings
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """The ranges: `pods` and `services` never overlap; `domain` is the root of all names."""
+    """The ranges: `pods` and `services` do not overlap; `domain` is the root of all names."""
 
     pods: IPv4Network
     services: IPv4Network
@@ -28,12 +28,12 @@ class Ranges:
 
     @property
     def api(self) -> str:
-        """The address of `kubernetes.default`: the first, as upstream has it."""
+        """Return the address of `kubernetes.default`: the first, as upstream has it."""
         return str(self.services[1])
 
     @property
     def dns(self) -> str:
-        """The address of `kube-dns`: the tenth, as kubeadm and all others have it."""
+        """Return the address of `kube-dns`: the tenth, as kubeadm and all others have it."""
         return str(self.services[10])
 
     def is_pod(self, address: str) -> bool:

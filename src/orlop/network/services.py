@@ -16,7 +16,7 @@ DEFAULT_AFFINITY = 10800  # seconds, as upstream
 
 
 def cluster_ips(service: Obj) -> list[str]:
-    """Return its addresses; none for a headless one or one that is only a name."""
+    """Return its addresses; none for a headless one or one that is a name."""
     spec = service.get("spec") or {}
     ips = spec.get("clusterIPs") or [spec.get("clusterIP")]
     return [ip for ip in ips if ip and ip != "None"]

@@ -1,7 +1,8 @@
 """Filters the nodes a pod can run on, and says in upstream's words why it cannot on the others.
 
 Called by the scheduler for each pod that waits. Pure. Our nodes are Slurm partitions, and Slurm
-queues: how much of one is free right now is not looked at, only what can never fit is refused.
+queues: how much of one is free right now is not looked at; what is too large for an empty one is
+refused.
 """
 
 from __future__ import annotations

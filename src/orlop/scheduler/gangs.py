@@ -2,7 +2,7 @@
 
 Asked by the scheduler for each pod and node. Pure. The first member that is placed chooses for the
 others. Where the engine queues pods itself, what is free right now is left to the engine, which
-starts all members or none: half a gang that is placed keeps no other pod from starting.
+starts all members or none: half a gang that is placed does not keep others from starting.
 """
 
 from __future__ import annotations

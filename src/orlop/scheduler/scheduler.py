@@ -294,7 +294,7 @@ def _leaves(pod: Obj, previous: Obj | None) -> bool:
 
 
 def _neighbour(pod: Obj) -> tuple[object, ...]:
-    """Return all of a placed pod that others' affinity looks at."""
+    """Return the fields of a placed pod that other pods' affinity depends on."""
     hosts = annotations_of(pod).get(NODE_LIST)
     return pod["spec"].get("nodeName"), labels_of(pod), hosts
 
@@ -309,7 +309,7 @@ def _is_same_wish(pod: Obj, previous: Obj) -> bool:
 
 
 def _face(node: Obj) -> tuple[object, ...]:
-    """Return all of a node that filters and scores look at."""
+    """Return the fields of a node that filters and scores depend on."""
     ready = condition_of(node, "Ready") or {}
     allocatable = (node.get("status") or {}).get("allocatable")
     return node.get("spec"), labels_of(node), allocatable, ready.get("status")

@@ -1,4 +1,4 @@
-"""The cluster as one decision sees it: nodes, the pods on them, and those on their way.
+"""Shows the cluster as one decision sees it: nodes, the pods on them, and those on their way.
 
 Made by the scheduler for each pod from its caches; nothing in it changes while the decision is
 made. Pods that were given a node a moment ago count, although the cache has not heard of it yet.

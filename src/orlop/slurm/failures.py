@@ -1,7 +1,7 @@
 """Reads what Slurm's commands print when they fail, and says what it means for us.
 
 Used by `commands` and by submissions; pure. Every known message has its class and its remedy; what
-is not known is an answer of Slurm's all the same, never silence.
+is not known is an answer of Slurm's all the same, not silence.
 """
 
 from __future__ import annotations

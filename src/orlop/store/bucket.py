@@ -1,4 +1,4 @@
-"""The live objects of one resource in key order, with their history.
+"""Keeps the live objects of one resource in key order, with their history.
 
 Owned by the store, which applies committed changes to it. Reading does not wait, and copies no
 object.

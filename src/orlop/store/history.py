@@ -1,4 +1,4 @@
-"""The recent changes of one bucket, in order, for those who watch it.
+"""Keeps the recent changes of one bucket, in order, for those who watch it.
 
 Watchers hold a place in it and no queue of their own, so that a slow one costs nothing: when the
 history moves past its place it has to list again. The store appends; eviction tells which revisions
@@ -39,7 +39,7 @@ class History:
 
     @property
     def end(self) -> int:
-        """The place after the newest change."""
+        """Return the place after the newest change."""
         return self._dropped + len(self._events)
 
     def append(self, event: Event) -> list[int]:
@@ -85,6 +85,6 @@ class History:
 
 
 def _superseded(event: Event) -> int:
-    """Return the bytes that are kept for the history and for nothing else."""
+    """Return the bytes that are kept just for the history."""
     size = len(event.previous.data) if event.previous else 0
     return size + len(event.record.data) if event.type == DELETED else size

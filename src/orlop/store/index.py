@@ -1,4 +1,4 @@
-"""The keys of a bucket by terms, such as `spec.nodeName=n1`, that its objects answer to.
+"""Finds keys of a bucket by terms, such as `spec.nodeName=n1`, that its objects answer to.
 
 Owned by the bucket, which keeps it up to date once somebody has asked for it; what the terms of an
 object are is told by whoever asks first. It keeps keys and terms, not objects.

@@ -1,7 +1,7 @@
-"""A kept object, and a change of one.
+"""Defines a kept object, and a change of one.
 
-The bytes are the truth: a list of 10,000 pods is a join of them, and they are parsed only by those
-who need a field. Records and events are shared by all readers and do not change.
+The bytes are the truth: a list of 10,000 pods is a join of them, and they are parsed by those who
+need a field. Records and events are shared by all readers and do not change.
 """
 
 from __future__ import annotations

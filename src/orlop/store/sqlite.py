@@ -1,4 +1,4 @@
-"""Keeps state.db: every revision that is still needed, as rows of one append-only table.
+"""Keeps state.db: every revision that is still needed, as rows of one table that is appended to.
 
 Used by the store at start (`rows`, `floors`) and by the writer thread afterwards. It speaks SQL up
 to SQLite 3.26 and takes objects as bytes.

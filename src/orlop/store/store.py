@@ -115,7 +115,7 @@ class Store:
 
     @property
     def revision(self) -> int:
-        """The newest revision that is durable and visible."""
+        """Return the newest revision that is durable and visible."""
         return self._revision
 
     @property
@@ -124,12 +124,12 @@ class Store:
 
     @property
     def is_writable(self) -> bool:
-        """True if the last write reached the disk."""
+        """Return whether the last write reached the disk."""
         return self._writer is not None and not self._has_failed
 
     @property
     def journal(self) -> str:
-        """`wal`, or `truncate` where the file system cannot carry that."""
+        """Return `wal`, or `truncate` where the file system cannot carry that."""
         return self._database.journal
 
     def get(self, bucket: str, key: Key) -> Record | None:

@@ -1,7 +1,7 @@
-"""A place in the history of a bucket, and a way to wait for more.
+"""Follows the history of a bucket from a place in it, and waits for more.
 
-Handed out by the store to whoever watches; read by one task. It holds no events itself, so it can
-never make the store wait: when it falls too far behind, reading raises `Expired`.
+Handed out by the store to whoever watches; read by one task. It holds no events itself, so the
+store does not wait for it: when it falls too far behind, reading raises `Expired`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The one thread that writes: it commits whatever has gathered while it last waited for the disk.
+"""Runs the thread that writes: it commits what has gathered while it last waited for the disk.
 
-The store hands it writes in revision order and hears of them, in the same order, only after they
-are durable. What readers see is the store's business.
+The store hands it writes in revision order and hears of them, in the same order, once they are
+durable. What readers see is the store's business.
 """
 
 from __future__ import annotations

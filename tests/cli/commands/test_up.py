@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
+import shlex
 import signal
 import socket
 import stat
@@ -23,6 +25,7 @@ from orlop.cli.home import record
 from orlop.cli.home.home_lock import LEASE
 from orlop.cli.home.record import Record
 from orlop.settings import Paths
+from tools.devroot import PROJECT
 
 USER = "orlop-test"
 Done = subprocess.CompletedProcess[str]
@@ -141,6 +144,15 @@ def test_several_at_once_start_one_and_all_succeed(person):
 
 def test_the_cluster_answers_kubectl_at_once(host):
     assert host.kubectl("get", "namespaces").returncode == 0
+
+
+def test_the_pod_of_the_readme_is_one(host):
+    line = re.search(r"\$ kubectl (run .+)", (PROJECT / "README.md").read_text())
+    assert line is not None
+    argv = shlex.split(line[1].replace(" -- ", " --dry-run=server -o json -- "))
+    made = json.loads(host.kubectl(*argv).stdout)
+    assert (made["kind"], made["metadata"]["name"]) == ("Pod", "hello")
+    assert made["spec"]["containers"][0]["args"] == ["echo", "hello from a pod"]
 
 
 def test_only_its_owner_can_read_the_home(host):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +14,15 @@ from orlop.api.kinds import NODE
 from orlop.api.objects import Obj
 from orlop.api.schema import Schema, load
 from orlop.client.informer import Informers
-from orlop.extensions.bridgejob.s3 import Server
 from orlop.extensions.bundled import BundledKinds
 from orlop.extensions.slurmjob.assembly import SlurmObjects
 from orlop.extensions.slurmjob.kinds import SLURM_JOB
 from orlop.settings import NetworkSettings, Paths, Settings, SlurmSettings
 from tests.controllers.world import World, eventually, world
+from tests.extensions.bridgejob.conftest import s3
 from tests.extensions.slurmjob.slurm import FakeSlurm
+
+__all__ = ["s3"]
 
 TICKS = SlurmSettings(busy_tick=0.02, idle_tick=0.02)
 
@@ -28,14 +30,6 @@ TICKS = SlurmSettings(busy_tick=0.02, idle_tick=0.02)
 @pytest.fixture(scope="session")
 def schema() -> Schema:
     return load(None)
-
-
-@pytest.fixture(scope="session")
-def s3() -> Iterator[Server]:
-    from tests.extensions.slurmjob.s3_server import serving  # slow to import, for those who need it
-
-    with serving() as server:
-        yield server
 
 
 class Together:

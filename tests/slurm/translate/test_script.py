@@ -19,7 +19,7 @@ from orlop.slurm.translate.script import directive, script, signal_lead, start
 
 from ..pods import SLURM, container, pod, site, spec_of
 
-GOLDEN = Path(__file__).parent.parent / "golden"
+GOLDEN = Path(__file__).parent / "golden"
 
 CASES = {
     "plain": (pod(container()), site()),

@@ -39,7 +39,7 @@ class Link:
 
     @property
     def backlog(self) -> int:
-        """Bytes that wait to be sent."""
+        """Return the bytes that wait to be sent."""
         return len(self._out)
 
     def send(self, stream: int, payload: bytes) -> None:

@@ -1,10 +1,10 @@
 """Limits each container by cgroups below the one our job is in, where that is ours.
 
 An older Slurm gives a job's user the cgroup directories of its step (version 1), or a site
-delegates them (version 2); then each container gets its own and is killed alone when it needs more
-memory than its limit. Where there is none, nothing is limited here: `memory_limits` watches
-instead, and a condition of the pod says which limits are not kept. Cgroups outside the job's are
-left as they are.
+delegates them (version 2); then each container gets its own and is killed without the others when
+it needs more memory than its limit. Where there is none, nothing is limited here: `memory_limits`
+watches instead, and a condition of the pod says which limits are not kept. Cgroups outside the
+job's are left as they are.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Cgroups:
 
     @property
     def memory_problem(self) -> str:
-        """Why the kernel does not keep containers' memory limits, and what is done instead."""
+        """Return why the kernel keeps no memory limits of containers, and what is done instead."""
         if self._memory:
             return ""
         words = "the agent looks a few times a second and kills a container that is over its limit"
@@ -97,7 +97,7 @@ class Cgroups:
 
     @property
     def cpu_problem(self) -> str:
-        """Why containers' CPU limits are not kept."""
+        """Return why containers' CPU limits are not kept."""
         if self._cpu:
             return ""
         return "containers share the CPUs of the job: it has no cgroup here that is its user's"

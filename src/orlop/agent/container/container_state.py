@@ -46,7 +46,7 @@ class Spec:
 
     @property
     def is_sidecar(self) -> bool:
-        """Whether it is an init container that stays and runs beside all that comes after it."""
+        """Return whether it is an init container that stays and runs beside those after it."""
         return self.init and self.policy == "Always"
 
 
@@ -85,7 +85,7 @@ class Member:
 
     @property
     def health(self) -> dict[str, bool]:
-        """The results of its probes; empty where no probe has a say."""
+        """Return the results of its probes; empty where no probe has a say."""
         if STARTUP not in self.spec.probes and READINESS not in self.spec.probes:
             return {}
         return {"started": self.has_started, "ready": self.is_ready}

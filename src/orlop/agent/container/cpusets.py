@@ -19,7 +19,7 @@ OF_JOB = "SLURM_CPUS_ON_NODE"
 
 
 def bound_cores(environ: Mapping[str, str] = os.environ) -> list[int]:
-    """Return the cores that are this job's alone; none where it may run on others' too."""
+    """Return the cores of this job; none where it may run on others' too."""
     allowed = sorted(os.sched_getaffinity(0))
     return allowed if str(len(allowed)) == environ.get(OF_JOB) else []
 

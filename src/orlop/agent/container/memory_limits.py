@@ -91,7 +91,7 @@ def limits_of(plan: Plan) -> dict[str, int]:
 
 
 def proportional(proc: str, pid: int) -> int:
-    """Return bytes of a process in no file, a page of several processes divided among them."""
+    """Return a process' bytes that are in no file; a shared page is divided among its users."""
     sizes = {}
     try:
         with open(f"{proc}/{pid}/smaps_rollup") as file:
@@ -120,7 +120,7 @@ def _unshared(proc: str, pid: int) -> int:
 
 
 def end(run: Run, pids: set[int]) -> None:
-    """Kill as the kernel ends a cgroup; processes that have meanwhile ended are left alone."""
+    """Kill as the kernel ends a cgroup; processes that have meanwhile ended are passed over."""
     if run.has_ended:
         return
     run.was_over_memory = True

@@ -1,7 +1,7 @@
 """Makes mount points inside a root that is not ours, without leaving it.
 
 Used by runtimes that mount on what exists already. Links in the root are followed as a process
-inside it would see them, so that a link in an image never leads to the node, nor does one that a
+inside it would see them, so that a link in an image leads into that root, and so does one that a
 container lays in a volume while we are at it.
 """
 

@@ -60,12 +60,12 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, and all it said is in its log."""
+        """Return whether it has ended, and all it said is in its log."""
         return self._exit is not None and not self._streams
 
     @property
     def drain_until(self) -> float | None:
-        """When to stop waiting for the last output, if we are waiting."""
+        """Return when to stop waiting for the last output, if we are waiting."""
         return self._drain_until if self._exit is not None and self._streams else None
 
     def _start(self) -> int:
@@ -162,7 +162,7 @@ class Run:
 
     @property
     def failure(self) -> Failure | None:
-        """The worst failure among its ranks, where it has any."""
+        """Return the worst failure among its ranks, where it has any."""
         return getattr(self.log, "worst", None)
 
     # What poll() says

@@ -79,7 +79,7 @@ class Stats:
         return {"name": run.name, "restart": run.box.restart, **_told(cpu, memory)}
 
     def _count(self, key: tuple[str, int], ticks: int) -> int:
-        """Return a sum that never falls, though processes nobody waited for take theirs along."""
+        """Return a sum that does not fall, though processes nobody waited for take theirs along."""
         last, total = self._counted.get(key, (0, 0))
         total += max(0, ticks - last)
         self._counted[key] = ticks, total
@@ -172,7 +172,7 @@ def _beside(run: Run, table: dict[int, Process]) -> set[int]:
 
 
 def cgroup_cpu(folders: list[str]) -> int | None:
-    """Return nanoseconds, the dead included; None where no cgroup of the container counts them."""
+    """Return the CPU's nanoseconds, ended processes' too; None where no cgroup counts them."""
     for folder in folders:
         usage = _number(os.path.join(folder, "cpuacct.usage"))  # version 1, mounted beside cpu
         if usage is not None:
@@ -184,7 +184,7 @@ def cgroup_cpu(folders: list[str]) -> int | None:
 
 
 def cgroup_memory(folders: list[str]) -> Memory | None:
-    """Return memory from the cgroup; None where no cgroup of the container counts it."""
+    """Return the memory that the container's cgroup counts; None where none does."""
     for folder in folders:
         for name, rss, inactive in (
             ("memory.current", "anon", "inactive_file"),

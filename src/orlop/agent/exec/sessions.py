@@ -165,7 +165,7 @@ class Sessions:
     # Of the supervisor's thread
 
     def later(self, what: Callable[[], None]) -> None:
-        """Have something done in our thread; asked from the supervisor's."""
+        """Queue a function for our thread; called from the supervisor's."""
         self._news.append(what)
         self.wake()
 
@@ -176,7 +176,7 @@ class Sessions:
         self._supervisor.call(lambda: self._execs.hang_up(command))
 
     def attach(self, name: str, taps: dict[str, int], answer: Callable[[int, str], None]) -> None:
-        """Tap a container's output; the answer is its input and an error, in our thread."""
+        """Attach to a container's output; answer with its input and an error, in our thread."""
 
         def do() -> None:
             run = self._supervisor.run_of(name)

@@ -1,6 +1,6 @@
 """Moves bytes between descriptors of this node and the kubelet, no faster than either's reader.
 
-Used by the sessions, in the thread of the kubelet connection. A stream is sent only as far as the
+Used by the sessions, in the thread of the kubelet connection. A stream is sent as far as the
 kubelet has given it credit, and gives credit for what its descriptor has taken; so neither side
 holds more than a window of it. Nothing here blocks.
 """
@@ -51,7 +51,7 @@ class Stream:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether the sink is still to take something."""
+        """Return whether the sink is still to take something."""
         return bool(self._waiting)
 
     def register(self, poll: select.poll, has_room: bool) -> list[int]:

@@ -1,4 +1,4 @@
-"""The small program between us and a container's command: what that finds as /proc/self/exe.
+"""Makes the small program between us and a container's command, which is its /proc/self/exe.
 
 Used by whoever becomes a command in a container (native.py, nsenter.py). A command may be a link to
 /proc/self/exe, or a script with that as its interpreter, and is then whatever the process was
@@ -44,11 +44,11 @@ class Interlude:
 
     @property
     def is_there(self) -> bool:
-        """False on other machines, and where the node runs nothing that is in memory alone."""
+        """Return False on other machines, and where the node runs nothing that is in memory."""
         return self._fd >= 0
 
     def become(self) -> None:
-        """Become the program; return only with an OSError."""
+        """Become the program; raise OSError where that cannot be."""
         if self._report >= 0:
             os.set_inheritable(self._report, True)
         os.execve(self._fd, self.argv, {})

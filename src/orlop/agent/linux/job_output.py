@@ -1,7 +1,8 @@
 """Writes what the agent's processes say into the job's output, which grows in its owner's home.
 
 Used for what a container or the network may cause as often as they like: a few lines are told at
-once, then a line a minute with the number of those that were not. It never waits.
+once, then a line a minute with the number of those that were not. What finds no room is dropped, so
+that the pod goes on.
 """
 
 from __future__ import annotations

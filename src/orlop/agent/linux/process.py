@@ -133,7 +133,7 @@ def exit_of(status: int) -> tuple[int, int]:
 
 
 def reaped() -> Iterator[tuple[int, int]]:
-    """Yield every child that has ended, and its status; never waits."""
+    """Yield every child that has ended, and its status; do not wait."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

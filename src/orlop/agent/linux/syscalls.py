@@ -179,7 +179,7 @@ class Rights:
 
 
 def become_in_thread(wanted: Rights) -> None:
-    """Take rights for the rest of the calling thread's life, in this thread alone."""
+    """Take rights for the rest of the calling thread's life, and in no others."""
     if tuple(sorted(os.getgroups())) != wanted.groups:
         groups = (ctypes.c_uint32 * len(wanted.groups))(*wanted.groups)
         _thread_call("setgroups", len(wanted.groups), ctypes.byref(groups))

@@ -133,7 +133,7 @@ def make_pipe(name: str, folder: int) -> None:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a folder and all below it, as far as we may; by descriptors alone.
+    """Remove a folder and all below it, as far as we may; by descriptors.
 
     A link that somebody lays meanwhile leads nowhere. What is very deep is moved to the top first.
     """

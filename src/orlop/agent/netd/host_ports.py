@@ -1,9 +1,9 @@
 """Takes ports of the node that containers ask for by hostPort, for as long as the pod lives.
 
 Used by the netd supervisor, before anything of the pod runs. A TCP port is held by a socket that is
-bound and never listens, beside which netd lets a program of the pod listen (`port_holders`). Which
-of two pods has a port is decided by the name of an abstract unix socket, which only one can bind.
-What cannot be had is told, and the pod runs without it.
+bound and does not listen, beside which netd lets a program of the pod listen (`port_holders`).
+Which of two pods has a port is decided by the name of an abstract unix socket, which only one can
+bind. What cannot be had is told, and the pod runs without it.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Interfaces:
 
     @property
     def name(self) -> bytes:
-        """The name of the interface that has the node's address."""
+        """Return the name of the interface that has the node's address."""
         if self._name is None:
             self._name = interface_of(self._world.node)
         return self._name

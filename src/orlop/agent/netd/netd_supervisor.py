@@ -230,12 +230,12 @@ class NetdSupervisor:
 
     @property
     def address(self) -> str:
-        """The pod's own address, as all of the cluster knows it."""
+        """Return the pod's own address, as all of the cluster knows it."""
         return str(self._network["podIP"])
 
     @property
     def loopback(self) -> str:
-        """The pod's private loopback address; who comes from there is of the pod."""
+        """Return the pod's private loopback address; who comes from there is of the pod."""
         return "127." + str(self._network["podIP"]).partition(".")[2]
 
     # The life of netd

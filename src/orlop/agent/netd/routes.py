@@ -68,12 +68,12 @@ class Routes:
 
     @property
     def are_held(self) -> bool:
-        """Whether an egress policy restricts this pod."""
+        """Return whether an egress policy restricts this pod."""
         return not self._world.is_node and self._directory.restricts("egress")
 
     @property
     def may_be_held(self) -> bool:
-        """Whether one does, or nobody can say yet: then nothing is left to the kernel."""
+        """Return whether one does, or nobody can say yet: then nothing is left to the kernel."""
         return not self._world.is_node and self._directory.may_restrict("egress")
 
     def check(self, protocol: str, to: Address) -> None:
@@ -92,7 +92,7 @@ class Routes:
         return Place(Address(to.family, found.ip, found.port), own_port=to.port)
 
     def _generation(self, protocol: str) -> Optional[int]:
-        """Return as of when something is found that is worth teaching."""
+        """Return the generation in which a route may be taught to the compiled part, if any."""
         return self.quick.generation() if self.quick is not None and protocol == "tcp" else None
 
     def _pod(self, protocol: str, to: Address) -> Place:

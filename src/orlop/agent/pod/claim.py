@@ -1,7 +1,7 @@
 """Claims a pod for one job, so that a second job for the same pod ends at once.
 
-Taken once by `main`, before anything is started. The file appears whole and only once, on NFS too;
-a job that the engine requeued finds its own claim and renews it.
+Taken once by `main`, before anything is started. The file appears whole and once, on NFS too; a job
+that the engine requeued finds its own claim and renews it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Asked by the supervisor once, when every container has ended and been waited for. The kernel has
 counted all along; nothing is measured while the pod runs. Slurm's own accounts, which know more,
-come later and only where the site keeps them.
+come later, and where the site keeps them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def used(seconds: float, peak: int, has_ranks: bool = False) -> dict[str, Any]:
     """Make the record: `seconds` since the pod began, and the most memory its job ever had.
 
     Without a cgroup that counts it the largest process stands for all. Ranks are Slurm's children,
-    on many nodes: only its accounts know what they have used, and what is not known is left out.
+    on many nodes: its accounts know what they have used, and what is not known is left out.
     """
     if has_ranks:
         return {"elapsed": round(seconds, 3), **({"memory": peak} if peak else {})}

@@ -79,7 +79,7 @@ class Step:
         self.pid, self._orders = pid, orders
 
     def order(self, number: int) -> None:
-        """Tell its agent, and nobody else, a signal.
+        """Tell its agent a signal.
 
         A signal of Slurm's to the step would also meet the containers, where Slurm finds the
         processes of a step by their parents.

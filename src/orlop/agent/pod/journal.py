@@ -43,7 +43,7 @@ class Journal:
 
     @property
     def seq(self) -> int:
-        """The number of the last record that may be told."""
+        """Return the number of the last record that may be told."""
         return self.durable
 
     def append(self, fields: Record, now: float) -> Record:
@@ -71,7 +71,7 @@ class Journal:
 
     @property
     def is_behind(self) -> bool:
-        """Whether records wait that could not be written yet."""
+        """Return whether records wait that could not be written yet."""
         return bool(self._pending)
 
     def since(self, seq: int) -> list[Record]:

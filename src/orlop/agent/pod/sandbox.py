@@ -144,7 +144,7 @@ class _IdMaps:
         return pid
 
     def abandon(self) -> None:
-        """Let the helpers end, as there is no namespace to map: they see the pipe closed."""
+        """Close the pipe, so that the helpers end: there is no namespace to map."""
         os.close(self._write_end)
         for _, pid in self._helpers:
             os.waitpid(pid, 0)

@@ -35,7 +35,7 @@ class Places:
 
 
 def make_places(plan: Plan, sandbox: Sandbox) -> Places:
-    """Make scratch directories for this pod alone; locked as long as the agent lives."""
+    """Make scratch directories for this pod; locked as long as the agent lives."""
     base = plan.scratch or os.environ.get("TMPDIR") or "/tmp"
     _check(base)
     scratch = _own_folder(base, f"orlop-{sandbox.uid}-{plan.pod.uid}")
@@ -58,7 +58,7 @@ def _check(base: str) -> None:
 
 
 def _own_folder(base: str, name: str) -> str:
-    """Make a folder that nobody else may enter; by another name where that one was taken."""
+    """Make a private folder (0700); by another name where that one was taken."""
     for attempt in range(ATTEMPTS):
         word = f"{name}-{os.urandom(4).hex()}"
         path, unlocked = os.path.join(base, word), os.path.join(base, "." + word)

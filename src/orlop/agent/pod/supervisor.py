@@ -39,7 +39,7 @@ JOURNAL_RETRIES = 5  # at the end of the pod, when all else is done
 
 
 class Clock:
-    """Unix time that never jumps: the wall's at start, then the monotonic clock's steps."""
+    """Unix time that does not jump: the wall's at start, then the monotonic clock's steps."""
 
     def __init__(self) -> None:
         self._offset = time.time() - time.monotonic()
@@ -83,7 +83,7 @@ class Supervisor:
         self._wake()
 
     def call(self, what: Callable[[], None]) -> None:
-        """Have something done in this thread; asked from another."""
+        """Queue a function for this thread; called from another."""
         self._calls.append(what)
         self._wake()
 
@@ -108,7 +108,7 @@ class Supervisor:
 
     @property
     def kubelet(self) -> dict[str, str]:
-        """Where the control plane is, as the plan has it."""
+        """Return where the control plane is, as the plan has it."""
         return self._plan.kubelet
 
     def add(self, container: Container) -> None:

@@ -428,7 +428,7 @@ def _give(place: int | str, uid: int, gid: int) -> None:
 def give_to_group(path: str, group: int, policy: str) -> None:
     """Let a group read and write all of a volume, as far as we may; as SetVolumeOwnership.
 
-    Where one id alone is mapped nothing can be given away, and nothing need be.
+    Where a single id is mapped nothing can be given away, and nothing need be.
     """
     try:
         found = os.lstat(path)

@@ -83,7 +83,7 @@ def _read(connection: socket.socket, length: int) -> bytes:
 
 
 def _headers(authority: str) -> bytes:
-    """Encode literal fields that are never indexed: the shortest HPACK there is."""
+    """Encode literal fields that are not indexed: the shortest HPACK there is."""
     fields = (
         (":method", "POST"),
         (":scheme", "http"),

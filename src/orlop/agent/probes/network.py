@@ -115,7 +115,7 @@ class Reach:
         raise _Failed(f"{self._name()}dial tcp {where}: connect: {why}")
 
     def _be_heard(self, connection: socket.socket) -> None:
-        """Stay until the other side has taken it: a pod does not hear of one that has left."""
+        """Wait until the other side has accepted: a pod is not told of a client that has left."""
         connection.settimeout(min(self._left(), HEARD))
         try:
             connection.recv(1)
@@ -152,7 +152,7 @@ class Reach:
         return FAILURE, f"HTTP probe failed with statuscode: {status}"
 
     def _get(self, scheme: str, host: str, port: int, target: str) -> tuple[int, str, str]:
-        """Return status, where it redirects to, and the beginning of the body."""
+        """Return the status, the target of a redirect, and the beginning of the body."""
         import http.client
 
         connection = self._connect(host, port)

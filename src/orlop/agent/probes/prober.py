@@ -87,7 +87,7 @@ class _Watched:
         self.probes = {probe.spec.kind: probe for probe in probes}
 
     def due(self, is_ending: bool) -> list[Probe]:
-        """Return those that may run now: before it has started, the startup probe alone."""
+        """Return those that may run now: before it has started, just the startup probe."""
         startup = self.probes.get(STARTUP)
         if startup is not None and startup.verdict is not True:
             return [] if startup.verdict is False or is_ending else [startup]

@@ -1,8 +1,8 @@
 """Keeps the kubelet connection of the ranks of one node, over which they ask where things are.
 
 A thread of their rank netd (rank_netd.py). It dials when something of the cluster is first asked
-for, and not for programs that speak with each other alone; it carries questions and answers, and
-nothing of the pod.
+for, and not for programs that speak with each other; it carries questions and answers, and nothing
+of the pod.
 """
 
 from __future__ import annotations

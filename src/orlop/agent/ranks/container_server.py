@@ -2,8 +2,8 @@
 
 Run by the leader on the pod's first node, by node_main.py on every other. The container is made
 when the first rank asks, because until then it is not known what its PMI wants to see; what keeps
-it there are open namespaces, and for a runtime's sake a process that only waits. The container's
-own command is run by the ranks.
+it there are open namespaces, and for a runtime's sake a process that waits. The container's own
+command is run by the ranks.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class ContainerServer:
 
     @property
     def _has_own_user(self) -> bool:
-        """Whether ranks take their user by a namespace; PMIx wants them to be oneself."""
+        """Return whether ranks take their user by a namespace; PMIx wants them to be oneself."""
         return self._box.container.user is None or not self._box.sandbox.has_id_range
 
     def _take_name(self) -> None:
@@ -210,7 +210,7 @@ class ContainerServer:
         map_ids(user.uid if user else sandbox.uid, user.gid if user else sandbox.gid)
 
     def _by_runtime(self, box: Box) -> tuple[int, int]:
-        """Have the runtime make a container, whose only process waits."""
+        """Have the runtime make a container, whose one process waits."""
         machine = os.uname().machine
         if machine not in stub.ARCHITECTURES:
             known = ", ".join(stub.ARCHITECTURES)

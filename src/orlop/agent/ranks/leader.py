@@ -202,7 +202,7 @@ class Leader:
             pass  # an old kernel, on which it cannot call srun either
 
     def _on_main_end(self) -> None:
-        """End all that it has started; srun alone would wait for their last word."""
+        """End all that it has started; srun by itself would wait for their last word."""
         assert self._calls is not None, "only what launches others is watched"
         if self._main >= 0:
             os.close(self._main)
@@ -359,7 +359,7 @@ def starter(meeting: str, folder: str, *command: str) -> list[str]:
 
 
 def _close_copies_of(fd: int) -> None:
-    """Close copies of the agent's end of a pipe that is ours: while we hold it, it never ends."""
+    """Close copies of the agent's end of a pipe that is ours: while we hold it, it does not end."""
     what = os.readlink(f"/proc/self/fd/{fd}")
     if not what.startswith("pipe:"):
         return

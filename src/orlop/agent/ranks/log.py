@@ -2,7 +2,8 @@
 
 Used by a run in place of an ordinary log. srun labels every line of its tasks, which becomes a tag
 of the CRI's format (`F:3` is a whole line of rank 3); what has no label are srun's own words, and
-they tell which rank failed first, and which worst. It never waits.
+they tell which rank failed first, and which worst. What finds no room is dropped, so that ranks go
+on.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Failure:
 
     @property
     def code(self) -> int:
-        """The code as Kubernetes counts: 128 + signal; 0 where srun's words are not known."""
+        """Return the code as Kubernetes counts: 128 + signal; 0 where srun's words are unknown."""
         found = _CODE.match(self.what)
         return int(found.group(1)) if found else 128 + self.signal if self.signal else 0
 
@@ -108,6 +109,6 @@ class RankLog(LogFile):
 
     @property
     def words(self) -> str:
-        """What to say of the end of it; empty where no rank failed."""
+        """Return what to say of the end of it; empty where no rank failed."""
         told = [self.failure] if self.failure is self.worst else [self.failure, self.worst]
         return "; ".join(str(failure) for failure in told if failure is not None)

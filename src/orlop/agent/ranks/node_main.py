@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
 
 
 def build(meeting: str, folder: str) -> None:
-    """Make the container and serve the ranks of this node to their end; never returns."""
+    """Make the container and serve the ranks of this node to their end, then exit."""
     code = 1
     try:
         _let_go_of_the_rank()

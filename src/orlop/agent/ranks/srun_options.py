@@ -1,8 +1,8 @@
 """Reads the options of srun that a container may use; others are refused with a reason.
 
 Used by the srun shim (srun_shim.py); pure. The site's srun runs outside of the container, as its
-user: an option that names a file, a program or another job there would be a way out, so that only
-listed options go on, with values of listed forms, each spelled out.
+user: an option that names a file, a program or another job there would be a way out, so that listed
+options go on, with values of listed forms, each spelled out.
 """
 
 from __future__ import annotations
@@ -119,11 +119,11 @@ class Wanted:
 
     @property
     def is_question(self) -> bool:
-        """Whether srun is asked about itself alone."""
+        """Return whether srun is asked about itself, as by --version."""
         return any(name in _ALONE for name, _ in self._options)
 
     def options(self) -> list[str]:
-        """Return srun's options: with the program's name, and beside other calls if it may be."""
+        """Return the options for srun, with the program's name and leave to run beside others."""
         said = {name for name, _ in self._options}
         words = [] if said & {"overlap", "exact", "exclusive"} else ["--overlap"]
         words += [] if said & {"mem", "mem-per-cpu", "mem-per-gpu"} else ["--mem=0"]

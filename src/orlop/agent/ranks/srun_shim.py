@@ -107,7 +107,7 @@ class Call:
         return read(self._words, job)
 
     def env(self, own: Mapping[str, str], wanted: Wanted) -> dict[str, str]:
-        """Return srun's own variables, and those of tasks under names that mean nothing else."""
+        """Return srun's own variables, and those of tasks under names of their own."""
         env = {name: text for name, text in own.items() if not name.startswith(_OF_ITSELF)}
         said = wanted.exported(self._env)
         env.update({SAID + name: text for name, text in said.items() if name})
@@ -172,7 +172,7 @@ class StandIn:
         return os.path.join(self._folder, name)
 
     def calls(self, holds: Callable[[int], bool]) -> list[Call]:
-        """Return calls that rang since; others than the container's scripts are not listened to."""
+        """Return the calls since the last time; of the container's own scripts, and no others."""
         *lines, rest = (self._rest + os.read(self.ring, 4096)).split(b"\n")
         self._rest = rest[:16]  # no number is longer
         found = []

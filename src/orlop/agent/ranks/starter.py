@@ -1,4 +1,4 @@
-"""Started by srun for every rank: enters the container of its node and becomes its command.
+"""Enters the container of its node and becomes a rank's command; started by srun for each rank.
 
 Run as the agent is, with the words `rank <meeting point> <pod folder> [<rank> <command>]`, a
 thousand at a time, so that it imports next to nothing and reads no file. The first one on a node
@@ -43,7 +43,7 @@ SECRETS = ("SLURM_JWT", "SLURM_SACK_KEY")
 
 
 def main(argv: list[str]) -> int:
-    """Become the rank; return only where that cannot be."""
+    """Become the rank; return where that cannot be."""
     folder, *command = argv[3:]
     meeting, is_rank = place_of(argv[2]), not command or command[0] == RUN
     has_terminal = is_rank and os.environ.get("SLURM_PROCID") == "0" and TERMINAL_ENV in os.environ
@@ -115,7 +115,7 @@ def _told(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_at(folder: str) -> bool:
-    """Go where a caller of srun was; return False where only its own node has that folder."""
+    """Go where a caller of srun was; return False where just its own node has that folder."""
     try:
         os.chdir(folder)
     except OSError:
@@ -162,7 +162,7 @@ def _connect(meeting: str, patience: float = PATIENCE) -> _socket.socket:
 
 
 def _peer(line: _socket.socket) -> int:
-    """Return whose process listens there."""
+    """Return the number of the process that listens at the other end."""
     raw = line.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
     return int.from_bytes(raw[4:8], sys.byteorder)
 

@@ -23,7 +23,7 @@ _OF_JOB = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS
 
 
 def of_ranks(environ: MutableMapping[str, str], folder: str) -> list[str]:
-    """Return options of srun's; take from its environment what says otherwise."""
+    """Return options for srun, and remove variables from its environment that contradict them."""
     for name in _OF_JOB:
         environ.pop(name, None)
     words = environ[RANKS_ENV].split()

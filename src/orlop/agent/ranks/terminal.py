@@ -15,7 +15,7 @@ from ..linux.fast_imports import signal
 
 
 def stand_before() -> None:
-    """Return in a child; its parent ends with it."""
+    """Go on in a child with a session of its own; the parent ends as the child does."""
     pid = os.fork()
     if pid == 0:
         os.setsid()

@@ -37,7 +37,7 @@ class Frame:
 
     @property
     def seconds(self) -> float:
-        """The CPU seconds it has taken so far."""
+        """Return the CPU seconds it has taken so far."""
         return thread_time() - self._begun
 
     def spend(self, cost: int = 1) -> None:

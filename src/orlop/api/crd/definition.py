@@ -2,7 +2,7 @@
 
 Made by the API server for each version of each established definition and carried by the kind as
 `Kind.custom`, where decoding, defaulting, validation, tables, selectors and OpenAPI find it. Two
-are equal only if they are the same: a changed definition is compiled anew.
+are equal if they are the same object: a changed definition is compiled anew.
 """
 
 from __future__ import annotations

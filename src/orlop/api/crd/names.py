@@ -1,7 +1,7 @@
 """Checks that the fields that a rule names are in the schema it is written on.
 
 Called when a definition is validated, for each of its rules. It follows what begins with `self` or
-`oldSelf` as far as the schema goes and lets everything else be: what it says is wrong could never
+`oldSelf` as far as the schema goes and lets everything else be: what it says is wrong could not
 have a value. As the type checker of cel-go, for this one mistake, which is the common one.
 """
 

@@ -19,7 +19,7 @@ _OF_RESOURCE = ("apiVersion", "kind", "metadata")
 def prune(node: Node, obj: Obj, *, is_resource: bool = True) -> list[str]:
     """Remove, in place, what the schema does not name; return its paths.
 
-    `metadata` is left alone.
+    `metadata` is left as it is.
     """
     unknown: list[str] = []
     _object(node, obj, None, unknown, is_resource=is_resource)

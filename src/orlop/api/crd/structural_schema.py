@@ -106,7 +106,7 @@ class Node:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The types that a value may have; empty where it may be anything."""
+        """Return the types that a value may have; empty where it may be anything."""
         if self.int_or_string:
             return ("integer", "string")
         return (self.type,) if self.type else ()

@@ -1,8 +1,8 @@
 """The rules that a schema writes in CEL: x-kubernetes-validations.
 
 Compiled with the schema, checked after its values were found right. A rule that names `oldSelf` is
-about a change and holds only where an old value can be matched with the new one. All rules of one
-object share one budget of steps. As apiextensions' schema/cel/validation.go, in its words.
+about a change and holds where an old value can be matched with the new one. All rules of one object
+share one budget of steps. As apiextensions' schema/cel/validation.go, in its words.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The few moves all defaulting is made of.
+"""Fills in defaults: the few steps that all defaulting is made of.
 
 Used by the defaulters. A field that is absent, or empty where empty means absent, takes the
 default; whatever else is there stays.

@@ -1,7 +1,7 @@
 """Defaults of pods and of the pod templates inside every workload.
 
-Called by the dispatch and by workloads. Some rules hold for pods alone, never for templates:
-requests from limits, service links, host ports. As pkg/apis/core/v1/defaults.go.
+Called by the dispatch and by workloads. Some rules hold for pods and not for templates: requests
+from limits, service links, host ports. As pkg/apis/core/v1/defaults.go.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The shapes of all kinds that are served, and what of them has no owner.
 
 Asked by the write verbs with a kind and a subresource. Built-in kinds come from the schema, each
-compiled once; custom resources bring their shape with `use`. What the server alone writes, and what
-an endpoint resets (status on the object itself, all else on its status), is ignored.
+compiled once; custom resources bring their shape with `use`. What the server writes itself, and
+what an endpoint resets (status on the object itself, all else on its status), is ignored.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Shapes:
 
     @property
     def metadata(self) -> Struct:
-        """The shape of the metadata of every object that is stored."""
+        """Return the shape of the metadata of every object that is stored."""
         return self._struct("meta_v1.ObjectMeta")
 
     def of(self, kind: Kind, subresource: str = "") -> Struct:

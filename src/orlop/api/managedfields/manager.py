@@ -38,7 +38,7 @@ def update(write: Write, old: Obj | None, new: Obj) -> None:
 
 
 def _request_or_live(write: Write, old: Obj | None, asked: Any) -> Any:
-    """Return whose entries to go on from.
+    """Return the entries to go on from: the stored ones, or those in the request.
 
     A client may rewrite or reset them, but not by accident.
     """
@@ -98,10 +98,9 @@ class _Versions:
 def apply(write: Write, live: Obj | None, config: Obj, *, force: bool = False) -> Obj:
     """Apply `config` to `live`, or make the object anew; Conflicts unless forced.
 
-    1. The configuration fits the schema, and owns these fields.
-    2. Merged; what this manager applied last time and nobody claims now goes.
-    3. Others keep what did not change; what did is a conflict, or taken from them.
-    4. The time changes only if the object did.
+    1. The configuration fits the schema, and owns these fields. 2. Merged; what this manager
+    applied last time and nobody claims now goes. 3. Others keep what did not change; what did is a
+    conflict, or taken from them. 4. The time changes if the object did.
     """
     fields = _fields_of(write, config)  # 1
     before = live or {}

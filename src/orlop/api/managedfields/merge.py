@@ -1,4 +1,4 @@
-"""An applied configuration laid over the live object.
+"""Merges an applied configuration into the live object.
 
 Called by apply. What the configuration states wins, what it does not mention stays; elements of
 keyed lists merge, in the configuration's order as far as it names them. Results share parts with
@@ -62,7 +62,7 @@ def _merge_lists(live: Any, config: Any, shape: KeyedList | SetList) -> Any:
 def _order(live: list[str], config: list[str]) -> Iterator[tuple[Any, Any]]:
     """Yield the merged list, as places in the one and in the other.
 
-    The configuration's elements come in its order. What only the live list has stays before the
+    The configuration's elements come in its order. What just the live list has stays before the
     shared element that it was before; a shared element that comes too early waits for its turn.
     """
     places = {element: place for place, element in enumerate(live) if live.count(element) == 1}

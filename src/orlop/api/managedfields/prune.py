@@ -1,7 +1,7 @@
 """Removes what an applier stated last time and not now, unless somebody else claims it.
 
 Called by apply with the merged object. As long as all managers wrote one version this is a matter
-of sets; across versions a field is only taken out if no claim of another version would notice.
+of sets; across versions a field is taken out if no claim of another version would notice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fields taken out of an object: those that an applier gave up and nobody else claims.
+"""Takes fields out of an object: those that their applier gave up and no manager claims.
 
 Called by apply after merging. A struct field counts as claimed as long as anything below it is; an
 element of a list goes whole once nobody claims the element itself. As structured-merge-diff's

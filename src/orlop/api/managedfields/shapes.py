@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
-    """A scalar, or anything that is only ever replaced whole."""
+    """A scalar, or anything that is replaced whole."""
 
     canonical: Callable[[Any], Any] | None = None  # brings what clients write into its kept form
 

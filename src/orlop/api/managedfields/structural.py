@@ -1,7 +1,7 @@
 """Shapes out of structural schemas, as CustomResourceDefinitions carry them.
 
 Called by whoever serves custom resources; the result goes to `Shapes.use`. It reads the extensions
-that say how things merge and ignores what only validation needs.
+that say how things merge and ignores what is for validation.
 """
 
 from __future__ import annotations

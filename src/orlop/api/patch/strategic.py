@@ -3,7 +3,7 @@
 Called by the patch verb for built-in kinds; kubectl apply, edit, label and scale send these. What
 merges with what comes from the schema's merge keys; the directives are `$patch`, `$retainKeys`,
 `$setElementOrder/<field>` and `$deleteFromPrimitiveList/<field>`. The order of merged lists is
-upstream's: the patch's own, with what only the server has woven in by its former place.
+upstream's: the patch's own, with what the server has woven in by its former place.
 """
 
 from __future__ import annotations

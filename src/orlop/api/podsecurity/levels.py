@@ -27,7 +27,7 @@ class Standard(NamedTuple):
 
     @property
     def minor(self) -> int:
-        """The minor number of its version; larger than all for `latest`."""
+        """Return the minor number of its version; larger than all for `latest`."""
         return 1 << 30 if self.version == "latest" else int(self.version.rpartition(".")[2])
 
 
@@ -44,8 +44,8 @@ def policy_of(
 ) -> tuple[Policy, list[FieldError]]:
     """Return the policy that a namespace's labels say, and what is wrong with them.
 
-    A mode that cannot be read is restricted where it is enforced, and privileged where it only
-    warns or audits. Where `warn` is not said, it is what is enforced.
+    A mode that cannot be read is restricted where it is enforced, and privileged where it warns or
+    audits. Where `warn` is not said, it is what is enforced.
     """
     default = default or Policy()
     errors: list[FieldError] = []

@@ -30,7 +30,7 @@ class Subject(NamedTuple):
 
     @property
     def is_windows(self) -> bool:
-        """True for a Windows pod: newer standards let it leave out what does not exist there."""
+        """Return whether it is a Windows pod, which newer standards let leave some fields out."""
         return self.minor >= 25 and (self.spec.get("os") or {}).get("name") == "windows"
 
     def those(self, is_bad: Callable[[Obj], Any]) -> list[str]:

@@ -1,8 +1,8 @@
 """Selects the objects a quota is about: by its scopes and its scope selector.
 
 Used for every object that may count. Pure. As pkg/quota/v1/evaluator/core/pods.go:
-podMatchesScopeFunc. A scope says something of pods alone, or of claims alone: an object of any
-other kind is never within it.
+podMatchesScopeFunc. A scope is about pods, or about claims: an object of another kind is not within
+it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bounds how large and how deep one object may be, in whatever format and by whatever patch.
 
-Every part of the server that walks an object may rely on it: recursion is never deeper than a few
-hundred calls, and one walk over all values takes well under a second. It knows no format.
+Every part of the server that walks an object may rely on it: recursion is at most a few hundred
+calls deep, and one walk over all values takes well under a second. It knows no format.
 """
 
 from __future__ import annotations

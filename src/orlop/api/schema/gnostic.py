@@ -2,7 +2,7 @@
 
 Called by the API server for `application/com.github.proto-openapi.spec.v2.v1.0+protobuf`; later
 kubectls fall back to it for kinds that are in no version 3 document. The numbers are those of
-gnostic's openapi.v2.Document; what our documents never have is not written.
+gnostic's openapi.v2.Document; what our documents do not have is not written.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The schema in memory, and the compact form it is kept in between starts.
 
-Made by source, or out of kept bytes in a few milliseconds: structs become objects when first
-asked for, descriptions only when an OpenAPI document is. A type is written as a short text:
-s string, i int32, l int64, b bool, d double, y bytes, q Quantity, x IntOrString, t Time,
-T MicroTime, * any JSON, @module.Name a struct, [ a list of what follows, { a map of it.
+Made by source, or out of kept bytes in a few milliseconds: structs become objects when first asked
+for, descriptions when an OpenAPI document is. A type is written as a short text: s string, i int32,
+l int64, b bool, d double, y bytes, q Quantity, x IntOrString, t Time, T MicroTime, * any JSON,
+@module.Name a struct, [ a list of what follows, { a map of it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FieldType(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def struct_name(self) -> str:
-        """The struct of its value, or of the elements of its value; else empty."""
+        """Return the struct of its value, or of the elements of its value; else empty."""
         bare = self.spec.lstrip("[{")
         return bare[1:] if bare.startswith("@") else ""
 

@@ -1,8 +1,8 @@
 """Tells where in an object something is, as messages say it.
 
-A path is a linked list of (parent, key): it costs nothing on the way down and becomes text only
-where there is something to tell. Its keys are strangers' words, as long as these like: the text has
-a bound, or a thousand findings below one key of a megabyte would be a gigabyte.
+A path is a linked list of (parent, key): it costs nothing on the way down and becomes text where
+there is something to tell. Its keys are strangers' words, as long as these like: the text has a
+bound, or a thousand findings below one key of a megabyte would be a gigabyte.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The parts that the columns of all tables are made of.
 
 Used by the tables of the kinds. A table here is its columns and a function from an object and the
-time to the cells; the columns after the first few have a priority and show with `-o wide` only.
+time to the cells; the columns after the first few have a priority and show with `-o wide`.
 """
 
 from __future__ import annotations

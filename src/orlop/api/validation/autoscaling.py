@@ -1,7 +1,7 @@
 """The rules for HorizontalPodAutoscalers: bounds, metrics, behavior.
 
-Called by the dispatch. As pkg/apis/autoscaling/validation; objects of version 1 have only bounds
-and a target, and what else they say is looked at as version 2.
+Called by the dispatch. As pkg/apis/autoscaling/validation; objects of version 1 have bounds and a
+target, and what else they say is looked at as version 2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rules for the volumes of a pod.
 
 Called by pods, for pods and templates alike. As the volume half of pkg/apis/core/validation;
-sources that need a driver we do not have are only checked for their shape.
+sources that need a driver we do not have are checked for their shape.
 """
 
 from __future__ import annotations

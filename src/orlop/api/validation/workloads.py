@@ -110,7 +110,7 @@ def stateful_set(obj: Obj) -> Errors:
 def _with_claims(spec: Obj) -> Obj:
     """Return the spec as its pods will have it.
 
-    Containers may mount what only volumeClaimTemplates name.
+    Containers may mount what volumeClaimTemplates name, too.
     """
     template = spec.get("template") or {}
     pod = template.get("spec") or {}

@@ -1,7 +1,7 @@
 """The file that audit events go to: a JSON object a line, in pieces of bounded size.
 
 Filled from the event loop, written by a thread of its own, because a home on a slow file system
-must not hold up requests. Readable by its owner alone. When the file is full it gets the time as
+must not hold up requests. Readable by its owner (0600). When the file is full it gets the time as
 part of its name and a new one begins; of the old ones the newest are kept.
 """
 

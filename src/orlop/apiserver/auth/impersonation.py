@@ -1,4 +1,4 @@
-"""Acting as another: `kubectl --as`, for those who may.
+"""Lets those who may act as another: `kubectl --as`.
 
 Called after authentication with the request's headers; what follows, authorization included, sees
 the other user. As apiserver/pkg/endpoints/filters/impersonation.go.

@@ -1,8 +1,8 @@
 """Selects the objects of a list, watch or deletecollection: label and field selectors together.
 
 Made once per request. Of an object only what selectors can name is parsed, which costs a fifth of
-the whole, and once for all who watch; a selection by name alone parses nothing. Labels and the
-fields that matter at scale have an index, so that a list need not look at every object.
+the whole, and once for all who watch; a selection by nothing but a name parses nothing. Labels and
+the fields that matter at scale have an index, so that a list need not look at every object.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Selection:
 
     @property
     def name(self) -> str | None:
-        """The one name that can match, if the fields demand one."""
+        """Return the one name that can match, if the fields demand one."""
         return self.fields.exact("metadata.name")
 
     @property
     def terms(self) -> list[str]:
-        """The terms that an object must answer to in the index; empty where that does not help."""
+        """Return the terms that an object must have in the index; none where that does not help."""
         if self.terms_of is None:
             return []
         found = [

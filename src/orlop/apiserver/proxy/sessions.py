@@ -1,7 +1,7 @@
 """HTTP sessions to backends and webhooks, kept open for the next request, but not for ever.
 
-Used by proxies and by calls to webhooks. The session that was used longest ago is closed when
-there are too many, and never one that a request is using: that would cut its answer off.
+Used by proxies and by calls to webhooks. The session that was used longest ago is closed when there
+are too many, but not one that a request is using: that would cut its answer off.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Counts every request, under upstream's names.
 
-Called by the handler around each request. Labels are taken from what is served, never from what
-was asked, so that nobody can make up series. As apiserver/pkg/endpoints/metrics.
+Called by the handler around each request. Labels are taken from what is served, not from what was
+asked, so that nobody can make up series. As apiserver/pkg/endpoints/metrics.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Pieces:
 
     @property
     def frame(self) -> bytes:
-        """The answer without any item."""
+        """Return the answer without any item."""
         return self._opening + self._closing
 
     def __iter__(self) -> Iterator[bytes]:

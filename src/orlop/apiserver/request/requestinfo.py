@@ -56,7 +56,7 @@ class RequestInfo:
 
     @property
     def target(self) -> str:
-        """The path to be asked of another server: that which was authorized, quoted anew.
+        """Return the path to be asked of another server: that which was authorized, quoted anew.
 
         Refused where some servers would read in it what was not authorized.
         """

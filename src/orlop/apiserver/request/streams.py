@@ -1,7 +1,8 @@
 """Answers that go on: watches over chunked HTTP or WebSocket, and logs.
 
 Called by the dispatcher. A stream ends when its time is over, when the server stops or when the
-client goes; a watch that fails after it began says so in an ERROR event, as there is no other way.
+client goes; a watch that fails after it began says so in an ERROR event, as its status has been
+sent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """get: one object, as readers see it.
 
-Called for GET on a name. With `resourceVersion` it answers no older state than that; ours is never
-older than what any client has seen.
+Called for GET on a name. With `resourceVersion` it answers no older state than that; ours is as new
+as what any client has seen.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def command(
 
 
 def make_home(paths: Paths) -> None:
-    """Make the folder, for its owner alone, whatever it was before."""
+    """Make the folder, or make it private (0700), whatever it was before."""
     try:
         paths.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         if paths.home.stat().st_mode & 0o077:
@@ -95,8 +95,8 @@ def make_home(paths: Paths) -> None:
 def wait_for_verdict(paths: Paths) -> Record | None:
     """Return the running control plane, or None once it is sure that there is none.
 
-    One on another host that does not answer may be dead or only cut off from here; its lease
-    decides, so it is waited for.
+    One on another host that does not answer may be dead or cut off from here; its lease decides, so
+    it is waited for.
     """
     told = False
     while (running := resident(paths)) is not None:

@@ -1,7 +1,7 @@
 """Reads what jobs have used, from sacct where the site keeps accounts, else from squeue.
 
-Called by `kubectl slurm usage`. Without accounting Slurm knows only what was asked for and how long
-it runs, and forgets a job soon after its end; then the pod itself says what it has used.
+Called by `kubectl slurm usage`. Without accounting Slurm knows what was asked for and how long it
+runs, and forgets a job soon after its end; then the pod itself says what it has used.
 """
 
 from __future__ import annotations

@@ -373,7 +373,7 @@ class ControlPlane:
 
     @property
     def _helper(self) -> Path | None:
-        """The compiled part of the pod network, which may not be there yet, or ever."""
+        """Return the compiled part of the pod network, which may not be there yet, or ever."""
         return helper_file(self.paths.run) if self.settings.network.compile else None
 
     async def _compile(self) -> None:

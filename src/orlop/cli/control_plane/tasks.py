@@ -23,7 +23,7 @@ class ComponentEnded(Error):
 
 
 async def until_stopped(tasks: Tasks) -> None:
-    """Return after TERM or an interrupt; raise when a task ends by itself."""
+    """Wait for TERM or an interrupt; raise when a task ends by itself."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -59,7 +59,7 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 def unpack(file: Path, folder: Path) -> dict[str, Any]:
-    """Unpack the files of a backup, for their owner alone; return what it says of itself."""
+    """Unpack the files of a backup, as private ones; return what it says of itself."""
     try:
         with tarfile.open(file) as tar:
             manifest = _read_manifest(tar)

@@ -89,7 +89,7 @@ def sbatch(words: tuple[str, ...]) -> None:
 
 
 def _check_dependencies(api: KubeApi, path: str, wanted: Obj) -> None:
-    """Refuse a dependency that is not there, as sbatch does: it might never be made."""
+    """Refuse a dependency that is not there, as sbatch does: it might not come to be."""
     for one in wanted["spec"].get("dependencies") or []:
         try:
             api.get(f"{path}/{quote(one['name'])}")

@@ -1,8 +1,8 @@
 """Signs the ConfigMap cluster-info with every bootstrap token that may sign.
 
 Called by the controller manager whenever that ConfigMap or a bootstrap token changes. Who joins
-with a token alone can thus tell the true address and authority of the cluster; where there is no
-cluster-info, nothing is done. As pkg/controller/bootstrap/bootstrapsigner.go.
+with nothing but a token can thus tell the true address and authority of the cluster; where there is
+no cluster-info, nothing is done. As pkg/controller/bootstrap/bootstrapsigner.go.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class TokenCleaner(Controller):
 
 
 def _expires(secret: Obj) -> float | None:
-    """Return when the token expires: None for never; an unreadable time counts as expired."""
+    """Return when the token expires, None where it does not; an unreadable time means it has."""
     written = (secret.get("data") or {}).get("expiration")
     if not written:
         return None

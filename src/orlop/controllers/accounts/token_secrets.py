@@ -1,7 +1,7 @@
 """Fills Secrets of the type kubernetes.io/service-account-token; removes those of gone accounts.
 
 Called by the controller manager with the key of a Secret whenever it, or the ServiceAccount that
-its annotation names, changes. Such tokens never expire; they end with their Secret. As
+its annotation names, changes. Such tokens have no time of expiry; they end with their Secret. As
 pkg/controller/serviceaccount/tokens_controller.go.
 """
 

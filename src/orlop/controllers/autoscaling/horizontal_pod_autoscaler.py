@@ -163,7 +163,7 @@ class HorizontalPodAutoscalers(Loop[Key]):
         )
 
     async def _target(self, key: Key, look: _Look, scale: Obj) -> Target:
-        """Return the pods of the scale's selector, which no other autoscaler may select."""
+        """Return the pods of the scale's selector; two autoscalers may not select the same."""
         status = scale.get("status") or {}
         text = status.get("selector") or ""
         if not text:
@@ -200,7 +200,7 @@ class HorizontalPodAutoscalers(Loop[Key]):
         return sorted([key, *found]) if found else []
 
     async def _by_metrics(self, look: _Look, target: Target) -> tuple[int, str]:
-        """Return the largest number that any metric asks for; failing metrics never scale down."""
+        """Return the largest number that any metric asks for; failing metrics do not scale down."""
         specs = look.autoscaler["spec"].get("metrics") or [_CPU]
         found: list[Evaluation] = []
         failures: list[Failure] = []

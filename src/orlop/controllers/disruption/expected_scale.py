@@ -34,7 +34,7 @@ class Scales:
 
     @property
     def informers(self) -> list[Informer]:
-        """The informers whose changes change an answer."""
+        """Return the informers whose changes change an answer."""
         return list(self._objects.values())
 
     async def expected(self, pods: Sequence[Obj]) -> tuple[int, bool]:

@@ -3,7 +3,7 @@
 A controller names its kind and what it owns or watches, and writes one method, `reconcile(key)`,
 that brings the cluster to the state which that object asks for, whatever happened before. Reads
 come from informer caches; after each write the writer waits until its cache has seen it, so that a
-reconcile never starts from a state older than the last one.
+reconcile starts from a state that is at least as new as the last one.
 """
 
 from __future__ import annotations

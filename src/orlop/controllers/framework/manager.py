@@ -56,8 +56,8 @@ from ..workloads.distributed.controller import DistributedNames
 from ..workloads.job.controller import Jobs
 from ..workloads.replicaset import ReplicaSets
 from ..workloads.statefulset.controller import StatefulSets
+from ..workloads.successors import Successors
 from ..workloads.ttl_after_finished import TtlAfterFinished
-from ..workloads.wall_time import WallTimes
 from .controller import Runnable
 
 log = logger(__name__)
@@ -132,7 +132,7 @@ class ControllerManager:
         controllers.append(
             HorizontalPodAutoscalers(api, informers, clock=self._clock, settings=autoscaling)
         )
-        controllers.append(WallTimes(api, informers, clock=self._clock, settings=wall_time))
+        controllers.append(Successors(api, informers, clock=self._clock, settings=wall_time))
         if slurm_quota is not None:
             quota, everywhere = slurm_quota
             controllers.append(

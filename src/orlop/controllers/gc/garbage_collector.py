@@ -2,7 +2,7 @@
 
 Called by the controller manager with every object that has owner references or is being deleted in
 the foreground or to orphan. It reads the metadata of all kinds from informers; it takes an owner
-for gone only after a deletion seen, or on the word of the API server. As
+for gone after a deletion seen, or on the word of the API server. As
 pkg/controller/garbagecollector, with the informers' indexes in place of a graph.
 """
 

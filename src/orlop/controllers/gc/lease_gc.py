@@ -1,4 +1,4 @@
-"""Removes leases that are no longer renewed and that nothing else removes.
+"""Removes leases that are no longer renewed and would stay for ever.
 
 Called by the controller manager with the key of a lease when it changes and when it runs out. It
 looks at two sorts: those of nodes that are gone, and those by which API servers make themselves

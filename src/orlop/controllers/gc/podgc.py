@@ -1,4 +1,4 @@
-"""Removes pods that nothing else removes: of nodes that are gone, and ended ones beyond a number.
+"""Removes pods that would stay for ever: of nodes that are gone, and the oldest of the ended ones.
 
 Called by the controller manager with the key of a pod when it ends or when its node disappears. As
 pkg/controller/podgc. Pods of living nodes, and ended pods below the threshold, stay.

@@ -1,8 +1,8 @@
 """Counts what the objects of a namespace use, and writes it into its ResourceQuotas.
 
-Called by the controller manager with the key of a quota whenever it changes, when something that
-it counts appears or goes away, and every few minutes. Admission charges a quota before an object
-is there, so that a count may be behind: it lowers a number only when no charge came in lately. As
+Called by the controller manager with the key of a quota whenever it changes, when something that it
+counts appears or goes away, and every few minutes. Admission charges a quota before an object is
+there, so that a count may be behind: it lowers a number when no charge came in lately. As
 pkg/controller/resourcequota.
 """
 

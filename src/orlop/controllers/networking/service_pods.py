@@ -1,7 +1,7 @@
 """Finds the pods behind a Service: which it selects, at which addresses and ports.
 
 The base of the two controllers that publish them, as EndpointSlices and as Endpoints: they differ
-only in what they write. Services without a selector are left to whoever made them.
+in what they write. Services without a selector are left to whoever made them.
 """
 
 from __future__ import annotations

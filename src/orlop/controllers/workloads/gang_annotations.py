@@ -1,7 +1,7 @@
 """Writes the annotations by which a workload of ours asks that its pods start together.
 
 Asked by the controllers of MPIJobs, JobSets and LeaderWorkerSets. Pure. A gang is one Slurm job for
-several pods; these annotations are all that those who submit it go by. Pods that are made only when
+several pods; these annotations are all that those who submit it go by. Pods that are made when
 others are ready are announced by those: the job has room for them from its start.
 """
 

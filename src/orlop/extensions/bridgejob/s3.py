@@ -41,12 +41,12 @@ class Answer:
 
     @property
     def words(self) -> str:
-        """The server's message, out of its XML."""
+        """Return the server's message, out of its XML."""
         return self._element("Message") or f"HTTP {self.status}"
 
     @property
     def region(self) -> str:
-        """The region of the bucket, if it is elsewhere: in a header, or in the server's words."""
+        """Return the region of the bucket, if elsewhere: in a header, or in the server's words."""
         if self.status not in (301, 400):
             return ""
         return self.headers.get("x-amz-bucket-region") or self._element("Region")

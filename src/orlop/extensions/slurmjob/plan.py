@@ -45,7 +45,7 @@ class Plan:
 
     @property
     def work(self) -> Path:
-        """The folder in which the job starts."""
+        """Return the folder in which the job starts."""
         return Path(self.effective["chdir"] or "/")
 
     def text(self, before: Sequence[str] = ()) -> str:
@@ -66,13 +66,13 @@ class Plan:
 
     @cached_property
     def tasks(self) -> tuple[int, ...]:
-        """The numbers of an array's tasks; none if it is no array."""
+        """Return the numbers of an array's tasks; none if it is no array."""
         array = self.effective.get("array")
         return tuple(user_script.tasks(array)) if array else ()
 
     @property
     def has_errors_apart(self) -> bool:
-        """Whether what it prints to standard error goes to a file of its own."""
+        """Return whether what it prints to standard error goes to a file of its own."""
         return self.effective.get("error") not in (None, "", "/dev/null", self.effective["output"])
 
     def output(self, number: str, task: str = "", seen: UserJob | None = None) -> str:

@@ -1,8 +1,8 @@
 """Runs sessions with an agent over its connection: a command, an attachment, a forwarded port.
 
 Opened by remote commands and port-forwarding on an AgentConnection. Each way of each stream has a
-window: no more is sent than the other end has said it takes, so that a slow one holds up itself
-alone. Which client is behind a session is not known here.
+window: no more is sent than the other end has said it takes, so that a slow one does not hold up
+others. Which client is behind a session is not known here.
 """
 
 from __future__ import annotations

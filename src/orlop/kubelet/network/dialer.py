@@ -194,7 +194,7 @@ class Dialer:
 
 
 def _shown(client: Place | None) -> Place | None:
-    """Return whom a pod may see; it knows no addresses of IPv6, and sees us in their place."""
+    """Return the client as a pod may see it; in place of one with IPv6 it sees us."""
     return None if client is None or ":" in client[0] else client
 
 

@@ -37,7 +37,7 @@ class EngineHealth:
 
     @property
     def error(self) -> str:
-        """The reason why it does not answer, once that is worth telling; empty while it answers."""
+        """Return why it does not answer, once that is worth telling; empty while it answers."""
         return self.last if self._is_told else ""
 
     def subscribe(self, listener: Callable[[], None]) -> None:

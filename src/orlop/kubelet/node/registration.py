@@ -2,7 +2,7 @@
 
 One task of the kubelet. It asks the engine for its machines now and then, writes what differs, and
 renews every node's lease. A machine that is gone loses its node once no pod is bound to it. Nodes
-that another kubelet registered are left alone.
+that another kubelet registered are left as they are.
 """
 
 from __future__ import annotations

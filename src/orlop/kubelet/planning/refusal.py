@@ -26,7 +26,7 @@ class Refusal(ConfigError):
 
     @property
     def event_message(self) -> str:
-        """The words of the kubelet for it: errors of containers begin with `Error: `."""
+        """Return the words of the kubelet for it: errors of containers begin with `Error: `."""
         return f"Error: {self.message}" if self.event == "Failed" else self.message
 
     def within(self, container: str) -> Refusal:

@@ -1,8 +1,8 @@
 """Keeps the folder of a pod: what the kubelet writes for its agent, and reads of what became of it.
 
 One per pod object, made before its job is asked for and removed when both the object and the job
-are gone. Folders are for their owner alone (0700, files 0600). The engine's files are not known
-here, except that a held submit lock means that a submission is still at work.
+are gone. Folders are private (0700, files 0600). The engine's files are not known here, except that
+a held submit lock means that a submission is still at work.
 """
 
 from __future__ import annotations

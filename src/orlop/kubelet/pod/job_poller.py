@@ -2,8 +2,8 @@
 
 One task of the kubelet. One `jobs()` a poll for all pods together, at the engine's own pace while
 any of them has a job, and none at all while no pod waits for an answer. Jobs that the engine lists
-no more are looked up in one further call. An engine that does not answer is told as such and
-changes nothing else. What a job's state means for its pod is not decided here.
+no more are looked up in one further call. An engine that does not answer is told as such, and no
+pod's state changes. What a job's state means for its pod is not decided here.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class LogOptions:
 
     @property
     def mark(self) -> bytes:
-        """The mark on the lines of that rank; empty for those of all."""
+        """Return the mark on the lines of that rank; empty for those of all."""
         return b"" if self.rank is None else b":%d" % self.rank
 
     @classmethod

@@ -2,7 +2,7 @@
 
 Called by the server for an authenticated request. A client opens pairs of SPDY streams, directly or
 in a WebSocket tunnel, or names its ports at once and has two WebSocket channels for each. Each
-connection is a session with the agent; one that fails says why and leaves the others alone.
+connection is a session with the agent; one that fails says why, and the others go on.
 """
 
 from __future__ import annotations

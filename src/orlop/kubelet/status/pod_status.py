@@ -84,7 +84,7 @@ class Observed:
 
     @property
     def lost_at(self) -> float:
-        """The time when containers without a last word ended: as the engine says, else when last
+        """Return when containers without a last word ended: as the engine says, else when last
         heard of.
 
         It is not the present moment: the same knowledge must give the same status.

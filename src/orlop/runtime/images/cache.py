@@ -3,7 +3,7 @@
 The kubelet calls `Images.ensure` for each container. In `images/` there is a folder per image,
 `sha256-<digest>/{rootfs,image.json}`, that appears whole or not at all; `names/` remembers which
 digest a name had. Callers of one process share a pull, processes wait for each other by file locks.
-An unpacked root is never changed afterwards.
+An unpacked root is not changed afterwards.
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ def _folder(image: str) -> Image:
 
 
 def _slug(name: str) -> str:
-    """Return a file name for any image name: readable, and never two for one."""
+    """Return a file name for any image name: readable, and another for each."""
     readable = "".join(char if char.isalnum() or char in ".-" else "_" for char in name)[-80:]
     return f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 

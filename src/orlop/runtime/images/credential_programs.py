@@ -38,7 +38,7 @@ def of_programs(
 
 
 def _program(config: Mapping[str, Any], registry: str) -> str:
-    """Return the program for this registry alone, before the one for all."""
+    """Return the program for just this registry, before the one for all."""
     own = config.get("credHelpers")
     if isinstance(own, dict):
         for host, program in own.items():

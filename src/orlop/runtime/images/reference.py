@@ -40,7 +40,7 @@ class Reference:
 
     @property
     def wanted(self) -> str:
-        """What a registry is asked for."""
+        """Return what a registry is asked for."""
         return self.digest or self.tag
 
 

@@ -245,7 +245,7 @@ class Client:
     async def _ask(
         self, endpoint: Endpoint, url: URL, headers: dict[str, str]
     ) -> aiohttp.ClientResponse:
-        """Return the answer, wherever it comes from; a login goes to who asked for it alone."""
+        """Return the answer, wherever it comes from; a login goes to who asked for it."""
         for _ in range(answers.REDIRECTS):
             # True means the session's own trust, which knows the host's authorities.
             check = endpoint.is_verified and not self._destinations.is_insecure(url)

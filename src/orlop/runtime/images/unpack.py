@@ -2,10 +2,10 @@
 
 Run by `pull` as a child process of its own, `python unpack.py ROOT BYTES FILES`, so that the
 control plane goes on answering; it reads one JSON object {"path", "type"} a line from standard
-input, a layer each, in order; a squashfs, as a SIF holds one, is a whole root. Standard library
-only. It never follows a link out of the root, makes no devices, gives no file to anybody else, and
-sets no setuid bits. However little a layer is, what it becomes is bounded: in bytes, in files, in
-depth, and in the memory that it takes to read.
+input, a layer each, in order; a squashfs, as a SIF holds one, is a whole root. It imports the
+standard library. It never follows a link out of the root, makes no devices, gives no file to
+anybody else, and sets no setuid bits. However little a layer is, what it becomes is bounded: in
+bytes, in files, in depth, and in the memory that it takes to read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes one job of a gang from the jobs that its members would be alone.
+"""Makes one job of a gang from the jobs that its members would be by themselves.
 
 Used by `gang_jobs`; pure. Resources become bundles (see `packing`); what concerns the whole job is
 the same for all members or said by only some; the longest time limit holds. Slurm wakes the leader

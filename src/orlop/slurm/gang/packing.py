@@ -63,7 +63,7 @@ class Shape:
 
     @property
     def gres_words(self) -> str:
-        """The generic resources as --gres takes them."""
+        """Return the generic resources as --gres takes them."""
         return ",".join(f"{name}:{count}" for name, count in sorted(self.gres.items()))
 
 
@@ -93,7 +93,7 @@ class Packing:
 
     @property
     def total(self) -> Shape:
-        """All that Slurm is asked for."""
+        """Return all that Slurm is asked for."""
         gres = {name: n * self.count for name, n in self.bundle.gres.items()}
         return Shape(self.bundle.cpus * self.count, self.bundle.memory_mib * self.count, gres)
 

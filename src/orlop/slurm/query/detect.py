@@ -49,17 +49,17 @@ class Slurm:
 
     @property
     def min_job_age(self) -> float:
-        """Seconds for which slurmctld remembers an ended job."""
+        """Return the seconds for which slurmctld remembers an ended job."""
         return self._seconds("MinJobAge", 300.0)
 
     @property
     def kill_wait(self) -> float:
-        """Seconds between TERM and KILL when Slurm ends a job."""
+        """Return the seconds between TERM and KILL when Slurm ends a job."""
         return self._seconds("KillWait", 30.0)
 
     @property
     def max_array(self) -> int:
-        """How many tasks an array may have; 0 where the site wants none."""
+        """Return how many tasks an array may have; 0 where the site wants none."""
         size = numbers.whole(self.config.get("MaxArraySize", ""))
         return size - 1 if size is not None else 0
 

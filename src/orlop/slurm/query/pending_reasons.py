@@ -1,7 +1,7 @@
 """Says in plain words why Slurm lets a job wait, and what to do about it.
 
 Used for the message of a pending job, so that `kubectl describe` answers "why does it not run?".
-Pure. Slurm's own word stays the reason; a word without an entry here gets Slurm's word alone.
+Pure. Slurm's own word stays the reason; a word without an entry here is shown as it is.
 """
 
 from __future__ import annotations

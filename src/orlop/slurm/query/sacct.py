@@ -1,7 +1,7 @@
 """Reads what jobs have used from sacct's lines: time, CPU, memory, energy.
 
 Used by `jobs` for pods that have ended, and by `kubectl slurm usage`; pure. A line for the job
-comes first, then one for each of its steps, and memory is counted for steps alone. What sacct
+comes first, then one for each of its steps, and memory is counted for steps. What sacct
 leaves empty is not known.
 """
 

@@ -1,7 +1,7 @@
 """Reads what a site offers: partitions, accounts, QOS and reservations, in Slurm's own words.
 
-Used where they are shown as objects. The parsers are pure; each answers with one mapping of facts
-by name, with the keys that objects have. What Slurm leaves out is left out.
+Used where they are shown as objects. Each parser answers with one mapping of facts by name, with
+the keys that objects have. What Slurm leaves out is left out.
 """
 
 from __future__ import annotations

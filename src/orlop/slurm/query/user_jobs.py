@@ -57,7 +57,7 @@ class UserJob:
 
     @property
     def number(self) -> str:
-        """The number of the job, or of the array or heterogeneous job that it is a part of."""
+        """Return the number of the job, or of the array or heterogeneous job it is a part of."""
         return re.split(r"[_+]", self.id)[0]
 
     @property

@@ -1,4 +1,4 @@
-"""Limits of associations and QOS, and whether one job alone is beyond any of them.
+"""Limits of associations and QOS, and whether a single job is beyond any of them.
 
 Used by `jobs` where Slurm refuses a job, or lets one wait, for a limit; pure. Slurm says which
 limit, but not whether it will ever pass: a job that asks for more than all that a group may have

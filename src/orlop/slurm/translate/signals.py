@@ -1,7 +1,7 @@
 """The warning that a pod wants ahead of its time limit: `slurm.orlop.dev/signal: USR1@120`.
 
-Used by `job`; pure. Slurm sends it to the agent, which passes it on to the containers; Slurm may
-be up to a minute early, never late.
+Used by `job`; pure. Slurm sends it to the agent, which passes it on to the containers; Slurm may be
+up to a minute early, but not late.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class EarlySignal(NamedTuple):
 
     @property
     def option(self) -> str:
-        """The value for sbatch's --signal; B: the agent is the batch script, and knows its
+        """Return the value for sbatch's --signal; B: the agent is the batch script, and knows its
         containers.
         """
         return f"B:{self.name}@{self.lead}"

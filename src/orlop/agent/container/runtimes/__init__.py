@@ -41,7 +41,7 @@ class Box:
 
     @property
     def has_own_pids(self) -> bool:
-        """Whether all it starts dies with its first process."""
+        """Return whether all it starts dies with its first process."""
         return self.sandbox.has_own_pids and not self.shares_pids and not self.joins
 
     @property

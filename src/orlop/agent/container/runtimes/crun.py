@@ -1,8 +1,8 @@
 """Runs containers by an OCI runtime's command line: crun, runc, youki.
 
 Composes the bundle (config.json) and the command; the runtime is already inside the pod's sandbox,
-so a container needs a mount and a process namespace only, and a user namespace where one id alone
-is mapped and it is not the one asked for.
+so a container needs a mount and a process namespace, and a user namespace where a single id is
+mapped and it is not the one asked for.
 """
 
 from __future__ import annotations

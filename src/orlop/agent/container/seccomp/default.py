@@ -1,8 +1,8 @@
 """The profile RuntimeDefault: refuses what containerd's and Docker's own profiles refuse.
 
 Made by the agent for a container that asks for it. Everything that Linux has today is allowed, but
-for what only an administrator of the machine needs, or what has been a way out of containers; with
-a capability comes what it is for. Of calls that are newer than this list the container is told that
+for what an administrator of the machine needs, or what has been a way out of containers; with a
+capability comes what it is for. Of calls that are newer than this list the container is told that
 they do not exist, so that programs do without.
 """
 

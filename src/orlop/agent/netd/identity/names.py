@@ -1,8 +1,7 @@
 """Keeps the names by which a pod's programs know their sockets and peers.
 
 Filled by whoever answers connect and accept, and asked for getsockname and getpeername. What is
-known of single connections is in the connection table; what can be told by an address alone is told
-here.
+known of single connections is in the connection table; what an address can tell is told here.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Identities:
         return self._register.find(socket_calls.cookie(connection), AF_INET)
 
     def who(self, connection: int) -> Optional[Address]:
-        """Return whom an accepted connection was found to come from, by us or a netd before us."""
+        """Return the peer of an accepted connection, as we or a netd before us found it."""
         real = socket_calls.peer_address(connection)
         if real is None:
             return None
@@ -62,7 +61,7 @@ class Identities:
         return found[0] if found is not None else None
 
     def peer(self, cookie: int, real: Address) -> Optional[Address]:
-        """Return whom a program knows the other end as; None: by its real name."""
+        """Return the address by which a program knows its peer; None: by the real one."""
         found = self._register.find(cookie, real.family)
         return found[0] if found is not None else self.neighbour(real)
 

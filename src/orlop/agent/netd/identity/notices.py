@@ -2,10 +2,10 @@
 
 Sent by `proof` and `udp/datagrams.py`. A notice of TCP names a connection by both its ends while
 its sender holds it; who hears it asks the kernel for its own end, writes down whose that is (by the
-socket's cookie, which no other socket ever has), and acknowledges. A notice of UDP names the
-sender's socket by its cookie; later its netd is asked whether that socket still has the port. All
-are signed with the cluster's key for the one port that they are sent to: so no other user can speak
-for a pod, nor repeat elsewhere what came to a port that a netd had before.
+socket's cookie, which the kernel gives once), and acknowledges. A notice of UDP names the sender's
+socket by its cookie; later its netd is asked whether that socket still has the port. All are signed
+with the cluster's key for the one port that they are sent to: so no other user can speak for a pod,
+nor repeat elsewhere what came to a port that a netd had before.
 """
 
 from __future__ import annotations
@@ -217,11 +217,11 @@ class Notices:
 
     @property
     def inbox(self) -> int:
-        """The descriptor to wait for."""
+        """Return the descriptor to wait for."""
         return self.socket.fileno()
 
     def read(self) -> None:
-        """Hear what has arrived; of a flood a part, the rest at the next look."""
+        """Read what has arrived; of a flood a part, the rest the next time."""
         with self._lock:
             for _ in range(MOST_AT_ONCE):
                 try:

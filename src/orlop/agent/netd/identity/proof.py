@@ -41,12 +41,12 @@ class Asked:
 
     @property
     def pause(self) -> float:
-        """Seconds until it is said again."""
+        """Return the seconds until it is said again."""
         return max(self.said + self._pause - time.monotonic(), 0.0005)
 
     @property
     def is_heard(self) -> bool:
-        """Whether it may still be heard: until then, the connection must not become another's."""
+        """Return whether it may still be heard: until then, nobody else may get the connection."""
         return time.monotonic() < self.said + HEARD
 
     def is_answered(self) -> bool:

@@ -63,12 +63,12 @@ class Owners:
 
     @property
     def can_tell(self) -> bool:
-        """Whether there is anybody to ask."""
+        """Return whether there is anybody to ask."""
         return self._socket is not None
 
     @property
     def can_tell_udp(self) -> bool:
-        """Whether the kernel can be asked about UDP: a socket of our own must be found."""
+        """Return whether the kernel can be asked about UDP: a socket of our own must be found."""
         if self._knows_udp is None:
             probe = socket.socket(AF_INET, socket.SOCK_DGRAM)
             try:
@@ -145,7 +145,7 @@ class Owners:
 
 
 def _families(address: Address) -> tuple[int, ...]:
-    """Return under which families a socket at an address may be: one of IPv6 serves IPv4, too."""
+    """Return the families that a socket at an address may have: IPv6 serves IPv4, too."""
     return (AF_INET, AF_INET6) if len(address.ip) == 4 else (AF_INET6,)
 
 

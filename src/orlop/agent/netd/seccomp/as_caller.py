@@ -1,8 +1,9 @@
 """Does something as a caller would: from its root and its folder, and with its rights.
 
 Used where the kernel may not be let go on with a connect to a path. A thread of its own takes the
-caller's root, folder, user, groups and capabilities, does it and ends; no other thread is changed,
-and nothing has to be changed back. To a server it is who it is, but for the number of the process.
+caller's root, folder, user, groups and capabilities, does it and ends; the other threads are not
+changed, and nothing has to be changed back. To a server it is who it is, but for the number of the
+process.
 """
 
 from __future__ import annotations

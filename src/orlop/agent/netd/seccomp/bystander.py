@@ -2,8 +2,8 @@
 
 Used by the netd supervisor in the process that will be netd. Every C program that looks up a user
 connects to nscd, a unix socket with a path; the filter cannot tell it from an address of the
-internet, and a pod that does nothing else shall not pay for a network. What it does not know at
-once is for netd.
+internet, and a pod that does just that shall not pay for a network. What it does not know at once
+is for netd.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Call:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it still waits: not once its caller was killed, or interrupted by a signal."""
+        """Return whether it still waits: not once its caller was killed, or got a signal."""
         try:
             fcntl.ioctl(self.listener.fd, _ID_VALID, _ID.pack(self.id))
             return True
@@ -86,7 +86,7 @@ class Call:
 
     @property
     def has_caller(self) -> bool:
-        """Whether its thread lives, and may call again."""
+        """Return whether its thread lives, and may call again."""
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:

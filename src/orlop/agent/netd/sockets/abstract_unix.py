@@ -2,8 +2,8 @@
 
 Such names belong to the network namespace, which all pods of a node share; so they get the pod's
 address before them on the way to the kernel and lose it on the way back. Sockets with a path are
-left alone. The kernel itself gives names of five digits, each only once: what looks like one is the
-pod's own first, and else that of whoever wrote to it and shall be answered.
+left to the kernel. The kernel itself gives names of five digits, each only once: what looks like
+one is the pod's own first, and else that of whoever wrote to it and shall be answered.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 A port of the pod is any that a program asks for, below 1024 too; the kernel picks the real one, on
 the node's address for what others may reach and on the pod's private loopback for the rest. A real
-port stays the pod's as long as the pod lives, kept by a socket of ours that is bound and never
-listens: so nobody else can be found where the pod was, and a program that comes back gets the same.
-It tells the agent of each, who tells the others.
+port stays the pod's as long as the pod lives, kept by a socket of ours that is bound and does not
+listen: so no other can be found where the pod was, and a program that comes back gets the same. It
+tells the agent of each, who tells the others.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Binding:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether the process that bound the port has its socket still.
+        """Return whether the process that bound the port has its socket still.
 
         Whoever passed it on is not looked for.
         """
@@ -186,7 +186,7 @@ class Bindings:
             self._tell_agent((protocol, key[1], port), binding)
 
     def _place(self, protocol: str, wanted: Address, only6: bool) -> tuple[Key, Address]:
-        """Return under what it is known, and where it shall really be."""
+        """Return the key of a bind in our table, and the real address for it."""
         world, port = self._world, wanted.port
         high = port if port >= 1024 else HIGH + port if port else 0
         if only6:
@@ -258,7 +258,7 @@ class Bindings:
             return port_holders.hold_tcp(self._beside(real))
 
     def _beside(self, real: Address) -> Address:
-        """Return any port in place of one that somebody has."""
+        """Return the address without its port, so that the kernel chooses a free one."""
         return Address(real.family, self._world.node if real.ip == ANY4 else real.ip, 0)
 
     def _holders(self, protocol: str, real: Address) -> list[int]:

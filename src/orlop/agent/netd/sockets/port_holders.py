@@ -1,9 +1,9 @@
-"""Keeps real ports with the pod: a socket for each, bound and never used, that lets nobody in.
+"""Keeps real ports with the pod: a socket for each, bound and not used, that lets nobody in.
 
 Used by `bind`. SO_REUSEADDR knows no users: whoever sets it may have a port together with all who
-have set it, too, and listen there while they do not. So ours never has it. A program of the pod's
-gets beside it by SO_REUSEPORT, for which the kernel wants all sockets to be of one user, and which
-is on while netd binds or listens.
+have set it, too, and listen there while they do not. So ours does not have it. A program of the
+pod's gets beside it by SO_REUSEPORT, for which the kernel wants all sockets to be of one user, and
+which is on while netd binds or listens.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Address:
 
     @property
     def is_for_many(self) -> bool:
-        """Whether it is a group's address, or everybody's."""
+        """Return whether it is a group's address, or everybody's."""
         return self.ip[0] >= 224 if len(self.ip) == 4 else self.ip[0] == 0xFF
 
     def pack(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Makes system calls on sockets that are known by their descriptor alone.
+"""Makes system calls on sockets that are known by their descriptor.
 
 Used by whoever answers a call: a socket object of Python's would ask the kernel three questions
 before its first use. Each raises OSError with the kernel's errno.

@@ -59,7 +59,7 @@ class Handover:
 
 
 def _number(pid: int, connection: int) -> int:
-    """Return by what number a process has a connection already."""
+    """Return the descriptor by which a process has a connection already; -1 if it has none."""
     socket = os.readlink(f"/proc/self/fd/{connection}")
     folder = f"/proc/{pid}/fd"
     try:

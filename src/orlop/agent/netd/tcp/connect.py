@@ -94,7 +94,7 @@ class Connecting:
 
     @property
     def is_held(self) -> bool:
-        """Whether netd makes every connect to its end, as an egress policy may restrict the pod."""
+        """Return whether netd makes every connect itself: an egress policy may restrict the pod."""
         return self._routes.may_be_held
 
     def connect(self, call: Call, target: Target, to: Address, raw: bytes) -> Optional[int]:

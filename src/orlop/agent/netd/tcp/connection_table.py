@@ -1,8 +1,9 @@
 """Keeps the names of connections in memory that outlives the netd that wrote it.
 
 Made by the agent and inherited by every netd it forks; written at connect and accept, read for
-getsockname and getpeername. A socket is known by its cookie, which no other ever has, so nothing
-must be undone when it is closed; of two with the same place in the table the later one stays.
+getsockname and getpeername. A socket is known by its cookie, which the kernel gives once, so
+nothing must be undone when it is closed; of two with the same place in the table the later one
+stays.
 """
 
 from __future__ import annotations

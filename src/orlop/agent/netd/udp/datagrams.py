@@ -589,7 +589,7 @@ class Datagrams:
             own.close()
 
     def _from(self, fd: int, real: Address, arrived: float) -> Optional[Address]:
-        """Return whom the program knows a sender as; None: nobody it should hear."""
+        """Return the address by which the program knows a sender; None: it should not hear it."""
         flow, own = self._flows.find(socket_calls.cookie(fd)), socket_calls.own_address(fd)
         assert own is not None, "an internet socket has such a name"
         if flow is not None:

@@ -1,7 +1,7 @@
 """The `authorizer` of admission expressions: may this user do that.
 
-Its objects are made by admission, which knows how to decide; here is only the chain of calls that
-leads to a question: group, resource, subresource, namespace, name, check. As apiserver/pkg/cel/
+Its objects are made by admission, which knows how to decide; here is the chain of calls that leads
+to a question: group, resource, subresource, namespace, name, check. As apiserver/pkg/cel/
 library/authz.go.
 """
 

@@ -227,7 +227,7 @@ def local_zone() -> tzinfo:
 
 
 def _since(cron_job: Obj, status: Obj, now: float) -> float:
-    """Return from when on moments may have been missed."""
+    """Return the time after which a scheduled moment may have been missed."""
     last = status.get("lastScheduleTime") or meta(cron_job)["creationTimestamp"]
     since = times.parse(last)
     deadline = cron_job["spec"].get("startingDeadlineSeconds")

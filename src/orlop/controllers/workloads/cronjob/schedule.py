@@ -54,7 +54,7 @@ def _moments(day: date, hour: int, minute: int, zone: tzinfo) -> Iterator[float]
 
 
 def next_time(schedule: Schedule, zone: tzinfo, after: float) -> float | None:
-    """Return the first moment later than `after`; None for a schedule that never fires."""
+    """Return the first moment later than `after`; None for a schedule that does not fire."""
     return next(fire_times(schedule, zone, after), None)
 
 

@@ -125,7 +125,7 @@ def plan(
 
 
 def _lost(placed: Mapping[str, list[Obj]], existing: set[str]) -> list[Obj]:
-    """Return daemons that wait for a node that is gone; bound ones are left to the pod GC."""
+    """Return pods that wait for a node that is gone; bound ones are left to the pod GC."""
     return [
         pod
         for name, pods in placed.items()

@@ -67,11 +67,10 @@ class Deployments(Controller):
     async def reconcile(self, key: Key) -> Result:
         """Take one step of a Deployment.
 
-        1. Claim its ReplicaSets; one that is being deleted only has its status kept.
-        2. Paused, or resized since the last step: sizes change in proportion, templates do not.
-        3. Otherwise take one step of its strategy.
-        4. When all is done, forget the revisions beyond revisionHistoryLimit.
-        5. Write the status; come back when a rollout may have timed out.
+        1. Claim its ReplicaSets; of one that is being deleted, keep the status. 2. Paused, or
+        resized since the last step: sizes change in proportion, templates do not. 3. Otherwise take
+        one step of its strategy. 4. When all is done, forget the revisions beyond
+        revisionHistoryLimit. 5. Write the status; come back when a rollout may have timed out.
         """
         deployment = self.objects.get(key)
         if deployment is None:

@@ -43,7 +43,7 @@ def is_rolling(deployment: Obj) -> bool:
 
 
 def limits(deployment: Obj) -> tuple[int, int]:
-    """Return maxSurge (rounded up) and maxUnavailable (rounded down); never both zero."""
+    """Return maxSurge (rounded up) and maxUnavailable (rounded down); one of them is positive."""
     if not is_rolling(deployment) or replicas_of(deployment) == 0:
         return 0, 0
     rolling = (deployment["spec"].get("strategy") or {}).get("rollingUpdate") or {}
@@ -124,9 +124,8 @@ def is_scaled(deployment: Obj, replica_sets: Sequence[Obj]) -> bool:
 def rescale(deployment: Obj, new: Obj | None, old: Sequence[Obj]) -> Scales:
     """Return the sizes after `kubectl scale`, also in the middle of a rollout or while paused.
 
-    1. Only one ReplicaSet counts: it takes all.
-    2. The new one is complete: the old ones go.
-    3. Otherwise each keeps its share of the new size.
+    1. Where one ReplicaSet counts, it takes all. 2. The new one is complete: the old ones go. 3.
+    Otherwise each keeps its share of the new size.
     """
     everyone = [*old, *([new] if new is not None else [])]
     only = _only_one(new, old)

@@ -25,7 +25,7 @@ class Verdict(NamedTuple):
 
     @property
     def interim(self) -> str:
-        """The condition that announces it."""
+        """Return the condition that announces it."""
         return FAILURE_TARGET if self.type == "Failed" else SUCCESS_CRITERIA_MET
 
 

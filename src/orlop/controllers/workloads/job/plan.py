@@ -87,7 +87,7 @@ def _surplus(view: JobView, at_least: int) -> list[Obj]:
 
 
 def _has_useless(view: JobView) -> bool:
-    """Return whether any pod is useless; the order of looking only decides which ones are."""
+    """Return whether any pod is useless; the order of looking decides which ones are."""
     return bool(_useless(view, view.active))
 
 

@@ -39,7 +39,7 @@ def is_finished(job: Obj) -> bool:
 
 
 class JobView:
-    """A Job and its pods, read only; one per reconcile."""
+    """A Job and its pods, to be read; one per reconcile."""
 
     def __init__(self, job: Obj, pods: Sequence[Obj], now: float) -> None:
         self.job = job
@@ -83,7 +83,7 @@ class JobView:
 
     @property
     def replaces_only_ended(self) -> bool:
-        """Whether a pod is replaced once it has ended, not as soon as it is being deleted."""
+        """Return whether a pod is replaced once it has ended, not when it is being deleted."""
         return (
             self.spec.get("podReplacementPolicy") == "Failed"
             or self.spec.get("podFailurePolicy") is not None
@@ -102,7 +102,7 @@ class JobView:
         return uid_of(pod) in self._uncounted
 
     def is_failed(self, pod: Obj) -> bool:
-        """Return whether it ended badly, or is being deleted and may never say how it ended."""
+        """Return whether it ended badly, or is being deleted and may not say how it ended."""
         if phase_of(pod) == "Failed":
             return True
         return not self.replaces_only_ended and is_deleting(pod) and phase_of(pod) != "Succeeded"
@@ -140,7 +140,7 @@ class JobView:
 
     @cached_property
     def succeeded_indexes(self) -> IndexSet:
-        """All that have succeeded, those not yet in the status included."""
+        """Return all that have succeeded, those not yet in the status included."""
         new = (index_of(pod) for pod in self.new_succeeded)
         return self.counted_indexes | IndexSet.of(index for index in new if index is not None)
 

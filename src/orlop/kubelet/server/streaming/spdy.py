@@ -1,7 +1,7 @@
 """Codes SPDY/3.1 frames as Kubernetes uses them, from a server's side: bytes in, events out.
 
 Used by `spdy_session`. Flow control is not done: the Go clients do not send WINDOW_UPDATE and pay
-no heed to it, so that obeying the protocol would hang after 64 KiB; TCP alone holds back. No I/O.
+no heed to it, so that obeying the protocol would hang after 64 KiB; TCP holds back. No I/O.
 """
 
 from __future__ import annotations

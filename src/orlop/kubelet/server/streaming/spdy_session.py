@@ -2,7 +2,7 @@
 
 Made by remote commands and port-forwarding over a taken-over connection, or over a WebSocket that
 tunnels one. `run` is the only reader and must run for streams to be filled. A stream whose reader
-is slow holds up the whole connection, after a while: SPDY as Go speaks it has no other way.
+is slow holds up the whole connection, after a while: SPDY as Go speaks it has no way around that.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from orlop.client.clock import ManualClock
 from orlop.controllers.disruption.poddisruptionbudget import DisruptionBudgets
 from orlop.controllers.workloads.replicaset import ReplicaSets
 from orlop.controllers.workloads.statefulset.controller import StatefulSets
-from orlop.controllers.workloads.wall_time import WallTimes
+from orlop.controllers.workloads.successors import Successors
 from orlop.settings import WallTimeSettings
 from orlop.wellknown import ALLOCATED, END_TIME, EXPIRING
 from tests.controllers import world
@@ -33,7 +33,7 @@ async def eventually(check: Callable[[], Awaitable[Any]]) -> Any:
 def parts(cluster: World, settings: WallTimeSettings = SETTINGS, clock=None, **kubelet):
     api = cluster.api
     return (
-        lambda informers: WallTimes(api, informers, settings=settings, clock=clock),
+        lambda informers: Successors(api, informers, settings=settings, clock=clock),
         lambda informers: ReplicaSets(api, informers),
         lambda informers: StatefulSets(api, informers),
         lambda informers: Kubelet(api, informers, **kubelet),

@@ -1,10 +1,10 @@
 """Replaces pods of services before their job's time limit ends them.
 
 Called by the controller manager with the key of a pod whenever it changes, and again when its time
-has come. A pod of a ReplicaSet is only marked here: its ReplicaSet makes another, and lets the
-marked one go when the other is available. A pod of a StatefulSet is evicted, one at a time while
-all others are well, because no two pods may have its name. Pods without a limit, or that do not
-want it, stay; so does every other kind of pod.
+has come. A pod of a ReplicaSet is marked here: its ReplicaSet makes another, and lets the marked
+one go when the other is available. A pod of a StatefulSet is evicted, one at a time while all
+others are well, because no two pods may have its name. Pods without a limit, or that do not want
+it, stay; so does every other kind of pod.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOST = 0.5  # of its time a pod may have a successor, however long others waited
 MOST_ASKED = 0.9  # and where the pod itself says how long
 
 
-class WallTimes(Loop[Key]):
+class Successors(Loop[Key]):
     name: ClassVar[str] = "wall-time-controller"
 
     def __init__(
@@ -136,7 +136,7 @@ class WallTimes(Loop[Key]):
         return times.parse(annotations_of(pod)[END_TIME]) - lead - self.clock.now()
 
     def _lead(self, pod: Obj, owner: Obj) -> float:
-        """Return time for another pod to wait as long as those before it did, and to start."""
+        """Return the seconds that a successor needs: to wait in the queue, and to start."""
         asked = annotations_of(pod).get(REPLACE, "")
         if asked.isdecimal():
             return min(float(asked), self._most(pod, MOST_ASKED))

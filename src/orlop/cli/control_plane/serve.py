@@ -28,7 +28,6 @@ from ...apiserver.memory import settle
 from ...client.api import Api
 from ...client.clock import SystemClock
 from ...client.informer import Informers
-from ...controllers.framework.controller import Runnable
 from ...controllers.framework.manager import ControllerManager
 from ...controllers.namespaces.slurm_quota import Quota
 from ...controllers.storage.folder_provisioner import folders_in
@@ -43,8 +42,16 @@ from ...gateway.ingress import IngressRouter
 from ...gateway.ingress_pod import IngressPod
 from ...gateway.service_ports import ServicePorts
 from ...jwt import SigningKey
-from ...kubelet import Kubelet
+from ...kubelet import (
+    Kubelet,
+    KubeletConfiguration,
+    KubeletCredentials,
+    KubeletDependencies,
+    NodePrograms,
+    wire,
+)
 from ...kubelet.planning.network import network_key
+from ...kubelet.server.mirror_logs import no_outputs
 from ...listener import ANYWHERE
 from ...network.ranges import Ranges
 from ...runtime.images import Images
@@ -139,22 +146,9 @@ class ControlPlane:
 
             informers = Informers(_client(server, "system:orlop"))
             kubelet_tls = self.pki.server_context(self.pki.kubelet)
-            kubelet = Kubelet(
-                _client(server, "system:kubelet"),
-                informers,
-                engine=self.engine,
-                images=Images(self.paths.images, self.settings.images),
-                settings=self.settings,
-                paths=self.paths,
-                tls=kubelet_tls,
-                token_key=self.pki.token_key,
-                agent_file=agent_file(self.paths.run),
-                helper=self._helper,
-                starter=helper_file(self.paths.run, STARTER),
-                addresses=addresses.addresses(),
-                api_server=self._url(port),
-            )
-            server.serve_computed(kubelet.metrics)
+            slurm_objects = self._slurm_objects(server, informers)
+            kubelet = self._kubelet(server, informers, port, slurm_objects, kubelet_tls)
+            server.serve_computed(kubelet.parts.serving.metrics)
             api = _client(server, "system:kube-controller-manager")
             manager = ControllerManager(
                 api,
@@ -175,14 +169,14 @@ class ControlPlane:
                     *extensions.controllers(
                         api, informers, clock=SystemClock(), without=self._without_kinds()
                     ),
-                    *self._slurm_objects(server, informers, kubelet),
+                    *(slurm_objects.controllers() if slurm_objects is not None else []),
                 ],
                 slurm_quota=self._slurm_quota(),
             )
             scheduler = Scheduler(
                 _client(server, "system:kube-scheduler"), informers, slurm=self.settings.slurm
             )
-            dialer = kubelet.dialer
+            dialer = kubelet.parts.network.dialer
             backends = Backends(
                 informers,
                 dialer.connect,
@@ -254,17 +248,40 @@ class ControlPlane:
         )
 
     def _slurm_objects(
-        self, server: ApiServer | UpstreamServer, informers: Informers, kubelet: Kubelet
-    ) -> list[Runnable]:
-        """Return the controllers of Slurm's own jobs, where there is a Slurm."""
+        self, server: ApiServer | UpstreamServer, informers: Informers
+    ) -> SlurmObjects | None:
+        """Return what serves Slurm's own jobs, where there is a Slurm."""
         if not isinstance(self.engine, SlurmJobs):
-            return []
+            return None
         cluster = self.paths.cluster_uid.read_text().strip()
         slurm = UserSlurm(self.engine, self.engine.commands, cluster)
         api = _client(server, slurm_kinds.USER)
-        objects = SlurmObjects(api, informers, slurm, self.settings, self.paths)
-        kubelet.show_outputs(objects.output_of)
-        return objects.controllers()
+        return SlurmObjects(api, informers, slurm, self.settings, self.paths)
+
+    def _kubelet(
+        self,
+        server: ApiServer | UpstreamServer,
+        informers: Informers,
+        port: int,
+        slurm_objects: SlurmObjects | None,
+        tls: ssl.SSLContext,
+    ) -> Kubelet:
+        settings, paths = self.settings, self.paths
+        configuration = KubeletConfiguration(
+            settings, paths, addresses.addresses(), self._url(port)
+        )
+        dependencies = KubeletDependencies(
+            _client(server, "system:kubelet"),
+            informers,
+            self.engine,
+            Images(paths.images, settings.images),
+            slurm_objects.output_of if slurm_objects is not None else no_outputs,
+        )
+        credentials = KubeletCredentials(tls, self.pki.token_key)
+        starter = helper_file(paths.run, STARTER)
+        programs = NodePrograms(agent_file(paths.run), self._helper, starter)
+        parts = wire(dependencies, configuration, credentials, programs)
+        return Kubelet(parts, configuration, tls)
 
     def _gateway(
         self,
@@ -298,7 +315,7 @@ class ControlPlane:
             _client(server, "system:ingress"),
             informers,
             router,
-            kubelet.mirrors,
+            kubelet.parts.network.mirrors,
             address=self._ipv4(),
         )
         return [ports, router, pod]

@@ -8,21 +8,19 @@ in an Event, and tried again; an agent that has begun a container is not told of
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
-
 from ... import errors
 from ...api.objects import Obj
 from ...client.clock import Clock
-from ...client.workqueue import Backoff
+from ...client.workqueue import Backoff, WorkQueue
 from ...log import logger
 from ..planning.refusal import Refusal
 from ..status.container_status import ImageUsed
 from ..status.pod_status import PendingReason
+from ..tasks import Spawn
 from .events import Events
+from .image_puller import PullFailure
 from .pods import Added, PodState
-from .preparation import Preparation, PullFailure
-from .termination import Requeuer
+from .preparation import Preparation
 
 _RETRY = Backoff(first=2.0, longest=300.0)
 
@@ -34,13 +32,13 @@ class EphemeralContainers:
         self,
         preparation: Preparation,
         events: Events,
-        later: Requeuer,
-        spawn: Callable[[Coroutine[None, None, bool], str], asyncio.Task[bool]],
+        queue: WorkQueue[str],
+        spawn: Spawn,
         clock: Clock,
     ) -> None:
         self._preparation = preparation
         self._events = events
-        self._later = later
+        self._queue = queue
         self._spawn = spawn
         self._clock = clock
 
@@ -83,7 +81,7 @@ class EphemeralContainers:
             state.images[container["name"]] = used
         finally:
             added.is_preparing = False
-            self._later.again(state.uid, 0.0)
+            self._queue.add_after(state.uid, 0.0)
         return added.plan is not None
 
     def _fail(
@@ -94,4 +92,4 @@ class EphemeralContainers:
         delay = _RETRY.delay(added.failures)
         added.failures += 1
         added.retry_at = self._clock.now() + delay
-        self._later.again(state.uid, delay)
+        self._queue.add_after(state.uid, delay)

@@ -1,0 +1,46 @@
+"""Puts together what makes the plans of pods: before their jobs, and while these run."""
+
+from __future__ import annotations
+
+from ...slurm.commands import Commands
+from ..configuration import KubeletDependencies
+from ..network.wiring import NetworkParts
+from ..node.registration import Nodes
+from ..pod.dependants import Dependants
+from ..pod.image_puller import ImagePuller
+from ..pod.preparation import ClusterFacts, PodNetwork, Preparation
+from ..shared import Shared
+from .live_updates import LivePlans, LiveSources
+from .plan import Site
+from .pmi import Pmi
+
+
+def wire_preparation(
+    given: KubeletDependencies,
+    shared: Shared,
+    network: NetworkParts,
+    nodes: Nodes,
+    cluster: ClusterFacts,
+) -> Preparation:
+    puller = ImagePuller(given.api, given.images, shared.events)
+    pod_network = PodNetwork(shared.cache.pods.addresses, network.network.view)
+    return Preparation(given.api, puller, nodes, shared.events, cluster, pod_network)
+
+
+def cluster_facts(site: Site, token_key: bytes, command_timeout: float) -> ClusterFacts:
+    commands = Commands.of_process(command_timeout)
+    return ClusterFacts(site, token_key, Pmi(lambda: commands.run("srun", "--mpi=list")))
+
+
+def wire_live_sources(
+    given: KubeletDependencies,
+    shared: Shared,
+    network: NetworkParts,
+    nodes: Nodes,
+    site: Site,
+    dependants: Dependants,
+) -> LiveSources:
+    services_for = network.network.view.services_for
+    plans = LivePlans(given.api, nodes, shared.events, site, services_for)
+    cache, wake = shared.cache, dependants.wake
+    return LiveSources(given.informers, cache.pods, cache.informer, plans, wake, given.clock)

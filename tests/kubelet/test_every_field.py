@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from orlop.api.schema import build
-from orlop.kubelet.planning.field_support import MET, Nested, treatment
+from orlop.kubelet.planning.field_support import MET, Nested
 
 from .every_field import PODS, outcome
+from .objects import treatment
 
 Obj = dict[str, Any]
 Place = tuple[str | int, ...]

@@ -24,7 +24,7 @@ from orlop.kubelet import (
 )
 from orlop.kubelet.node import health
 from orlop.kubelet.pod import job_ending, job_poller, reporter
-from orlop.kubelet.pod.backoff import Backoffs
+from orlop.kubelet.start.backoff import Backoffs
 from orlop.settings import Paths, Settings, SlurmSettings
 from orlop.store import Store
 

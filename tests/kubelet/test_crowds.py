@@ -12,7 +12,8 @@ from orlop.api.objects import annotations_of
 from orlop.client.informer import revision_of
 from orlop.client.workqueue import Backoff
 from orlop.errors import SubmitDeferred
-from orlop.kubelet.pod import preparer, starter, worker
+from orlop.kubelet.pod import worker
+from orlop.kubelet.start import preparer, starter
 
 from .conftest import condition, eventually
 

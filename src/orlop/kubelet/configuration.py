@@ -16,9 +16,9 @@ from ..client.clock import Clock, SystemClock
 from ..client.informer import Informers
 from ..engine import Engine
 from ..settings import Paths, Settings
-from .pod.backoff import Backoffs
-from .pod.image_puller import ImageStore
 from .server.mirror_logs import Outputs, no_outputs
+from .start.backoff import Backoffs
+from .start.image_puller import ImageStore
 
 
 @dataclass(frozen=True, slots=True)

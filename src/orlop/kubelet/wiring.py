@@ -23,11 +23,11 @@ from .planning.site import plan_site
 from .planning.wiring import cluster_facts, wire_live_sources, wire_preparation
 from .pod.dependants import Dependants
 from .pod.event_handlers import PodEvents
-from .pod.job_submission import agent_command
 from .pod.wiring import PodWiring
 from .pod.worker import PodWorker
 from .server.wiring import ServerParts, ServerWiring
 from .shared import Shared
+from .start.job_submission import agent_command
 
 
 @dataclass(frozen=True, slots=True)

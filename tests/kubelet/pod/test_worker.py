@@ -171,7 +171,7 @@ async def test_flags_that_cannot_be_read_are_named(site):
     ids=["a bug", "a value"],
 )
 async def test_a_pod_that_nobody_thought_of_troubles_itself_alone(site, monkeypatch, where, what):
-    from orlop.kubelet.pod import preparation
+    from orlop.kubelet.start import preparation
 
     original = preparation.make_plan
 

@@ -7,9 +7,9 @@ from ..configuration import KubeletDependencies
 from ..network.wiring import NetworkParts
 from ..node.registration import Nodes
 from ..pod.dependants import Dependants
-from ..pod.image_puller import ImagePuller
-from ..pod.preparation import ClusterFacts, PodNetwork, Preparation
 from ..shared import Shared
+from ..start.image_puller import ImagePuller
+from ..start.preparation import ClusterFacts, PodNetwork, Preparation
 from .live_updates import LivePlans, LiveSources
 from .plan import Site
 from .pmi import Pmi

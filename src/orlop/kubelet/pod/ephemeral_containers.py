@@ -14,13 +14,13 @@ from ...client.clock import Clock
 from ...client.workqueue import Backoff, WorkQueue
 from ...log import logger
 from ..planning.refusal import Refusal
+from ..start.image_puller import PullFailure
+from ..start.preparation import Preparation
 from ..status.container_status import ImageUsed
 from ..status.pod_status import PendingReason
 from ..tasks import Spawn
 from .events import Events
-from .image_puller import PullFailure
 from .pods import Added, PodState
-from .preparation import Preparation
 
 _RETRY = Backoff(first=2.0, longest=300.0)
 

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from ..configuration import KubeletConfiguration, KubeletDependencies
 from ..node.wiring import EngineParts
 from ..shared import Shared
-from .backoff import PodBackoff
+from ..start.backoff import PodBackoff
+from ..start.dependencies import Dependencies
+from ..start.gangs import Gangs
+from ..start.job_submission import JobSubmitter, Submissions
+from ..start.preparation import Preparation
+from ..start.preparer import PodPreparer
+from ..start.slurm_policy import PolicySources
+from ..start.starter import PodStarter
 from .dependants import Dependants
-from .dependencies import Dependencies
 from .ephemeral_containers import EphemeralContainers
 from .folder import PodFolder
-from .gangs import Gangs
 from .job_ending import JobEnding
-from .job_submission import JobSubmitter, Submissions
-from .preparation import Preparation
-from .preparer import PodPreparer
 from .reporter import PodReporter
 from .requeue import Requeues
-from .slurm_policy import PolicySources
-from .starter import PodStarter
 from .termination import Termination
 from .worker import PodWorker
 

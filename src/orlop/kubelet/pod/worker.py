@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...api.objects import is_deleting, is_terminal
+from ..start.starter import PodStarter
 from .cache import PodCache
 from .ephemeral_containers import EphemeralContainers
 from .reporter import PodReporter
 from .requeue import Requeues
-from .starter import PodStarter
 from .termination import Termination
 
 TOGETHER = 2.0  # seconds in which the engine's or the agent's first word on one of many comes

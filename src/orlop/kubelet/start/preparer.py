@@ -14,14 +14,14 @@ from ...api.objects import Obj
 from ...client.clock import Clock
 from ...log import logger
 from ..planning.refusal import Refusal
+from ..pod.events import Events
+from ..pod.pods import PodState
+from ..pod.reporter import PodReporter
 from ..status.pod_status import PendingReason
 from ..tasks import Spawn
 from .backoff import PodBackoff
-from .events import Events
 from .image_puller import PullFailure
-from .pods import PodState
 from .preparation import Preparation
-from .reporter import PodReporter
 
 SLOW = 0.1  # preparing that takes longer is shown on the pod
 # Of many pods that start together each waits for all others: nothing of it is worth a write.

@@ -10,7 +10,7 @@ import pytest
 
 from orlop.api.kinds import CLUSTER_TRUST_BUNDLE, SECRET
 from orlop.client.workqueue import Backoff
-from orlop.kubelet.pod import preparation
+from orlop.kubelet.start import preparation
 from orlop.runtime.images import Image
 
 from ..conftest import eventually, waiting

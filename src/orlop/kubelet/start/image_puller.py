@@ -21,8 +21,8 @@ from ...wellknown import HOST_IMAGE
 from ..planning.plan import runs_on_host
 from ..planning.refusal import mount_refusal
 from ..planning.source_reader import SourceReader
-from .events import Events
-from .pods import PodState
+from ..pod.events import Events
+from ..pod.pods import PodState
 
 PROGRESS_INTERVAL = 10.0  # seconds between two Events of one pull
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from ... import errors
 from ...api.objects import Obj
 from ..node.health import EngineHealth
+from ..pod.dependants import Dependants
+from ..pod.pods import PodState
 from ..status.pod_status import PendingReason
 from .backoff import PodBackoff
-from .dependants import Dependants
 from .dependencies import Dependencies
 from .job_submission import JobSubmitter
-from .pods import PodState
 from .preparer import PodPreparer
 
 CROWD = 20  # pods that are being started at once, from which on their news are told together

@@ -35,10 +35,10 @@ from ..planning.seccomp_profiles import Profiles, profile_names, read_profiles
 from ..planning.source_reader import SourceReader
 from ..planning.users import Accounts
 from ..planning.volumes import unmet_options
-from .events import Events
-from .folder import agent_token, planned_of
+from ..pod.events import Events
+from ..pod.folder import agent_token, planned_of
+from ..pod.pods import PodState
 from .image_puller import ImagePuller
-from .pods import PodState
 
 ACCOUNTS = 1 << 20  # bytes of an image's /etc/passwd
 

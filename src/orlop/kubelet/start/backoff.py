@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from ...api.objects import Obj, controller_of, key_of
 from ...client.clock import Clock
 from ...client.workqueue import Backoff, WorkQueue
+from ..pod.events import Events
+from ..pod.pods import PodState
 from ..status.pod_status import PendingReason
-from .events import Events
-from .pods import PodState
 
 _IMAGE = Backoff(first=10.0, longest=300.0)  # as upstream's image back-off
 _CONFIG = Backoff(first=1.0, longest=30.0)

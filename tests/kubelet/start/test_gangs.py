@@ -9,7 +9,7 @@ import pytest
 from orlop.api.objects import Key, uid_of
 from orlop.client.workqueue import Backoff
 from orlop.errors import ConfigError, NotFound, WaitingForGang
-from orlop.kubelet.pod.gangs import Gangs, size_of_job
+from orlop.kubelet.start.gangs import Gangs, size_of_job
 
 from ..conftest import condition, waiting
 

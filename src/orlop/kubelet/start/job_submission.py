@@ -21,11 +21,11 @@ from ...log import logger
 from ...settings import Settings
 from ...wellknown import AGENT_LAUNCH
 from ..node.registration import Nodes
-from .events import Events
-from .folder import PodFolder
+from ..pod.events import Events
+from ..pod.folder import PodFolder
+from ..pod.job_poller import JobPoller
+from ..pod.pods import PodState
 from .gangs import Gangs
-from .job_poller import JobPoller
-from .pods import PodState
 from .slurm_policy import PolicySources
 
 log = logger(__name__)

@@ -23,6 +23,7 @@ from orlop.kubelet import (
     wire,
 )
 from orlop.kubelet.node import health
+from orlop.kubelet.planning.live_plan import TokenRenewal
 from orlop.kubelet.pod import job_ending, job_poller, reporter
 from orlop.kubelet.start.backoff import Backoffs
 from orlop.settings import Paths, Settings, SlurmSettings
@@ -68,7 +69,7 @@ class Site:
         self.images = images
         self.settings = settings
         self._stack = AsyncExitStack()
-        self.backoffs = Backoffs()
+        self.delays = {}
         self.parts = None
         self.kubelet = None
 
@@ -79,7 +80,7 @@ class Site:
             self.settings,
             self.paths,
             api_server="https://192.0.2.1:6443",
-            backoffs=self.backoffs,
+            **self.delays,
         )
         credentials = KubeletCredentials(
             self.authority.server_context(self.authority.kubelet), self.authority.token_key
@@ -99,9 +100,9 @@ class Site:
         await self._stack.aclose()
         self.paths.endpoint.unlink(missing_ok=True)
 
-    async def restart(self, **backoffs):
-        """A kubelet that waits as long as that before it tries again."""
-        self.backoffs = Backoffs(**backoffs)
+    async def restart(self, renewal=None, **backoffs):
+        """A kubelet that waits as long as that before it tries again, or renews tokens."""
+        self.delays = {"backoffs": Backoffs(**backoffs), "renewal": renewal or TokenRenewal()}
         await self.stop()
         await self.start()
 

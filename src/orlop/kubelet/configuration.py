@@ -16,6 +16,7 @@ from ..client.clock import Clock, SystemClock
 from ..client.informer import Informers
 from ..engine import Engine
 from ..settings import Paths, Settings
+from .planning.live_plan import TokenRenewal
 from .server.mirror_logs import Outputs, no_outputs
 from .start.backoff import Backoffs
 from .start.image_puller import ImageStore
@@ -47,6 +48,7 @@ class KubeletConfiguration:
     addresses: Sequence[str] = ()
     api_server: str = ""
     backoffs: Backoffs = field(default_factory=Backoffs)
+    renewal: TokenRenewal = field(default_factory=TokenRenewal)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from .network.wiring import NetworkParts, wire_network
 from .node.wiring import EngineParts, wire_engine
 from .planning.live_updates import LiveSources
 from .planning.site import plan_site
-from .planning.wiring import cluster_facts, wire_live_sources, wire_preparation
+from .planning.wiring import cluster_facts, wire_live_plans, wire_live_sources, wire_preparation
 from .pod.dependants import Dependants
 from .pod.event_handlers import PodEvents
 from .pod.wiring import PodWiring
@@ -73,7 +73,8 @@ def wire(
     site = plan_site(configuration, programs, ranges, token_key)  # 3
     facts = cluster_facts(site, token_key, settings.slurm.command_timeout)
     preparation = wire_preparation(given, shared, network, nodes, facts)
-    live = wire_live_sources(given, shared, network, nodes, site, dependants)
+    plans = wire_live_plans(given, shared, network, nodes, site, configuration.renewal)
+    live = wire_live_sources(given, shared, plans, dependants)
     pods = PodWiring(given, configuration, shared, engine, preparation, dependants)  # 4
     worker = pods.worker(live.follow, agent_command(settings, programs.agent))
     changes = PodEvents(shared.cache, nodes, dependants, shared.queue)

@@ -47,9 +47,8 @@ class Scene:
         self.pods = Pods(Paths(tmp_path), PodAddresses(IPv4Network("10.244.0.0/16")))
         self.health = EngineHealth(self.clock)
         self.changed = []
-        self.poller = JobPoller(
-            self.engine, self.pods, self.health, Pace(busy, 30.0), self, self.clock
-        )
+        self.pace = Pace(busy, 30.0)
+        self.poller = JobPoller(self.engine, self.pods, self.health, self.pace, self, self.clock)
 
     def on_change(self, uid):
         self.changed.append(uid)
@@ -92,7 +91,7 @@ async def test_while_a_pod_has_a_job_the_engine_is_asked_however_quiet_it_is(sce
     scene.pod(state=state).connection = object()
     for _ in range(100):
         await scene.tick()
-    assert scene.poller._pace.interval == 2.0
+    assert scene.pace.interval == 2.0
 
 
 async def test_a_slow_engine_is_asked_less_and_never_less_than_is_set(scene):
@@ -101,7 +100,7 @@ async def test_a_slow_engine_is_asked_less_and_never_less_than_is_set(scene):
         scene.engine.takes = seconds
         for _ in range(RECENT):
             await scene.tick()
-        assert scene.poller._pace.interval == interval
+        assert scene.pace.interval == interval
 
 
 async def test_once_no_pod_has_a_job_the_engine_is_asked_less_and_less(scene):
@@ -110,14 +109,14 @@ async def test_once_no_pod_has_a_job_the_engine_is_asked_less_and_less(scene):
     scene.pods.forget(state.uid)
     for _ in range(12):
         await scene.tick()
-    assert scene.poller._pace.interval == 30.0
+    assert scene.pace.interval == 30.0
 
 
 async def test_a_pod_whose_agent_cannot_reach_us_is_looked_at_however_slow_the_engine(scene):
     scene.engine.takes = 10.0
     scene.pod(state=JobState.RUNNING)
     assert set(await scene.tick()) == {"a"}
-    assert scene.poller._pace.interval == 30.0
+    assert scene.pace.interval == 30.0
     assert set(await scene.tick()) == {"a"}, "its journal is read each time"
     scene.changed.clear()
     scene.poller._read_files()

@@ -25,7 +25,7 @@ from ...log import logger
 from ..node.registration import Nodes
 from ..pod.events import Events
 from ..pod.pods import Pods, PodState
-from .live_plan import messages, renewal_of, revision_of, tokens_in, updated
+from .live_plan import TokenRenewal, messages, revision_of, tokens_in, updated
 from .plan import Inputs, Site
 from .refusal import Refusal
 from .source_reader import SourceReader
@@ -34,7 +34,6 @@ from .sources import references, wants_trust_bundles
 _RETRY = Backoff(first=1.0, longest=60.0)
 _WORKERS = 4
 _CHANGING = ("metadata.labels", "metadata.annotations")
-_FIRST_LOOK = 300.0  # seconds; no token lives so short that it must be renewed before
 _NOT_YET = 2.0  # until a pod whose sources changed while it was prepared is looked at again
 
 log = logger(__name__)
@@ -63,6 +62,7 @@ class LivePlans:
     events: Events
     site: Site
     services_for: Callable[[Obj], Sequence[Obj]]
+    renewal: TokenRenewal
 
     async def renewed(self, pod: Obj, state: PodState, now: float) -> Obj | None:
         """Return the pod's plan as it should be now, and keep it; None where it has none.
@@ -74,7 +74,8 @@ class LivePlans:
         plan = await asyncio.to_thread(state.folder.plan)  # 1
         if plan is None:
             return None
-        kept = {w: t for w, t in tokens_in(plan, pod).items() if renewal_of(t) > now}
+        tokens, due = tokens_in(plan, pod), self.renewal.due
+        kept = {wish: token for wish, token in tokens.items() if due(token) > now}
         sources = await SourceReader(self.api).sources(pod, kept, has_claims=False)  # 2
         inputs = Inputs(
             {},
@@ -151,7 +152,7 @@ class LiveSources:
         old.
         """
         self._plans[uid] = 0
-        self._queue.add_after(uid, _FIRST_LOOK)
+        self._queue.add_after(uid, self._live_plans.renewal.first_look)
 
     def on_hello(self, state: PodState, revision: int | None) -> None:
         """Handle an agent's hello; one that says no revision is of an earlier version and cannot be
@@ -249,7 +250,8 @@ class LiveSources:
             return
         self._plans[uid] = revision_of(plan)
         await self._push(state, plan)  # 2
-        dues = [renewal_of(token) for token in tokens_in(plan, pod).values()]
+        renewal = self._live_plans.renewal
+        dues = [renewal.due(token) for token in tokens_in(plan, pod).values()]
         if dues:
             self._queue.add_after(uid, max(min(dues) - now, 1.0))
 

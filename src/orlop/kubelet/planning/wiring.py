@@ -10,6 +10,7 @@ from ..pod.dependants import Dependants
 from ..shared import Shared
 from ..start.image_puller import ImagePuller
 from ..start.preparation import ClusterFacts, PodNetwork, Preparation
+from .live_plan import TokenRenewal
 from .live_updates import LivePlans, LiveSources
 from .plan import Site
 from .pmi import Pmi
@@ -32,15 +33,20 @@ def cluster_facts(site: Site, token_key: bytes, command_timeout: float) -> Clust
     return ClusterFacts(site, token_key, Pmi(lambda: commands.run("srun", "--mpi=list")))
 
 
-def wire_live_sources(
+def wire_live_plans(
     given: KubeletDependencies,
     shared: Shared,
     network: NetworkParts,
     nodes: Nodes,
     site: Site,
-    dependants: Dependants,
-) -> LiveSources:
+    renewal: TokenRenewal,
+) -> LivePlans:
     services_for = network.network.view.services_for
-    plans = LivePlans(given.api, nodes, shared.events, site, services_for)
+    return LivePlans(given.api, nodes, shared.events, site, services_for, renewal)
+
+
+def wire_live_sources(
+    given: KubeletDependencies, shared: Shared, plans: LivePlans, dependants: Dependants
+) -> LiveSources:
     cache, wake = shared.cache, dependants.wake
     return LiveSources(given.informers, cache.pods, cache.informer, plans, wake, given.clock)

@@ -287,7 +287,13 @@ class Gang:
         numbers = [int(name) for name in self._names() if name.isdecimal()]
         if not all((self.folder / str(number)).is_symlink() for number in numbers):
             return None  # the leader has closed it
-        number, pod = max(numbers, default=-1) + 1, recruit.folder
+        return self.join_as(max(numbers, default=-1) + 1, recruit, bundle, seat)
+
+    def join_as(
+        self, number: int, recruit: GangCandidate, bundle: int, seat: int = -1
+    ) -> int | None:
+        """Do so as the next number, which the leader may take first; then the gang is over."""
+        pod = recruit.folder
         self._give(pod, recruit.given(self.id, number, bundle, seat))
         (pod / wellknown.SUBMIT_FILE).touch(mode=0o600)
         try:

@@ -101,28 +101,28 @@ class SlurmQueue:
         if not ids:
             return {}
         listed = await self.jobs()
-        found = {job: listed[job] for job in ids if job in listed}
-        rest = [job for job in ids if job not in found]
+        ended = {job: listed[job] for job in ids if job in listed}
+        rest = [job for job in ids if job not in ended]
         if rest and (await self._site.facts()).has_accounting:
             bases = dict.fromkeys(gangs_base(job) for job in rest)
             text = await self._sacct("-j", ",".join(bases))
             accounted = self._trusted(squeue.parse_sacct(text, self._lead))
-            found |= self._members_accounted(accounted, text, rest)
-        rest = [job for job in rest if job not in found]
-        found |= self._gangs.ends(rest)
-        return found | self._cancelled_tasks(job for job in rest if job not in found)
+            ended |= self._members_accounted(accounted, text, rest)
+        rest = [job for job in rest if job not in ended]
+        ended |= self._gangs.ends(rest)
+        return ended | self._cancelled_tasks(job for job in rest if job not in ended)
 
     def _members_accounted(
         self, accounted: dict[JobId, Job], text: str, ids: Collection[JobId]
     ) -> dict[JobId, Job]:
         """Return those asked for; members of gangs are found by the jobs that carried them."""
-        found = {job: accounted[job] for job in ids if job in accounted}
+        ended = {job: accounted[job] for job in ids if job in accounted}
         folders = squeue.folders_of(text)
-        for base in {JobId(gangs_base(job)) for job in ids if job not in found}:
+        for base in {JobId(gangs_base(job)) for job in ids if job not in ended}:
             if base in accounted:
                 members = self._gangs.expand_ended(accounted[base], folders.get(base, ""))
-                found |= {job: members[job] for job in ids if job in members}
-        return found
+                ended |= {job: members[job] for job in ids if job in members}
+        return ended
 
     def _cancelled_tasks(self, ids: Iterable[JobId]) -> dict[JobId, Job]:
         """Return tasks cancelled while they waited: these leave no trace in Slurm but their
@@ -140,17 +140,17 @@ class SlurmQueue:
             for job in gone
         }
 
-    def _trusted(self, found: dict[JobId, Job]) -> dict[JobId, Job]:
+    def _trusted(self, accounted: dict[JobId, Job]) -> dict[JobId, Job]:
         """Leave out jobs that the accounting calls alive long after slurmctld forgot them."""
         now = self._clock()
-        result = {}
-        for job in found.values():
+        trusted = {}
+        for job in accounted.values():
             if job.state is not JobState.UNKNOWN:
                 self._missing_since.pop(job.id, None)
             elif now - self._missing_since.setdefault(job.id, now) > _ACCOUNTING_LAG:
                 continue
-            result[job.id] = job
-        return result
+            trusted[job.id] = job
+        return trusted
 
     async def _sacct(self, *arguments: str) -> str:
         return await self._commands.run("sacct", *squeue.SACCT, *arguments)
@@ -189,8 +189,8 @@ class SlurmQueue:
         if not ids or not (await self._site.facts()).has_accounting:
             return {}
         wanted = ("-j", ",".join(ids))
-        found = sacct.parse(await self._commands.run("sacct", *sacct.ARGUMENTS, *wanted))
-        return {job: used for job, used in found.items() if job in ids}
+        accounted = sacct.parse(await self._commands.run("sacct", *sacct.ARGUMENTS, *wanted))
+        return {job: used for job, used in accounted.items() if job in ids}
 
 
 def _birth(folder: Path) -> float:

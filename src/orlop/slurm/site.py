@@ -83,8 +83,8 @@ class SlurmSite:
     async def machine(self, name: str) -> Machine | None:
         """Return a machine as it was a while ago: what it has in all seldom changes."""
         if self._machines is None or self._clock() - self._machines[0] > _FACTS_KEPT:
-            found = {machine.name: machine for machine in await self.machines()}
-            self._machines = (self._clock(), found)
+            machines = {machine.name: machine for machine in await self.machines()}
+            self._machines = (self._clock(), machines)
         return self._machines[1].get(name)
 
     @cached_property

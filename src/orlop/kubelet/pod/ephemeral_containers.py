@@ -73,8 +73,8 @@ class EphemeralContainers:
         except Exception as error:
             # A container that nobody thought of must not end the kubelet.
             log.error("container not prepared", pod=str(state.key), exc_info=True)
-            words = f"{type(error).__name__}: {error}"
-            self._fail(pod, state, added, container, "CreateContainerError", words)
+            message = f"{type(error).__name__}: {error}"
+            self._fail(pod, state, added, container, "CreateContainerError", message)
         else:
             added.trouble = None
             used = ImageUsed(added.plan["image"], added.plan["imageID"])

@@ -195,9 +195,9 @@ class JobPoller:
 
     async def _look_up(self, lost: dict[JobId, PodState]) -> None:
         """Look up the last word on jobs that are not listed; twice unknown means gone."""
-        found = await self._engine.ended(list(lost))
+        ended = await self._engine.ended(list(lost))
         for job_id, state in lost.items():
-            job = found.get(job_id)
+            job = ended.get(job_id)
             if job is not None:
                 self._take(state, job, [])
                 continue

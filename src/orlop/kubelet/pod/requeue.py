@@ -59,12 +59,12 @@ class Requeues:
             return True
         except errors.EngineError as error:
             state.requeue_refused = True
-            words = f"job {state.job_id} met its time limit and was not requeued: {error}"
-            self.events.tell(pod, "Warning", "RequeueFailed", words)
+            message = f"job {state.job_id} met its time limit and was not requeued: {error}"
+            self.events.tell(pod, "Warning", "RequeueFailed", message)
             return False
         state.requeued = job.restarts
-        words = f"Job {state.job_id} met its time limit and was requeued, as {ON_TIMEOUT} asks"
-        self.events.tell(pod, "Normal", "Requeued", words)
+        message = f"Job {state.job_id} met its time limit and was requeued, as {ON_TIMEOUT} asks"
+        self.events.tell(pod, "Normal", "Requeued", message)
         self.poller.ask()
         return True
 

@@ -103,13 +103,13 @@ class Termination:
         job.
         """
         try:
-            found = await self._api.get(POD, state.key)
+            pod = await self._api.get(POD, state.key)
         except errors.NotFound:
             return True
         except errors.ApiError as error:
             log.warning("cannot tell whether a pod is gone", pod=str(state.key), error=error)
             return False
-        return uid_of(found) != state.uid
+        return uid_of(pod) != state.uid
 
     def _forget(self, state: PodState) -> None:
         if state.connection is not None:

@@ -72,13 +72,13 @@ class PodBackoff:
         trouble = PendingReason(reason, str(error), by_engine=True)
         self.refuse(pod, state, trouble, (reason, str(error)), retry)
 
-    def await_others(self, pod: Obj, state: PodState, reason: str, words: str) -> None:
+    def await_others(self, pod: Obj, state: PodState, reason: str, message: str) -> None:
         """Wait for others: said once, and looked at again when the last member of a gang comes, or
         a pod ends.
         """
-        trouble = PendingReason(reason, words, by_engine=True)
+        trouble = PendingReason(reason, message, by_engine=True)
         if state.trouble != trouble:
-            self._events.tell(pod, "Normal", trouble.reason, words)
+            self._events.tell(pod, "Normal", trouble.reason, message)
         self._put_off(state, trouble, self.delays.others.delay(state.failures))
 
     def _put_off(self, state: PodState, trouble: PendingReason, delay: float) -> None:

@@ -60,8 +60,8 @@ class ImagePuller:
         secrets = await self.pull_secrets(pod)
         wanted = {c["image"]: c for c in reversed(_containers(pod))}
         pulls = (self.image(pod, state, c, secrets) for c in wanted.values())
-        found = await asyncio.gather(*pulls)
-        return dict(zip(wanted, found, strict=True))
+        images = await asyncio.gather(*pulls)
+        return dict(zip(wanted, images, strict=True))
 
     async def image(self, pod: Obj, state: PodState, container: Obj, secrets: list[Obj]) -> Image:
         name = container["image"]
@@ -84,11 +84,11 @@ class ImagePuller:
 
     async def image_volumes(self, pod: Obj, state: PodState) -> dict[str, str]:
         """Return where the images are that the pod mounts, by its volumes' names."""
-        wanted = [one for one in pod["spec"].get("volumes") or [] if one.get("image")]
+        wanted = [volume for volume in pod["spec"].get("volumes") or [] if volume.get("image")]
         if not wanted:
             return {}
         secrets = await self.pull_secrets(pod)
-        found = {}
+        roots = {}
         for volume in wanted:
             source = volume["image"]
             container = {
@@ -99,18 +99,18 @@ class ImagePuller:
             if container["image"] == HOST_IMAGE:
                 raise mount_refusal(volume["name"], "the node's own root is no image to mount")
             image = await self.image(pod, state, container, secrets)
-            found[volume["name"]] = str(image.rootfs)
-        return found
+            roots[volume["name"]] = str(image.rootfs)
+        return roots
 
     async def pull_secrets(self, pod: Obj) -> list[Obj]:
         names = [item.get("name", "") for item in pod["spec"].get("imagePullSecrets") or []]
-        found = await SourceReader(self._api).fetch(SECRET, meta(pod)["namespace"], names)
-        missing = [name for name in names if name not in found]
+        secrets = await SourceReader(self._api).fetch(SECRET, meta(pod)["namespace"], names)
+        missing = [name for name in names if name not in secrets]
         if missing:
             words = f"Unable to retrieve some image pull secrets ({', '.join(missing)})"
             message = f"{words}; attempting to pull the image may not succeed."
             self._events.tell(pod, "Warning", "FailedToRetrieveImagePullSecret", message)
-        return list(found.values())
+        return list(secrets.values())
 
 
 class _Pull:
@@ -141,9 +141,9 @@ class _Pull:
     def finish(self) -> None:
         if self._began:
             seconds = time.monotonic() - self._began
-            words = f'Successfully pulled image "{self._image}" in {seconds:.3g}s'
+            message = f'Successfully pulled image "{self._image}" in {seconds:.3g}s'
             size = f". Image size: {self._bytes} bytes." if self._bytes else "."
-            self._events.tell(self._pod, "Normal", "Pulled", words + size)
+            self._events.tell(self._pod, "Normal", "Pulled", message + size)
 
 
 def _containers(pod: Obj) -> list[Obj]:

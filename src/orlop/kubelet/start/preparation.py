@@ -135,8 +135,8 @@ class Preparation:
         """Return the plan of a container that is added to a running pod."""
         wishes = check_ephemeral(container)
         if wishes:
-            words = f"container {container['name']} runs without: " + "; ".join(wishes)
-            self.events.tell(pod, "Warning", "Unsupported", words)
+            message = f"container {container['name']} runs without: " + "; ".join(wishes)
+            self.events.tell(pod, "Warning", "Unsupported", message)
         secrets = await self.puller.pull_secrets(pod)
         image = await self.puller.image(pod, state, container, secrets)
         sources = await SourceReader(self.api).sources(pod)
@@ -155,8 +155,8 @@ class Preparation:
     def _warn(self, pod: Obj, state: PodState, wishes: list[str]) -> None:
         if wishes and not state.warned:
             state.warned = True
-            words = "the pod runs without: " + "; ".join(wishes)
-            self.events.tell(pod, "Warning", "Unsupported", words)
+            message = "the pod runs without: " + "; ".join(wishes)
+            self.events.tell(pod, "Warning", "Unsupported", message)
 
 
 def _accounts(image: Image) -> Accounts:

@@ -78,11 +78,11 @@ class GangFolders:
         missing = gang.kept.size - sum(not member.has_left for member in members)
         if job.state is JobState.PENDING and missing > 0:
             there = gang.kept.size - missing
-            words = waiting_words(gang.kept.name, there, gang.kept.size)
-            job = replace(job, reason="WaitingForGang", message=f"job {job.id} is held: {words}")
+            waiting = waiting_words(gang.kept.name, there, gang.kept.size)
+            job = replace(job, reason="WaitingForGang", message=f"job {job.id} is held: {waiting}")
         hosts = gang.hosts()
-        found = [_as_job(member, job, hosts) for member in members]
-        return {one.id: one for one in found}
+        jobs = [_as_job(member, job, hosts) for member in members]
+        return {member_job.id: member_job for member_job in jobs}
 
     def expand_ended(self, job: Job, folder: str) -> dict[JobId, Job]:
         """Do the same for a job that only the accounting remembers, by its working directory."""
@@ -91,7 +91,7 @@ class GangFolders:
     def ends(self, ids: Sequence[JobId]) -> dict[JobId, Job]:
         """Return what the leader wrote of members whose job is forgotten by Slurm."""
         by_job = {gang.job(): gang for gang in self._known().values()}
-        found: dict[JobId, Job] = {}
+        jobs: dict[JobId, Job] = {}
         for job in ids:
             parts = parts_of(job)
             gang = by_job.get(parts[0]) if parts is not None else None
@@ -99,8 +99,8 @@ class GangFolders:
                 if parts is not None and member.number == parts[1] and member.end is not None:
                     nobody = Job(job, JobState.UNKNOWN)
                     assert gang is not None, "it has members"
-                    found[job] = replace(_as_job(member, nobody, gang.hosts()), id=job)
-        return found
+                    jobs[job] = replace(_as_job(member, nobody, gang.hosts()), id=job)
+        return jobs
 
 
 def _as_job(member: Member, job: Job, hosts: Mapping[int, str]) -> Job:

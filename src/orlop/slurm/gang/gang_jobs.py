@@ -55,11 +55,13 @@ class GangJobs:
         idle: list[JobId] = []
         for base, numbers in _by_job(ids).items():
             gang = self._folders.of_job(base)
-            members = {m.number: m for m in gang.members()} if gang is not None else {}
+            members = (
+                {member.number: member for member in gang.members()} if gang is not None else {}
+            )
             for number in numbers:
-                found = _steps(base, [members[number]] if number in members else [])
-                steps += found
-                idle += [] if found else [member_id(base, number)]
+                its_steps = _steps(base, [members[number]] if number in members else [])
+                steps += its_steps
+                idle += [] if its_steps else [member_id(base, number)]
         return steps, idle
 
     async def requeue(self, job: JobId) -> None:
@@ -72,9 +74,11 @@ class GangJobs:
         if gang is None:
             raise EngineError(f"the gang of {job} is not known any more")
         async with self._folders.turn(gang.kept.key):
-            found = (await self._queue.gang_jobs()).get(gang.id)
-            if found is not None and not found.state.has_ended:
-                if any(one.number == number and one.end is not None for one in gang.members()):
+            listed = (await self._queue.gang_jobs()).get(gang.id)
+            if listed is not None and not listed.state.has_ended:
+                if any(
+                    member.number == number and member.end is not None for member in gang.members()
+                ):
                     raise WaitingForGang(f"job {base} still runs with others of its gang")
                 return  # another member has asked
             await to_its_end(lambda: gang.reopen(time.time()))
@@ -88,9 +92,9 @@ def _steps(base: str, members: Sequence[Member]) -> list[str]:
 
 
 def _by_job(ids: Sequence[JobId]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    numbers: dict[str, list[int]] = {}
     for job in dict.fromkeys(ids):
         parts = parts_of(job)
         if parts is not None:
-            found.setdefault(parts[0], []).append(parts[1])
-    return found
+            numbers.setdefault(parts[0], []).append(parts[1])
+    return numbers

@@ -98,16 +98,16 @@ class GangSubmitter:
         """Return the gang whose job runs or waits, if any of its members is still wanted."""
         gang = submission.gang
         assert gang is not None, "only members of a gang come here"
-        alike = list(self._folders.of_key(gang.key))
-        if not alike:
+        candidates = list(self._folders.of_key(gang.key))
+        if not candidates:
             return None
         listed = await self._queue.gang_jobs()
-        for one in alike:
-            job = listed.get(one.id)
+        for candidate in candidates:
+            job = listed.get(candidate.id)
             if job is None or job.state.has_ended or job.state is JobState.COMPLETING:
                 continue
-            if any(m.is_active and m.uid in gang.peers for m in one.members()):
-                return one
+            if any(member.is_active and member.uid in gang.peers for member in candidate.members()):
+                return candidate
         return None
 
     async def _join(
@@ -126,8 +126,8 @@ class GangSubmitter:
         if place is None:
             if not going:
                 return GoesAlone()
-            words = f"pod {going[0].key}, whose place in job {running.job()} it takes, is ending"
-            raise WaitingForGang(words)
+            message = f"pod {going[0].key}, whose place in job {running.job()} it takes, is ending"
+            raise WaitingForGang(message)
         number = await to_its_end(lambda: running.join(recruit, *place))
         if number is None:
             return GangIsOver()
@@ -170,9 +170,8 @@ class GangSubmitter:
         named = Named(name, gang_comment(self._site.cluster_uid, gang.id), str(gang.folder))
         folder = Folder(gang.folder)
         try:
-            await folder.locked(
-                self._site.commands.timeout
-            )  # before any pod leads here: who asks for one waits for it
+            # Before any pod leads here: who asks for one waits for it.
+            await folder.locked(self._site.commands.timeout)
             await to_its_end(lambda: gang.enlist(roster.recruits, packing))
             spec = as_gang(roster.specs, packing, roster.limits, named)
             outcome = await self._sbatch.run(folder, spec)
@@ -181,7 +180,7 @@ class GangSubmitter:
         except EngineUnavailable:
             raise
         except EngineError:
-            await to_its_end(lambda: gang.dissolve([one.folder for one in roster.recruits]))
+            await to_its_end(lambda: gang.dissolve([recruit.folder for recruit in roster.recruits]))
             self._folders.forget(gang)
             raise
         finally:

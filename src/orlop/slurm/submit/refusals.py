@@ -21,17 +21,17 @@ class Refusals:
         self._site = site
         self._verdicts = verdicts
 
-    async def error_of(self, words: str, spec: JobSpec | None = None) -> EngineError:
+    async def error_of(self, said: str, spec: JobSpec | None = None) -> EngineError:
         """Return the error for a refusal; where Slurm speaks of a policy, look for the limit: it
         may never pass.
         """
-        error, help_with = failures.submit_error(words)
+        error, help_with = failures.submit_error(said)
         limit = ""
-        if spec is not None and failures.is_policy(words):
+        if spec is not None and failures.is_policy(said):
             limit = await self._verdicts.of_refused(spec)
         if limit:
-            said = failures.last_words(words)
-            error = SubmitRejected(f"sbatch: {said}: {limit}; {limit_checks.REMEDY}")
+            last = failures.last_words(said)
+            error = SubmitRejected(f"sbatch: {last}: {limit}; {limit_checks.REMEDY}")
         return type(error)(f"{error}{await self._choices(help_with)}") if help_with else error
 
     async def _choices(self, of: str) -> str:
@@ -42,11 +42,11 @@ class Refusals:
             if of == "partitions":
                 names = ", ".join(_described(machine) for machine in await self._site.machines())
                 return f" (partitions: {names})" if names else ""
-            found = await detect.associations(self._site.commands)
+            associations = await detect.associations(self._site.commands)
         except EngineError:
             return ""
-        accounts = sorted({association.account for association in found})
-        qos = sorted({name for association in found for name in association.qos})
+        accounts = sorted({association.account for association in associations})
+        qos = sorted({name for association in associations for name in association.qos})
         parts = [f"your accounts: {', '.join(accounts)}"] if accounts else []
         parts += [f"your QOS: {', '.join(qos)}"] if qos else []
         return f" ({'; '.join(parts)})" if parts else ""

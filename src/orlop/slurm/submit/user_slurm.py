@@ -152,9 +152,9 @@ class UserSlurm:
         cwd: Path,
         shell: Mapping[str, str] | None,
     ) -> str:
-        program, *words = self.commands.argv("sbatch", "--parsable", *arguments)
+        program, *options = self.commands.argv("sbatch", "--parsable", *arguments)
         # Found as all other commands are, wherever that shell would look for it.
-        argv = [shutil.which(program, path=self.commands.environ.get("PATH")) or program, *words]
+        argv = [shutil.which(program, path=self.commands.environ.get("PATH")) or program, *options]
         lock = held.lend()
         environment, timeout = self.commands.user_environment(shell), self.commands.timeout
 

@@ -1,4 +1,7 @@
-"""Holds what every part of a control plane starts from."""
+"""Holds what every part of a control plane starts from.
+
+Made once the home is ours and its keys are there; read by whatever makes a part. It does nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Makes what is reached from outside: by kubectl, and as far as the settings open it."""
+"""Makes what is reached from outside: by kubectl, and as far as the settings open it.
+
+Called after the kubelet is made, over whose part of the network pods are reached. Nothing listens
+yet.
+"""
 
 from __future__ import annotations
 

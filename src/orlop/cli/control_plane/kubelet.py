@@ -1,4 +1,8 @@
-"""Makes the kubelet of a control plane, with the files that its jobs start on their nodes."""
+"""Makes the kubelet of a control plane, with the files that its jobs start on their nodes.
+
+Called when the API server listens, because programs in pods are told its URL. The agent's file is
+written here; the compiled parts may come later.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Says by which address others best know this control plane."""
+"""Says by which address others best know this control plane.
+
+Asked by what is told to users, pods and other hosts. Settings come first, then what this host and
+the resolver say of it.
+"""
 
 from __future__ import annotations
 

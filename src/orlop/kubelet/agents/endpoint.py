@@ -8,6 +8,7 @@ an agent says goes to `AgentEventHandler`.
 from __future__ import annotations
 
 import hmac
+from dataclasses import dataclass
 
 from aiohttp import web
 
@@ -21,18 +22,16 @@ from ..pod.pods import Pods, PodState
 from .connection import AgentConnection, AgentEventHandler
 
 
+@dataclass(frozen=True, slots=True)
 class AgentEndpoint:
-    def __init__(
-        self, pods: Pods, cached: Informer, hears: AgentEventHandler, token_key: bytes
-    ) -> None:
-        self._pods = pods
-        self._cached = cached
-        self._hears = hears
-        self._token_key = token_key
+    pods: Pods
+    cached: Informer
+    hears: AgentEventHandler
+    token_key: bytes
 
     def close(self) -> None:
         """Close all connections."""
-        for state in self._pods:
+        for state in self.pods:
             for connection in (state.connection, *state.lines.values()):
                 if connection is not None:
                     connection.close()
@@ -63,11 +62,11 @@ class AgentEndpoint:
             state.connection.close()
         state.connection = connection
         try:
-            await connection.serve(self._hears)
+            await connection.serve(self.hears)
         finally:
             if state.connection is connection:
                 state.connection = None
-                self._hears.on_silence(state)
+                self.hears.on_silence(state)
         return Taken()
 
     async def _serve_line(self, state: PodState, line: str, connection: AgentConnection) -> None:
@@ -75,22 +74,22 @@ class AgentEndpoint:
         former = state.lines.get(line)
         if former is not None:
             former.close()
-            self._hears.on_line_end(state, line)
+            self.hears.on_line_end(state, line)
         state.lines[line] = connection
         try:
-            await connection.serve(self._hears)
+            await connection.serve(self.hears)
         finally:
             if state.lines.get(line) is connection:
                 del state.lines[line]
-                self._hears.on_line_end(state, line)
+                self.hears.on_line_end(state, line)
 
     def _is_agent(self, request: web.Request, uid: str) -> bool:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        expected = agent_token(self._token_key, uid).encode()
+        expected = agent_token(self.token_key, uid).encode()
         return scheme == "Bearer" and hmac.compare_digest(token.strip().encode(), expected)
 
     def _known(self, key: Key, uid: str) -> PodState | None:
-        pod = self._cached.get(key)
+        pod = self.cached.get(key)
         if pod is not None and uid_of(pod) == uid:
-            return self._pods.of(pod)
-        return self._pods.get(uid)
+            return self.pods.of(pod)
+        return self.pods.get(uid)

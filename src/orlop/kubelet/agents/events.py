@@ -7,6 +7,7 @@ its state afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ...client.clock import Clock
@@ -20,51 +21,43 @@ from .journal import Record
 from .sessions import AgentErrand
 
 
+@dataclass(frozen=True, slots=True)
 class AgentEvents:
     """`ask_engine` has the engine asked soon (connection.AgentEventHandler)."""
 
-    def __init__(
-        self,
-        queue: WorkQueue[str],
-        live: LiveSources,
-        network: Network,
-        commands: GroupCommands,
-        ask_engine: Callable[[], None],
-        clock: Clock,
-    ) -> None:
-        self._queue = queue
-        self._live = live
-        self._network = network
-        self._commands = commands
-        self._ask_engine = ask_engine
-        self._clock = clock
+    queue: WorkQueue[str]
+    live: LiveSources
+    network: Network
+    commands: GroupCommands
+    ask_engine: Callable[[], None]
+    clock: Clock
 
     def on_hello(self, state: PodState, message: dict[str, Any]) -> None:
         if state.job_id is None and message.get("job"):
             state.job_id = JobId(str(message["job"]))
-            state.submitted = self._clock.now()
+            state.submitted = self.clock.now()
         state.asked_to_end = None  # what was said over another connection may never have arrived
         revision = message.get("revision")
-        self._live.on_hello(state, int(revision) if revision is not None else None)
-        self._queue.add(state.uid)
+        self.live.on_hello(state, int(revision) if revision is not None else None)
+        self.queue.add(state.uid)
 
     def on_record(self, state: PodState, record: Record) -> None:
         if state.apply(record):
-            self._queue.add(state.uid)
+            self.queue.add(state.uid)
             if record.type == "finished":
-                self._ask_engine()
+                self.ask_engine()
 
     def on_start(self, state: PodState, errand: AgentErrand, message: dict[str, Any]) -> None:
-        self._commands.begin(state, errand, message)
+        self.commands.begin(state, errand, message)
 
     def on_network(self, state: PodState, message: dict[str, Any], line: str) -> None:
-        self._network.on_message(state, message, line)
+        self.network.on_message(state, message, line)
 
     def on_line_end(self, state: PodState, line: str) -> None:
-        self._network.on_silence(state, line)
+        self.network.on_silence(state, line)
 
     def on_silence(self, state: PodState) -> None:
-        self._network.on_silence(state)
-        self._live.on_silence(state)
-        self._queue.add(state.uid)
-        self._ask_engine()
+        self.network.on_silence(state)
+        self.live.on_silence(state)
+        self.queue.add(state.uid)
+        self.ask_engine()

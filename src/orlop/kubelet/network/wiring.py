@@ -1,4 +1,8 @@
-"""Puts together the parts of a kubelet that concern the network of pods."""
+"""Puts together the parts of a kubelet that concern the network of pods.
+
+Called by the kubelet's wiring before anything that starts pods is made: their plans name addresses
+and services. Nothing is answered yet.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Puts together what a kubelet asks of its engine for all pods together: nodes, jobs, accounts."""
+"""Puts together what a kubelet asks of its engine for all pods together: nodes, jobs, accounts.
+
+Called by the kubelet's wiring. What is heard goes into the work queue by handlers that know of no
+node and no poller; nothing is asked yet.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Puts together what makes the plans of pods: before their jobs, and while these run."""
+"""Puts together what makes the plans of pods: before their jobs, and while these run.
+
+Called by the kubelet's wiring, once what the plans have in common is known. Nothing is read or
+pulled yet.
+"""
 
 from __future__ import annotations
 

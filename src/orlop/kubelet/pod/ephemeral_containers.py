@@ -8,6 +8,8 @@ in an Event, and tried again; an agent that has begun a container is not told of
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ... import errors
 from ...api.objects import Obj
 from ...client.clock import Clock
@@ -27,20 +29,13 @@ _RETRY = Backoff(first=2.0, longest=300.0)
 log = logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class EphemeralContainers:
-    def __init__(
-        self,
-        preparation: Preparation,
-        events: Events,
-        queue: WorkQueue[str],
-        spawn: Spawn,
-        clock: Clock,
-    ) -> None:
-        self._preparation = preparation
-        self._events = events
-        self._queue = queue
-        self._spawn = spawn
-        self._clock = clock
+    preparation: Preparation
+    events: Events
+    queue: WorkQueue[str]
+    spawn: Spawn
+    clock: Clock
 
     def sync(self, pod: Obj, state: PodState) -> None:
         """See that the agent has every ephemeral container that the pod names."""
@@ -56,14 +51,14 @@ class EphemeralContainers:
             if added.told is not state.connection and state.connection is not None:
                 added.told = state.connection
                 state.connection.tell({"type": "add", "container": added.plan})
-        elif not added.is_preparing and self._clock.now() >= added.retry_at:
+        elif not added.is_preparing and self.clock.now() >= added.retry_at:
             added.is_preparing = True
             work = self._prepare(pod, state, container, added)
-            self._spawn(work, f"container {container['name']} of {state.key}")
+            self.spawn(work, f"container {container['name']} of {state.key}")
 
     async def _prepare(self, pod: Obj, state: PodState, container: Obj, added: Added) -> bool:
         try:
-            added.plan = await self._preparation.ephemeral(pod, state, container)
+            added.plan = await self.preparation.ephemeral(pod, state, container)
         except PullFailure as failure:
             self._fail(pod, state, added, container, failure.reason, failure.message)
         except Refusal as refusal:
@@ -81,15 +76,15 @@ class EphemeralContainers:
             state.images[container["name"]] = used
         finally:
             added.is_preparing = False
-            self._queue.add_after(state.uid, 0.0)
+            self.queue.add_after(state.uid, 0.0)
         return added.plan is not None
 
     def _fail(
         self, pod: Obj, state: PodState, added: Added, container: Obj, reason: str, message: str
     ) -> None:
-        self._events.tell(pod, "Warning", "Failed", f"Error: {message}")
+        self.events.tell(pod, "Warning", "Failed", f"Error: {message}")
         added.trouble = PendingReason(reason, message, container["name"])
         delay = _RETRY.delay(added.failures)
         added.failures += 1
-        added.retry_at = self._clock.now() + delay
-        self._queue.add_after(state.uid, delay)
+        added.retry_at = self.clock.now() + delay
+        self.queue.add_after(state.uid, delay)

@@ -7,6 +7,7 @@ soon; one of a job whose agent has not had its last word waits for that a moment
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ...api.objects import Obj, is_terminal
 from ...client.clock import Clock
@@ -21,14 +22,12 @@ LAST_WORD = 1.0  # seconds in which the end of a journal may still arrive over a
 OLD = 5.0  # seconds; nodes' clocks may not agree with ours about less
 
 
+@dataclass(frozen=True, slots=True)
 class PodReporter:
-    def __init__(
-        self, writer: StatusWriter, events: Events, queue: WorkQueue[str], clock: Clock
-    ) -> None:
-        self._writer = writer
-        self._events = events
-        self._queue = queue
-        self._clock = clock
+    writer: StatusWriter
+    events: Events
+    queue: WorkQueue[str]
+    clock: Clock
 
     def catch_up(self, pod: Obj, state: PodState) -> None:
         """Read the journal file where no agent speaks, or has just ceased to: there the file
@@ -39,9 +38,9 @@ class PodReporter:
         for record in state.take_untold():
             kind: EventType = "Warning" if record.kind == "Warning" else "Normal"
             then = _remember_told(state, record.seq)
-            is_old = self._clock.now() - record.time > OLD  # of while no kubelet was there
+            is_old = self.clock.now() - record.time > OLD  # of while no kubelet was there
             when = record.time if is_old else None
-            self._events.tell(pod, kind, record.reason, record.message, then, when)
+            self.events.tell(pod, kind, record.reason, record.message, then, when)
 
     def awaits_last_word(self, state: PodState) -> bool:
         """Return whether the job is over, as the engine says, and the journal's end is not here
@@ -50,7 +49,7 @@ class PodReporter:
         journal, job = state.journal, state.job
         if job is None or job.state not in (JobState.COMPLETED, JobState.FAILED):
             return False
-        left = state.ended_seen + LAST_WORD - self._clock.now()
+        left = state.ended_seen + LAST_WORD - self.clock.now()
         if journal.finished is not None or left <= 0:
             return False
         self.later(state, min(left, 0.25))
@@ -58,7 +57,7 @@ class PodReporter:
 
     async def write(self, pod: Obj, state: PodState) -> None:
         """Write the status where it differs."""
-        written = await self._writer.write(pod, state)
+        written = await self.writer.write(pod, state)
         if written is None:
             self.later(state, 1.0)
         elif is_terminal(written):
@@ -66,7 +65,7 @@ class PodReporter:
 
     def later(self, state: PodState, delay: float) -> None:
         """Have the pod looked at again."""
-        self._queue.add_after(state.uid, delay)
+        self.queue.add_after(state.uid, delay)
 
 
 def _remember_told(state: PodState, seq: int) -> Callable[[], None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ... import errors
 from ...api.kinds import POD
@@ -24,62 +25,53 @@ from .pods import Pods, PodState
 log = logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class Termination:
-    def __init__(
-        self,
-        api: Api,
-        pods: Pods,
-        jobs: JobEnding,
-        writer: StatusWriter,
-        queue: WorkQueue[str],
-        ended: Callable[[Key, str, JobId | None], None],
-    ) -> None:
-        """Take the parts it needs; `ended` is told of each pod whose job is over, and whose object
-        stays.
-        """
-        self._api = api
-        self._pods = pods
-        self._jobs = jobs
-        self._writer = writer
-        self._queue = queue
-        self._ended = ended
+    """`ended` is told of each pod whose job is over, and whose object stays."""
+
+    api: Api
+    pods: Pods
+    jobs: JobEnding
+    writer: StatusWriter
+    queue: WorkQueue[str]
+    ended: Callable[[Key, str, JobId | None], None]
 
     async def delete(self, pod: Obj, state: PodState) -> None:
         """End a pod that is being deleted, and remove its object when nothing of it runs."""
-        if not await self._jobs.is_known(state):
-            await self._writer.say_waiting(pod, state)
+        if not await self.jobs.is_known(state):
+            await self.writer.say_waiting(pod, state)
             return
         if not state.has_ended:
-            await self._jobs.end(pod, state)
-            await self._writer.write(pod, state)
-            await self._writer.say_waiting(pod, state)
+            await self.jobs.end(pod, state)
+            await self.writer.write(pod, state)
+            await self.writer.say_waiting(pod, state)
             return
         if state.job_id is not None:
-            await self._writer.write(pod, state)
+            await self.writer.write(pod, state)
         await self._remove_object(state)
 
     async def after_end(self, pod: Obj, state: PodState) -> None:
         """End the job of a pod that is over and needs none; its object may be waiting to go."""
         if not state.has_ended:
             patience = job_ending.PATIENCE if is_deleting(pod) else job_ending.AFTERLIFE
-            await self._jobs.end_outliving(state, patience)
+            await self.jobs.end_outliving(state, patience)
             if is_deleting(pod):
-                await self._writer.say_waiting(pod, state)
+                await self.writer.say_waiting(pod, state)
         elif is_deleting(pod):
             await self._remove_object(state)
         else:
-            self._ended(state.key, state.uid, state.job_id)
+            self.ended(state.key, state.uid, state.job_id)
             self._forget(state)
 
     async def reap(self, state: PodState) -> None:
         """End the job, if there is one, of a pod whose object is gone, then remove the folder."""
         if not await self._is_gone(state):
-            self._queue.add_after(state.uid, job_ending.RETRY)
+            self.queue.add_after(state.uid, job_ending.RETRY)
             return
-        if not await self._jobs.is_known(state):
+        if not await self.jobs.is_known(state):
             return
         if not state.has_ended:
-            await self._jobs.end_orphaned(state)
+            await self.jobs.end_orphaned(state)
             return
         if not await asyncio.to_thread(state.folder.remove):
             log.warning("pod folder not removed", folder=state.folder.path)
@@ -89,12 +81,12 @@ class Termination:
 
     async def _remove_object(self, state: PodState) -> None:
         try:
-            await self._api.delete(POD, state.key, grace=0, uid=state.uid)
+            await self.api.delete(POD, state.key, grace=0, uid=state.uid)
         except errors.NotFound:
             return
         except errors.Conflict:  # another of its name, or somebody wrote at every try
             if not await self._is_gone(state):
-                self._queue.add_after(state.uid, job_ending.RETRY)
+                self.queue.add_after(state.uid, job_ending.RETRY)
             return
         log.info("removed pod", pod=str(state.key), job=state.job_id or "")
 
@@ -103,7 +95,7 @@ class Termination:
         job.
         """
         try:
-            pod = await self._api.get(POD, state.key)
+            pod = await self.api.get(POD, state.key)
         except errors.NotFound:
             return True
         except errors.ApiError as error:
@@ -114,4 +106,4 @@ class Termination:
     def _forget(self, state: PodState) -> None:
         if state.connection is not None:
             state.connection.close()
-        self._pods.forget(state.uid)
+        self.pods.forget(state.uid)

@@ -1,4 +1,8 @@
-"""Puts together the kubelet's listener: for agents, the API server, and readers of usage."""
+"""Puts together the kubelet's listener: for agents, the API server, and readers of usage.
+
+Called last by the kubelet's wiring: what agents say goes to parts that are there by then. It does
+not listen yet.
+"""
 
 from __future__ import annotations
 

@@ -34,20 +34,18 @@ class Backoffs:
     others: Backoff = _OTHERS
 
 
+@dataclass(frozen=True, slots=True)
 class PodBackoff:
-    def __init__(
-        self, events: Events, queue: WorkQueue[str], clock: Clock, delays: Backoffs
-    ) -> None:
-        self._events = events
-        self._queue = queue
-        self._clock = clock
-        self.delays = delays
+    events: Events
+    queue: WorkQueue[str]
+    clock: Clock
+    delays: Backoffs
 
     def is_early(self, state: PodState) -> bool:
         """Return whether the pod's next try is not due yet; it is then looked at again."""
-        left = state.retry_at - self._clock.now()
+        left = state.retry_at - self.clock.now()
         if left > 0:
-            self._queue.add_after(state.uid, left)  # what woke it may have taken that timer's place
+            self.queue.add_after(state.uid, left)  # what woke it may have taken that timer's place
         return left > 0
 
     def refuse(
@@ -59,7 +57,7 @@ class PodBackoff:
         retry: Backoff,
     ) -> None:
         """Keep what went wrong, tell it as the Event of that reason and message, and try again."""
-        self._events.tell(pod, "Warning", *event)
+        self.events.tell(pod, "Warning", *event)
         delay = retry.delay(state.failures)
         if trouble.by_engine:
             delay *= _spread(pod, state.failures)
@@ -78,14 +76,14 @@ class PodBackoff:
         """
         trouble = PendingReason(reason, message, by_engine=True)
         if state.trouble != trouble:
-            self._events.tell(pod, "Normal", trouble.reason, message)
+            self.events.tell(pod, "Normal", trouble.reason, message)
         self._put_off(state, trouble, self.delays.others.delay(state.failures))
 
     def _put_off(self, state: PodState, trouble: PendingReason, delay: float) -> None:
         state.trouble = trouble
         state.failures += 1
-        state.retry_at = self._clock.now() + delay
-        self._queue.add_after(state.uid, delay)
+        state.retry_at = self.clock.now() + delay
+        self.queue.add_after(state.uid, delay)
 
 
 def _spread(pod: Obj, failures: int) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -50,11 +51,11 @@ class PullFailure(errors.ImageError):
         self.image = image
 
 
+@dataclass(frozen=True, slots=True)
 class ImagePuller:
-    def __init__(self, api: Api, store: ImageStore, events: Events) -> None:
-        self._api = api
-        self._store = store
-        self._events = events
+    api: Api
+    store: ImageStore
+    events: Events
 
     async def images(self, pod: Obj, state: PodState) -> dict[str, Image]:
         secrets = await self.pull_secrets(pod)
@@ -67,10 +68,10 @@ class ImagePuller:
         name = container["image"]
         if container["name"] and runs_on_host(pod, name):
             name = HOST_IMAGE
-        pull = _Pull(self._events, pod, container)
+        pull = _Pull(self.events, pod, container)
         policy = container.get("imagePullPolicy") or "IfNotPresent"
         try:
-            image = await self._store.ensure(
+            image = await self.store.ensure(
                 name,
                 policy=policy,
                 pull_secrets=secrets,
@@ -104,12 +105,12 @@ class ImagePuller:
 
     async def pull_secrets(self, pod: Obj) -> list[Obj]:
         names = [item.get("name", "") for item in pod["spec"].get("imagePullSecrets") or []]
-        secrets = await SourceReader(self._api).fetch(SECRET, meta(pod)["namespace"], names)
+        secrets = await SourceReader(self.api).fetch(SECRET, meta(pod)["namespace"], names)
         missing = [name for name in names if name not in secrets]
         if missing:
             words = f"Unable to retrieve some image pull secrets ({', '.join(missing)})"
             message = f"{words}; attempting to pull the image may not succeed."
-            self._events.tell(pod, "Warning", "FailedToRetrieveImagePullSecret", message)
+            self.events.tell(pod, "Warning", "FailedToRetrieveImagePullSecret", message)
         return list(secrets.values())
 
 

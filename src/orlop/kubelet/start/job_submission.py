@@ -50,42 +50,34 @@ class Submissions:
         return Submission(pod, state.folder.path, command, machine, gang, around, warn)
 
 
+@dataclass(frozen=True, slots=True)
 class JobSubmitter:
     """`follow` is told, by uid, of each pod whose job is asked for."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        submissions: Submissions,
-        poller: JobPoller,
-        events: Events,
-        follow: Callable[[str], None],
-        clock: Clock,
-    ) -> None:
-        self._engine = engine
-        self._submissions = submissions
-        self._poller = poller
-        self._events = events
-        self._follow = follow
-        self._clock = clock
+    engine: Engine
+    submissions: Submissions
+    poller: JobPoller
+    events: Events
+    follow: Callable[[str], None]
+    clock: Clock
 
     async def submit(self, pod: Obj, state: PodState) -> frozenset[str]:
         """Submit the pod; return the others of its gang, by uid, who need wait no more."""
-        began = self._clock.now()
-        submission = await self._submissions.of(pod, state)
+        began = self.clock.now()
+        submission = await self.submissions.of(pod, state)
         try:
-            state.job_id = await self._engine.submit(submission)
+            state.job_id = await self.engine.submit(submission)
         except errors.EngineUnavailable as error:
-            self._poller.missed(error)
+            self.poller.missed(error)
             raise
-        state.submitted = self._clock.now()
+        state.submitted = self.clock.now()
         state.trouble, state.failures, state.retry_at = None, 0, 0.0
         took, machine = round(state.submitted - began, 4), submission.machine
         log.info("submitted job", pod=str(state.key), job=state.job_id, on=machine, seconds=took)
-        self._follow(state.uid)
+        self.follow(state.uid)
         message = f"Submitted job {state.job_id} to {machine}"
-        self._events.tell(pod, "Normal", "Submitted", message)
-        self._poller.heard()
+        self.events.tell(pod, "Normal", "Submitted", message)
+        self.poller.heard()
         gang = submission.gang
         return gang.peers - {state.uid} if gang is not None else frozenset()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ... import errors
 from ...api.objects import Obj
@@ -30,22 +31,14 @@ SLOW_EACH = 0.02
 log = logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class PodPreparer:
-    def __init__(
-        self,
-        preparation: Preparation,
-        reporter: PodReporter,
-        events: Events,
-        backoff: PodBackoff,
-        spawn: Spawn,
-        clock: Clock,
-    ) -> None:
-        self._preparation = preparation
-        self._reporter = reporter
-        self._events = events
-        self._backoff = backoff
-        self._spawn = spawn
-        self._clock = clock
+    preparation: Preparation
+    reporter: PodReporter
+    events: Events
+    backoff: PodBackoff
+    spawn: Spawn
+    clock: Clock
 
     async def prepare(self, pod: Obj, state: PodState, crowd: Callable[[], int]) -> bool:
         """Make the folder ready; return False where that failed, or the pod is not wanted any
@@ -53,11 +46,11 @@ class PodPreparer:
 
         `crowd` returns how many pods are being started at this moment.
         """
-        task = self._spawn(self._try(pod, state), f"prepare {state.key}")
+        task = self.spawn(self._try(pod, state), f"prepare {state.key}")
         state.preparing = task
         try:
             if await self._is_slow(task, crowd):
-                await self._reporter.write(pod, state)
+                await self.reporter.write(pod, state)
                 await asyncio.wait({task})
         finally:
             state.preparing = None
@@ -68,18 +61,18 @@ class PodPreparer:
         """Return whether preparing takes longer than it must; the crowd may grow while it is waited
         for.
         """
-        began = self._clock.now()
+        began = self.clock.now()
         while not task.done():
-            left = began + max(SLOW, SLOW_EACH * crowd()) - self._clock.now()
+            left = began + max(SLOW, SLOW_EACH * crowd()) - self.clock.now()
             if left <= 0:
                 return True
             await asyncio.wait({task}, timeout=left)
         return False
 
     async def _try(self, pod: Obj, state: PodState) -> bool:
-        refuse, delays = self._backoff.refuse, self._backoff.delays
+        refuse, delays = self.backoff.refuse, self.backoff.delays
         try:
-            await self._preparation.prepare(pod, state)
+            await self.preparation.prepare(pod, state)
         except PullFailure as failure:
             self._not_pulled(pod, state, failure)
         except Refusal as refusal:
@@ -108,7 +101,7 @@ class PodPreparer:
         if reason == "ErrImagePull" and state.failures:
             reason = "ImagePullBackOff"
             message = f'Back-off pulling image "{failure.image}": ErrImagePull: {message}'
-        self._events.tell(pod, "Warning", "Failed", told)
+        self.events.tell(pod, "Warning", "Failed", told)
         trouble = PendingReason(reason, message, failure.container)
         event = ("Failed", f"Error: {reason}")
-        self._backoff.refuse(pod, state, trouble, event, self._backoff.delays.image)
+        self.backoff.refuse(pod, state, trouble, event, self.backoff.delays.image)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ...engine import JobId, JobState
 from ...errors import EngineError, WaitingForGang
@@ -24,18 +25,18 @@ from .gang_hold import hold
 log = logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class GangJobs:
-    def __init__(self, queue: SlurmQueue, folders: GangFolders, commands: Commands) -> None:
-        self._queue = queue
-        self._folders = folders
-        self._commands = commands
+    queue: SlurmQueue
+    folders: GangFolders
+    commands: Commands
 
     async def cancel(self, ids: Sequence[JobId]) -> list[str]:
         """End these members now; return the jobs, and steps, that scancel must be given for it."""
-        listed = {job.id: job for job in (await self._queue.gang_jobs()).values()}
+        listed = {job.id: job for job in (await self.queue.gang_jobs()).values()}
         wanted: list[str] = []
         for base, numbers in _by_job(ids).items():
-            gang = self._folders.of_job(base)
+            gang = self.folders.of_job(base)
             if gang is None:
                 wanted.append(base)
                 continue
@@ -44,7 +45,7 @@ class GangJobs:
             if not any(member.is_active for member in members):
                 wanted.append(base)
             elif JobId(base) in listed and listed[JobId(base)].state is JobState.PENDING:
-                await hold(self._commands, gang)
+                await hold(self.commands, gang)
             else:
                 wanted += _steps(base, [m for m in members if m.number in numbers])
         return wanted
@@ -54,7 +55,7 @@ class GangJobs:
         steps: list[str] = []
         idle: list[JobId] = []
         for base, numbers in _by_job(ids).items():
-            gang = self._folders.of_job(base)
+            gang = self.folders.of_job(base)
             members = (
                 {member.number: member for member in gang.members()} if gang is not None else {}
             )
@@ -70,11 +71,11 @@ class GangJobs:
         Raises WaitingForGang while others of it still run.
         """
         base, number = parts_of(job) or (job, -1)
-        gang = self._folders.of_job(base)
+        gang = self.folders.of_job(base)
         if gang is None:
             raise EngineError(f"the gang of {job} is not known any more")
-        async with self._folders.turn(gang.kept.key):
-            listed = (await self._queue.gang_jobs()).get(gang.id)
+        async with self.folders.turn(gang.kept.key):
+            listed = (await self.queue.gang_jobs()).get(gang.id)
             if listed is not None and not listed.state.has_ended:
                 if any(
                     member.number == number and member.end is not None for member in gang.members()
@@ -82,7 +83,7 @@ class GangJobs:
                     raise WaitingForGang(f"job {base} still runs with others of its gang")
                 return  # another member has asked
             await to_its_end(lambda: gang.reopen(time.time()))
-            await self._commands.run("scontrol", "requeue", gang.job())
+            await self.commands.run("scontrol", "requeue", gang.job())
             log.info("requeued gang", gang=gang.kept.name, job=gang.job())
 
 

@@ -6,6 +6,8 @@ and its answer never heard, the agent's claim and Slurm itself are asked.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...api.objects import key_of
 from ...engine import JobId, Submission
 from ...log import logger
@@ -17,12 +19,12 @@ from .sbatch import Folder
 log = logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class BegunSubmissions:
     """`timeout` is how long an sbatch that somebody else has started is waited for."""
 
-    def __init__(self, queue: SlurmQueue, timeout: float) -> None:
-        self._queue = queue
-        self._timeout = timeout
+    queue: SlurmQueue
+    timeout: float
 
     async def of(self, submission: Submission) -> JobId | None:
         """Return the pod's job, if it was submitted before."""
@@ -30,7 +32,7 @@ class BegunSubmissions:
         if folder.is_untouched:
             return None
         try:
-            await folder.locked(self._timeout)
+            await folder.locked(self.timeout)
             return await self.in_folder(folder, submission)
         finally:
             folder.release()
@@ -45,7 +47,7 @@ class BegunSubmissions:
         known = folder.job()
         if known is None:
             workdir = array or submission.folder
-            known = folder.claimed() or await self._queue.find(submission, workdir)
+            known = folder.claimed() or await self.queue.find(submission, workdir)
             if known is not None:
                 log.info("found job again", pod=str(key_of(submission.pod)), job=known)
                 folder.record(known)

@@ -6,6 +6,8 @@ looked up; where that fails, Slurm's words are all there is.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...engine import Machine
 from ...errors import EngineError, SubmitRejected
 from .. import failures
@@ -16,10 +18,10 @@ from . import limit_checks
 from .limit_checks import Verdicts
 
 
+@dataclass(frozen=True, slots=True)
 class Refusals:
-    def __init__(self, site: SlurmSite, verdicts: Verdicts) -> None:
-        self._site = site
-        self._verdicts = verdicts
+    site: SlurmSite
+    verdicts: Verdicts
 
     async def error_of(self, said: str, spec: JobSpec | None = None) -> EngineError:
         """Return the error for a refusal; where Slurm speaks of a policy, look for the limit: it
@@ -28,7 +30,7 @@ class Refusals:
         error, help_with = failures.submit_error(said)
         limit = ""
         if spec is not None and failures.is_policy(said):
-            limit = await self._verdicts.of_refused(spec)
+            limit = await self.verdicts.of_refused(spec)
         if limit:
             last = failures.last_words(said)
             error = SubmitRejected(f"sbatch: {last}: {limit}; {limit_checks.REMEDY}")
@@ -40,9 +42,9 @@ class Refusals:
         """
         try:
             if of == "partitions":
-                names = ", ".join(_described(machine) for machine in await self._site.machines())
+                names = ", ".join(_described(machine) for machine in await self.site.machines())
                 return f" (partitions: {names})" if names else ""
-            associations = await detect.associations(self._site.commands)
+            associations = await detect.associations(self.site.commands)
         except EngineError:
             return ""
         accounts = sorted({association.account for association in associations})

@@ -56,7 +56,7 @@ class SbatchRunner:
         _write(path, script(spec))
         answer = await self._call(folder, str(path))
         if answer.status == 0:
-            job = job_id(answer.output) or _unheard(folder)
+            job = job_id(answer.output) or unheard(folder)
             if self._site.enforces_limits:
                 self._verdicts.remember(job, spec)
             return Accepted(job)
@@ -79,7 +79,7 @@ class SbatchRunner:
         return await asyncio.wrap_future(future)
 
 
-def _unheard(folder: Folder) -> NoReturn:
+def unheard(folder: Folder) -> NoReturn:
     """Raise for a job that Slurm took and whose number was lost: as the file is empty, the next
     call looks for it.
     """

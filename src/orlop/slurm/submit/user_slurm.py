@@ -22,6 +22,7 @@ from ..jobs import SlurmJobs
 from ..query import user_jobs
 from ..query.user_jobs import UserJob, UserJobs, uid_of_comment
 from .sbatch import Answer, Folder, job_id
+from .sbatch_runner import unheard
 
 log = logger(__name__)
 
@@ -165,11 +166,7 @@ class UserSlurm:
         future.add_done_callback(lambda _: os.close(lock))
         answer: Answer = await asyncio.wrap_future(future)
         if answer.status == 0:
-            number = job_id(answer.output)
-            if number is None:
-                message = f"sbatch succeeded, but its answer is not in {held.submit_file}"
-                raise EngineUnavailable(f"{message}; check space and quota of the home folder")
-            return str(number)
+            return str(job_id(answer.output) or unheard(held))
         error = await self._engine.refused(answer.errors)
         if not isinstance(error, EngineUnavailable):
             held.forget()

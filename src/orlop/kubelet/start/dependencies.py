@@ -1,8 +1,8 @@
 """Finds what a pod waits for before its job may start: Jobs, pods and SlurmJobs of its namespace.
 
-Asked by the pod's worker before anything is prepared. Where the pod's `dependency` names objects,
-their Slurm jobs' numbers take the place of the names, and Slurm does the waiting; until they have
-such numbers the pod is not submitted. A Job may try again and has no one Slurm job, a pod of a gang
+Asked by `starter` before anything is prepared. Where the pod's `dependency` names objects, their
+Slurm jobs' numbers take the place of the names, and Slurm does the waiting; until they have such
+numbers the pod is not submitted. A Job may try again and has no one Slurm job, a pod of a gang
 shares one with others: they are waited for until they have ended themselves.
 """
 

@@ -1,7 +1,7 @@
 """Finds the gang of a pod: how many members it needs, and which are there.
 
-Asked by the pod's worker before it asks the engine for a machine. The size is on the pod itself, or
-on what made it: a Job, a StatefulSet, a PodGroup. Who waits for whom is the engine's affair.
+Asked before the engine is asked for a machine. The size is on the pod itself, or on what made it: a
+Job, a StatefulSet, a PodGroup. Who waits for whom is the engine's affair.
 """
 
 from __future__ import annotations

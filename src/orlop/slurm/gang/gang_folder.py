@@ -1,9 +1,10 @@
 """Keeps the folder of a gang: which step of its one job is which pod, and what became of each.
 
-Used by `gang_jobs`; read by the leader in the job. `gangs/<id>/` holds job.sh, the submit file and
-lock of the one sbatch, and for each member a link from its number to its pod's folder. Numbers are
-given once: whoever takes an ended member's place has a number of its own. The leader closes a gang
-by taking the next number itself, so that nobody joins a gang that is over.
+Used by `gang_folders` and `gang_submission`; read by the leader in the job. `gangs/<id>/` holds
+job.sh, the submit file and lock of the one sbatch, and for each member a link from its number to
+its pod's folder. Numbers are given once: whoever takes an ended member's place has a number of its
+own. The leader closes a gang by taking the next number itself, so that nobody joins a gang that is
+over.
 """
 
 from __future__ import annotations

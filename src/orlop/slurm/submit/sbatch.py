@@ -1,7 +1,8 @@
 """Runs one sbatch per pod folder, however often it is asked for and whoever is killed meanwhile.
 
-Used by `jobs`. sbatch prints the job's number into `<folder>/submit`, and for as long as it runs it
-holds a lock on `<folder>/submit.lock` that it inherited. So whoever comes later knows:
+Used by `sbatch_runner` and `user_slurm`. sbatch prints the job's number into `<folder>/submit`, and
+for as long as it runs it holds a lock on `<folder>/submit.lock` that it inherited. So whoever comes
+later knows:
 
 - the file has a number: the job is submitted;
 - the lock is held: somebody's sbatch is under way, wait for it;

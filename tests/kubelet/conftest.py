@@ -14,9 +14,18 @@ from orlop.api.schema import load
 from orlop.apiserver import ApiServer
 from orlop.client.informer import Informers
 from orlop.errors import NotFound
-from orlop.kubelet import Kubelet
+from orlop.kubelet import (
+    Kubelet,
+    KubeletConfiguration,
+    KubeletCredentials,
+    KubeletDependencies,
+    NodePrograms,
+    wire,
+)
 from orlop.kubelet.node import health
-from orlop.kubelet.pod import job_poller, termination, worker
+from orlop.kubelet.planning.live_plan import TokenRenewal
+from orlop.kubelet.pod import job_ending, job_poller, reporter
+from orlop.kubelet.start.backoff import Backoffs
 from orlop.settings import Paths, Settings, SlurmSettings
 from orlop.store import Store
 
@@ -60,23 +69,29 @@ class Site:
         self.images = images
         self.settings = settings
         self._stack = AsyncExitStack()
+        self.delays = {}
+        self.parts = None
         self.kubelet = None
 
     async def start(self):
         """A kubelet, as a new control plane would start it."""
         informers = Informers(self.api)
-        self.kubelet = Kubelet(
-            self.api,
-            informers,
-            engine=self.engine,
-            images=self.images,
-            settings=self.settings,
-            paths=self.paths,
-            tls=self.authority.server_context(self.authority.kubelet),
-            token_key=self.authority.token_key,
-            agent_file=self.paths.run / "agent.pyz",
+        configuration = KubeletConfiguration(
+            self.settings,
+            self.paths,
             api_server="https://192.0.2.1:6443",
+            **self.delays,
         )
+        credentials = KubeletCredentials(
+            self.authority.server_context(self.authority.kubelet), self.authority.token_key
+        )
+        self.parts = wire(
+            KubeletDependencies(self.api, informers, self.engine, self.images),
+            configuration,
+            credentials,
+            NodePrograms(self.paths.run / "agent.pyz"),
+        )
+        self.kubelet = Kubelet(self.parts, configuration, credentials.tls)
         self._stack = AsyncExitStack()
         await self._stack.enter_async_context(_running(informers.run(), self.kubelet.run()))
         await eventually(self.paths.endpoint.exists, "the kubelet listens")
@@ -84,6 +99,12 @@ class Site:
     async def stop(self):
         await self._stack.aclose()
         self.paths.endpoint.unlink(missing_ok=True)
+
+    async def restart(self, renewal=None, **backoffs):
+        """A kubelet that waits as long as that before it tries again, or renews tokens."""
+        self.delays = {"backoffs": Backoffs(**backoffs), "renewal": renewal or TokenRenewal()}
+        await self.stop()
+        await self.start()
 
     async def create(self, name="web", *containers, **spec):
         """A pod, bound to the node main unless it says otherwise; its uid."""
@@ -189,8 +210,8 @@ def quick(monkeypatch):
     """Waits that are meant for people and file systems, shortened."""
     monkeypatch.setattr(job_poller, "SOON", 0.01)
     monkeypatch.setattr(job_poller, "SPACING", 0.02)
-    monkeypatch.setattr(worker, "LAST_WORD", 0.1)
-    monkeypatch.setattr(termination, "RETRY", 0.05)
+    monkeypatch.setattr(reporter, "LAST_WORD", 0.1)
+    monkeypatch.setattr(job_ending, "RETRY", 0.05)
     monkeypatch.setattr(health, "TOLD_AFTER", 0.05)
 
 

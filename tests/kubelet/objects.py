@@ -10,6 +10,7 @@ from orlop.api.quantity import parse
 from orlop.engine import Job, JobId, JobState
 from orlop.kubelet.agents.journal import Journal, Record
 from orlop.kubelet.planning.downward_api import Allocatable
+from orlop.kubelet.planning.field_support import SPEC, Nested
 
 Obj = dict[str, Any]
 UID = "0b5e1d4e-7b6f-4c0e-9a53-6f2b8f1a0001"
@@ -109,3 +110,11 @@ def terminating(why: str) -> Obj:
 
 def finished(phase: str, reason: str = "", message: str = "") -> Obj:
     return {"type": "finished", "phase": phase, "reason": reason, "message": message}
+
+
+def treatment(path):
+    """What the table of fields says of one, e.g. `containers.livenessProbe`; None if nothing."""
+    entry = Nested(SPEC)
+    for name in path.split("."):
+        entry = entry.table.get(name) if isinstance(entry, Nested) else None
+    return entry

@@ -95,10 +95,10 @@ async def test_no_message_of_an_agent_ends_anything_but_its_own_connection(site,
     await site.create("web")
     await site.submitted("web")
     site.engine.set("17", JobState.RUNNING)
-    [state] = list(site.kubelet._pods)
+    [state] = list(site.parts.shared.cache.pods)
     chance = random.Random(seed)
     for number in range(400):
-        await hear(state, site.kubelet, a_message(chance))
+        await hear(state, site.parts.serving.agents, a_message(chance))
         if number % 40 == 0:
             await asyncio.sleep(0)
     await site.create("two")

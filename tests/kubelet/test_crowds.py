@@ -13,10 +13,11 @@ from orlop.client.informer import revision_of
 from orlop.client.workqueue import Backoff
 from orlop.errors import SubmitDeferred
 from orlop.kubelet.pod import worker
+from orlop.kubelet.start import preparer, starter
 
 from .conftest import condition, eventually
 
-MANY = 3 * worker.CROWD
+MANY = 3 * starter.CROWD
 JOB, ALLOCATED = "slurm.orlop.dev/job-id", "orlop.dev/Allocated"
 
 
@@ -43,8 +44,8 @@ async def all_pods(site):
 async def test_the_news_of_many_pods_that_start_together_are_one_write_each(
     site, gate, monkeypatch
 ):
-    for patience in ("SLOW_EACH", "TOGETHER"):  # however loaded the machine
-        monkeypatch.setattr(worker, patience, 3600.0)
+    for module, patience in ((preparer, "SLOW_EACH"), (worker, "TOGETHER")):
+        monkeypatch.setattr(module, patience, 3600.0)  # however loaded the machine
     version = (await site.api.list(POD, "default")).resource_version
     await asyncio.gather(*(site.create(f"web-{number}") for number in range(MANY)))
 
@@ -61,7 +62,7 @@ async def test_the_news_of_many_pods_that_start_together_are_one_write_each(
         if revision_of(event.object) >= newest:
             break
     # The last few are no crowd any more: they are told at once, and then why they wait.
-    assert sum(writes.values()) <= MANY + worker.CROWD
+    assert sum(writes.values()) <= MANY + starter.CROWD
 
 
 async def test_one_of_many_is_told_its_job_although_the_engine_says_nothing_of_it(
@@ -83,12 +84,12 @@ def owned_by(uid):
     return {"metadata": {"ownerReferences": [owner]}}
 
 
-async def test_deferred_pods_of_one_owner_come_back_together_and_owners_by_turns(site, monkeypatch):
-    monkeypatch.setattr(worker, "_DEFERRED_RETRY", Backoff(10_000.0, 10_000.0))
+async def test_deferred_pods_of_one_owner_come_back_together_and_owners_by_turns(site):
+    await site.restart(deferred=Backoff(10_000.0, 10_000.0))
     site.engine.refusal = SubmitDeferred("sbatch: Slurm is full; Orlop tries again")
     owners = {"one": "first", "two": "first", "other": "second"}
     uids = {name: await site.create(name, **owned_by(owner)) for name, owner in owners.items()}
-    known = site.kubelet._pods
+    known = site.parts.shared.cache.pods
 
     def again():
         return [state.retry_at for uid in uids.values() if (state := known.get(uid)) is not None]

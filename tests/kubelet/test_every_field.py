@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from orlop.api.schema import build
-from orlop.kubelet.planning.field_support import MET, Nested, treatment
+from orlop.kubelet.planning.field_support import MET, Nested
 
 from .every_field import PODS, outcome
+from .objects import treatment
 
 Obj = dict[str, Any]
 Place = tuple[str | int, ...]
@@ -68,12 +69,14 @@ def effective() -> tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]
 # What is shown by a test elsewhere.
 SHOWN = {
     "Container.imagePullPolicy": (
-        "kubelet/pod/test_preparation.py test_each_image_is_asked_for_once"
+        "kubelet/start/test_preparation.py test_each_image_is_asked_for_once"
     ),
     "ImageVolumeSource.pullPolicy": (
-        "kubelet/pod/test_preparation.py test_an_image_that_is_mounted"
+        "kubelet/start/test_preparation.py test_an_image_that_is_mounted"
     ),
-    "LocalObjectReference.name": "kubelet/pod/test_preparation.py test_pull_secrets_are_passed_on",
+    "LocalObjectReference.name": (
+        "kubelet/start/test_preparation.py test_pull_secrets_are_passed_on"
+    ),
     "PersistentVolumeClaimTemplate.metadata": (
         "controllers/storage/test_ephemeral_volume.py test_the_claim"
     ),
@@ -83,7 +86,7 @@ SHOWN = {
     "PodSpec.automountServiceAccountToken": (
         "apiserver/test_service_account_admission.py test_the_pod_then_the_account_say_whether"
     ),
-    "PodSpec.imagePullSecrets": "kubelet/pod/test_preparation.py test_pull_secrets_are_passed_on",
+    "PodSpec.imagePullSecrets": "kubelet/start/test_preparation.py test_pull_secrets_are_passed_on",
     "PodSpec.schedulerName": "scheduler/test_scheduler.py test_pods_that_are_not_ours",
     "PodSpec.serviceAccount": (
         "apiserver/test_service_account_admission.py test_the_old_name_of_the_field"

@@ -109,10 +109,10 @@ async def test_a_pod_that_is_over_before_its_submission_is_known_has_succeeded(s
 
     monkeypatch.setattr(site.engine, "submit", slow)
     uid = await site.create()
-    state = site.kubelet._pods
+    state = site.parts.shared.cache.pods
     ended = lambda: state.get(uid) is not None and state.get(uid).job is not None  # noqa: E731
     await eventually(lambda: site.engine.submissions, "it is being submitted")
-    site.kubelet.ask_engine()
+    site.parts.engine.poller.ask()
     await eventually(ended, "the engine has said that it is over")
     is_heard.set()
     pod = await site.until(lambda pod: pod["status"].get("phase") in ("Succeeded", "Failed"))
@@ -192,7 +192,7 @@ async def test_a_silent_engine_changes_nothing_but_conditions(site):
     await agent.say(started(), running())
     before = await site.until_phase("Running", "runs")
     site.engine.is_silent = True
-    site.kubelet.ask_engine()
+    site.parts.engine.poller.ask()
     silent = await site.until(
         lambda pod: condition(pod, "orlop.dev/EngineReachable").get("status") == "False", "runs"
     )

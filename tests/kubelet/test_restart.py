@@ -137,8 +137,8 @@ async def test_no_job_is_ended_because_a_cache_is_wrong(site, monkeypatch):
     await site.create()
     await site.submitted()
     site.engine.set("17", JobState.RUNNING)
-    monkeypatch.setattr(site.kubelet._worker.cached, "get", lambda key: None)
-    site.kubelet.again(site.engine.table["17"].pod_uid, 0)
+    monkeypatch.setattr(site.parts.shared.cache.informer, "get", lambda key: None)
+    site.parts.shared.queue.add_after(site.engine.table["17"].pod_uid, 0)
     await asyncio.sleep(0.2)
     assert site.engine.cancelled == []
     assert site.folder().exists()

@@ -10,7 +10,7 @@ import pytest
 from orlop.api.kinds import CONFIG_MAP, POD, SERVICE_ACCOUNT
 from orlop.api.objects import Key
 from orlop.jwt import SigningKey
-from orlop.kubelet.planning import live_plan, live_updates
+from orlop.kubelet.planning.live_plan import TokenRenewal
 from orlop.wellknown import SERVICE_ACCOUNT_PATH
 
 from .conftest import waiting
@@ -96,10 +96,9 @@ async def test_the_plan_is_private(site):
     await site.api.delete(POD, Key("default", "web"), grace=0)
 
 
-async def test_a_token_is_renewed_before_it_ends_and_its_agent_told(site, signing_key, monkeypatch):
+async def test_a_token_is_renewed_before_it_ends_and_its_agent_told(site, signing_key):
     """With a life so short that its renewal comes within the test."""
-    monkeypatch.setattr(live_plan, "_AGED", 0.0003)
-    monkeypatch.setattr(live_updates, "_FIRST_LOOK", 0.5)
+    await site.restart(TokenRenewal(aged=0.0003, first_look=0.5))
     await make_account(site)
     await publish_ca(site)
     uid = await site.create()

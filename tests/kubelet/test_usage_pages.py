@@ -46,19 +46,19 @@ async def a_measured_pod(site):
 
 async def test_pod_metrics_have_the_pods_labels_and_usage(site):
     answering = await a_measured_pod(site)
-    (found,) = await site.kubelet.metrics.objects(POD_METRICS, "default")
+    (found,) = await site.parts.serving.metrics.objects(POD_METRICS, "default")
     assert found["metadata"]["name"] == "web"
     assert found["window"] == "20s"
     assert found["containers"] == [
         {"name": "main", "usage": {"cpu": "500000000n", "memory": "2048Ki"}}
     ]
-    assert await site.kubelet.metrics.objects(POD_METRICS, "elsewhere") == []
+    assert await site.parts.serving.metrics.objects(POD_METRICS, "elsewhere") == []
     answering.cancel()
 
 
 async def test_a_node_uses_what_its_pods_use(site):
     answering = await a_measured_pod(site)
-    nodes = await site.kubelet.metrics.objects(NODE_METRICS, "")
+    nodes = await site.parts.serving.metrics.objects(NODE_METRICS, "")
     usage = {one["metadata"]["name"]: one["usage"] for one in nodes}
     assert usage.pop("main") == {"cpu": "500000000n", "memory": "2048Ki"}
     assert all(one == {"cpu": "0", "memory": "0"} for one in usage.values())

@@ -26,8 +26,8 @@ from orlop.agent.ranks.wire import Answer, Hello
 from orlop.api import kinds
 from orlop.client.informer import Informers
 from orlop.kubelet.agents.connection import AgentConnection
+from orlop.kubelet.agents.events import AgentEvents
 from orlop.kubelet.agents.journal import JournalFile
-from orlop.kubelet.kubelet import Kubelet
 from orlop.kubelet.network.endpoint_updates import Network
 from orlop.kubelet.pod.folder import PodFolder
 from orlop.kubelet.pod.pods import Pods, PodState
@@ -184,24 +184,15 @@ class Kubelets:
         self.pod = next(iter(cached.list("default")))
         self.state = self.pods.of(self.pod)
         self.state.pod_ip = "10.244.0.7"
-        queue = SimpleNamespace(add=lambda uid: None)
-        live = SimpleNamespace(on_hello=lambda state, revision: None, on_silence=lambda state: None)
-        commands = SimpleNamespace(
+        queue: Any = SimpleNamespace(add=lambda uid: None)
+        live: Any = SimpleNamespace(
+            on_hello=lambda state, revision: None, on_silence=lambda state: None
+        )
+        commands: Any = SimpleNamespace(
             begin=lambda state, errand, message: (str(message["host"]), str(message["command"]))
         )
-        self.hears: Any = SimpleNamespace(
-            _queue=queue, _live=live, _network=self.network, _commands=commands,
-            _clock=SimpleNamespace(now=lambda: 1.7e9), _ticker=SimpleNamespace(ask=lambda: None),
-        )  # fmt: skip
-        for name in (
-            "on_hello",
-            "on_record",
-            "on_start",
-            "on_network",
-            "on_silence",
-            "on_line_end",
-        ):
-            setattr(self.hears, name, getattr(Kubelet, name).__get__(self.hears))
+        clock: Any = SimpleNamespace(now=lambda: 1.7e9)
+        self.hears = AgentEvents(queue, live, self.network, commands, lambda: None, clock)
 
     def fresh(self) -> PodState:
         """The pod, of which nothing was heard yet."""

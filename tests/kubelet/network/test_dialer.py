@@ -45,7 +45,7 @@ async def heard(site, notices):
 
 
 def key_of(site):
-    return site.kubelet.dialer._announcer._key
+    return site.parts.network.dialer._announcer._key
 
 
 async def acknowledge(site, notices):
@@ -60,7 +60,7 @@ async def test_a_pod_is_reached_straight_and_told_who_comes(site, place):
     agent.tell(said(listener, notices))
     ask(agent, f"pod/{ip}")
     await told(agent, f"pod/{ip}")
-    dialer = site.kubelet.dialer
+    dialer = site.parts.network.dialer
     dialling = asyncio.ensure_future(dialer.connect(ip, 80, ("192.0.2.9", 4711)))
     loop = asyncio.get_running_loop()
     taken, real = await loop.sock_accept(listener)
@@ -80,7 +80,9 @@ async def test_a_client_of_ipv6_is_shown_to_a_pod_as_the_control_plane(site, pla
     agent.tell(said(listener, notices))
     ask(agent, f"pod/{ip}")
     await told(agent, f"pod/{ip}")
-    dialling = asyncio.ensure_future(site.kubelet.dialer.connect(ip, 80, ("2001:db8::1", 4711)))
+    dialling = asyncio.ensure_future(
+        site.parts.network.dialer.connect(ip, 80, ("2001:db8::1", 4711))
+    )
     taken, real = await asyncio.get_running_loop().sock_accept(listener)
     found = await acknowledge(site, notices)
     assert found.peer == found.real == real
@@ -99,7 +101,7 @@ async def test_a_port_that_no_agent_speaks_for_is_not_used(site, place):
     agent.tell(said(listener, notices))
     ask(agent, f"pod/{ip}")
     await told(agent, f"pod/{ip}")
-    dialling = asyncio.ensure_future(site.kubelet.dialer.connect(ip, 80))
+    dialling = asyncio.ensure_future(site.parts.network.dialer.connect(ip, 80))
     found, sender = await heard(site, notices)
     forged = found._replace(kind=Kind.ACK)
     notices.sendto(write(b"another key", forged, sender[1]), sender)
@@ -128,7 +130,7 @@ async def test_datagrams_wait_for_the_agents_word(site, place):
         agent.tell({**state, "tcp": {}, "udp": {"53": server.getsockname()[1]}})
         ask(agent, f"pod/{ip}")
         await told(agent, f"pod/{ip}")
-        way = await site.kubelet.dialer.datagrams(ip, 53, ("192.0.2.9", 4711))
+        way = await site.parts.network.dialer.datagrams(ip, 53, ("192.0.2.9", 4711))
         way.send(b"hello")
         found, sender = await heard(site, notices)
         assert (found.protocol, found.more) == (UDP, 1)
@@ -158,7 +160,7 @@ async def test_who_has_a_udp_port_that_no_agent_speaks_for_is_not_heard(site, pl
         agent.tell({**said(server, notices), "tcp": {}, "udp": {"53": server.getsockname()[1]}})
         ask(agent, f"pod/{ip}")
         await told(agent, f"pod/{ip}")
-        way = await site.kubelet.dialer.datagrams(ip, 53, ("192.0.2.9", 4711))
+        way = await site.parts.network.dialer.datagrams(ip, 53, ("192.0.2.9", 4711))
         way.send(b"hello")
         found = await acknowledge(site, notices)
         data, client = await loop.sock_recvfrom(server, 100)
@@ -197,7 +199,7 @@ async def test_where_nothing_is_known_of_its_network_the_agent_is_asked(site):
     agent, ip = await a_running_pod(site)
     agent.tell({"type": "hello", "job": agent.job, "node": "n1", "seq": 9, "streams": 1})
     await agent.hear("welcome")
-    dialling = asyncio.ensure_future(site.kubelet.dialer.connect(ip, 8080))
+    dialling = asyncio.ensure_future(site.parts.network.dialer.connect(ip, 8080))
     wish = await agent.hear("forward")
     assert wish["port"] == 8080
     agent.tell({"type": "opened", "stream": wish["stream"]})
@@ -211,4 +213,4 @@ async def test_where_nothing_is_known_of_its_network_the_agent_is_asked(site):
 
 async def test_an_address_that_no_pod_has_is_not_dialled(site):
     with pytest.raises(OSError, match="no pod has the address"):
-        await site.kubelet.dialer.connect("10.244.9.9", 80)
+        await site.parts.network.dialer.connect("10.244.9.9", 80)

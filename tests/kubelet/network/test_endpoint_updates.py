@@ -244,13 +244,13 @@ async def test_the_plan_has_the_policy_of_the_day(site):
 async def test_an_agent_that_asks_without_end_is_not_remembered_without_end(site):
     """Whoever has a pod's token can speak for its agent: the control plane is everybody's."""
     agent, _ = await a_running_pod(site)
-    [state] = list(site.kubelet._pods)
+    [state] = list(site.parts.shared.cache.pods)
     for start in range(0, 3 * MOST_KEYS, 8192):
         ask(agent, *(f"pod/10.244.{n}.x" for n in range(start, start + 8192)))
     ask(agent, "name/" + "x" * 100_000, "pod/10.244.1.x")
     for _ in range(2):  # by the second time all of it was heard
         assert await told(agent, "pod/10.244.1.x") is None
-    asked = site.kubelet._network._asked[state.uid, ""]
+    asked = site.parts.network.network._asked[state.uid, ""]
     assert len(asked) <= MOST_KEYS
     assert max(map(len, asked)) <= LONGEST_KEY
     await agent.hang_up()
@@ -266,6 +266,6 @@ async def test_an_agent_that_names_places_which_are_none_loses_its_line(site, wr
     agent.tell({**LISTEN, **wrong})
     with pytest.raises(asyncio.IncompleteReadError):
         await told(agent, "nothing")
-    [state] = list(site.kubelet._pods)
-    place = site.kubelet._network.view.places.get(state.uid)
+    [state] = list(site.parts.shared.cache.pods)
+    place = site.parts.network.network.view.places.get(state.uid)
     assert place is None or (place.address, place.notice, place.tcp) == ("", 0, {})

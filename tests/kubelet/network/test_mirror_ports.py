@@ -46,10 +46,10 @@ async def test_an_address_is_given_only_once_those_of_running_pods_are_known(sit
     router = {"metadata": {"name": "router", "namespace": "kube-system", "uid": "u"}}
     place = Place("192.0.2.1", 1, {"80": 2})
     await eventually(lambda: calls, "the kubelet asks for what runs", timeout=60)
-    offered = asyncio.ensure_future(site.kubelet.mirrors.offer(router, open, place))
+    offered = asyncio.ensure_future(site.parts.network.mirrors.offer(router, open, place))
     await asyncio.sleep(0)  # what need not wait is done by then
     assert not offered.done()
     may_answer.set()
     async with asyncio.timeout(60):
         address = await offered
-    assert site.kubelet.mirrors._addresses.owner(address) == "u"
+    assert site.parts.network.mirrors._addresses.owner(address) == "u"

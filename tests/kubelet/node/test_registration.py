@@ -128,7 +128,7 @@ async def _lease(site, name):
 
 async def test_leases_are_renewed(site):
     first = await eventually(lambda: _lease(site, "main"))
-    await site.kubelet._nodes.renew_leases()
+    await site.parts.engine.nodes.renew_leases()
     second = await _lease(site, "main")
     assert parse(second["spec"]["renewTime"]) > parse(first["spec"]["renewTime"])
 
@@ -141,12 +141,12 @@ async def test_a_pod_goes_to_the_machine_under_its_own_name(site):
 
 async def test_a_node_that_is_up_to_date_is_not_written(site):
     host = Host("h", ["127.0.0.1"], 1)
-    await site.kubelet._nodes.sync(host)
+    await site.parts.engine.nodes.sync(host)
     await eventually(lambda: _port(site, 1))
     version = (await site.node())["metadata"]["resourceVersion"]
-    cached = site.kubelet._cached_nodes  # what is written is compared with it
+    cached = site.parts.engine.node_cache  # what is written is compared with it
     await eventually(lambda: cached.get(Key("", "main"))["metadata"]["resourceVersion"] == version)
-    await site.kubelet._nodes.sync(host)
+    await site.parts.engine.nodes.sync(host)
     assert (await site.node())["metadata"]["resourceVersion"] == version
 
 
@@ -161,9 +161,9 @@ async def test_what_people_label_and_taint_is_kept_and_what_is_ours_is_mended(si
     metadata = {"labels": labels, "annotations": {"mine": "2", SOME_HOSTS: "feature/old"}}
     patch = {"metadata": metadata, "spec": {"taints": [taint]}}
     await site.api.patch(NODE, Key("", "main"), patch)
-    cached = site.kubelet._cached_nodes
+    cached = site.parts.engine.node_cache
     await eventually(lambda: "mine" in cached.get(Key("", "main"))["metadata"]["labels"])
-    await site.kubelet._nodes.sync(Host("h", ["127.0.0.1"], 1))
+    await site.parts.engine.nodes.sync(Host("h", ["127.0.0.1"], 1))
     main = await site.node()
     assert main["metadata"]["labels"]["mine"] == "1"
     assert main["metadata"]["labels"]["slurm.orlop.dev/partition"] == "main"
@@ -183,14 +183,14 @@ async def test_a_node_goes_with_its_machine_once_no_pod_is_bound_to_it(site):
     await site.submitted()
     site.engine.has_partition = False
     host = Host("h", ["127.0.0.1"], 1)
-    await site.kubelet._nodes.sync(host)
+    await site.parts.engine.nodes.sync(host)
     assert condition(await site.node(), "Ready")["reason"] == "MachineGone"
     from orlop.api.kinds import POD
 
     await site.api.delete(POD, Key("default", "web"))
     await eventually(site.is_gone)
-    await eventually(lambda: len(site.kubelet._cached) == 0)
-    await site.kubelet._nodes.sync(host)
+    await eventually(lambda: len(site.parts.shared.cache.informer) == 0)
+    await site.parts.engine.nodes.sync(host)
     with pytest.raises(NotFound):
         await site.node()
 
@@ -198,8 +198,8 @@ async def test_a_node_goes_with_its_machine_once_no_pod_is_bound_to_it(site):
 async def test_nodes_of_others_are_left_alone(site):
     other = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker1"}, "spec": {}}
     await site.api.create(NODE, other)
-    await eventually(lambda: site.kubelet._cached_nodes.get(Key("", "worker1")))
-    await site.kubelet._nodes.sync(Host("h", ["127.0.0.1"], 1))
+    await eventually(lambda: site.parts.engine.node_cache.get(Key("", "worker1")))
+    await site.parts.engine.nodes.sync(Host("h", ["127.0.0.1"], 1))
     assert await site.node("worker1")
     await site.create("there", nodeName="worker1")
     await asyncio.sleep(0.1)
@@ -209,7 +209,7 @@ async def test_nodes_of_others_are_left_alone(site):
 async def test_heartbeats_are_written_now_and_then(site, monkeypatch):
     monkeypatch.setattr(registration, "HEARTBEAT_INTERVAL", 0.0)
     before = (await site.node())["metadata"]["resourceVersion"]
-    await site.kubelet._nodes.sync(Host("h", ["127.0.0.1"], 1))
+    await site.parts.engine.nodes.sync(Host("h", ["127.0.0.1"], 1))
     assert (await site.node())["metadata"]["resourceVersion"] != before
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from orlop.api.schema import build
-from orlop.kubelet.planning.field_support import Nested, treatment, unsupported
+from orlop.kubelet.planning.field_support import Nested, unsupported
 
-from ..objects import a_container, a_pod
+from ..objects import a_container, a_pod, treatment
 
 STRUCTS = {
     "": "PodSpec",

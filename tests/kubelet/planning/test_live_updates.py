@@ -9,7 +9,7 @@ import pytest
 
 from orlop.api.kinds import CLUSTER_TRUST_BUNDLE, CONFIG_MAP, POD, SECRET
 from orlop.api.objects import Key
-from orlop.kubelet.planning.live_plan import pieces, renewal_of
+from orlop.kubelet.planning.live_plan import TokenRenewal, pieces
 from orlop.kubelet.planning.live_updates import _knows_itself
 
 from ..conftest import eventually
@@ -180,7 +180,7 @@ def jwt(**claims):
     ids=["four fifths", "a day", "as it should have been", "nothing", "nonsense", "no times"],
 )
 def test_a_token_is_renewed_after(token, expected):
-    assert renewal_of(token) == pytest.approx(expected)
+    assert TokenRenewal().due(token) == pytest.approx(expected)
 
 
 def test_pieces_put_together_are_the_files():

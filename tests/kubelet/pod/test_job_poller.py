@@ -11,10 +11,10 @@ import pytest
 from orlop.api.objects import Key
 from orlop.client.clock import ManualClock, SystemClock
 from orlop.engine import JobId, JobState
-from orlop.engine.pace import KINDNESS, RECENT
+from orlop.engine.pace import KINDNESS, RECENT, Pace
 from orlop.kubelet.node.health import EngineHealth
 from orlop.kubelet.pod import job_poller as module
-from orlop.kubelet.pod.job_poller import Ticker
+from orlop.kubelet.pod.job_poller import JobPoller
 from orlop.kubelet.pod.pods import Pods
 from orlop.kubelet.status.pod_status import PendingReason
 from orlop.network.addresses import PodAddresses
@@ -39,7 +39,7 @@ class SlowEngine(FakeEngine):
 
 
 class Scene:
-    """A ticker over pods that a test makes up."""
+    """A poller over pods that a test makes up."""
 
     def __init__(self, tmp_path, clock=None, busy=2.0):
         self.clock = clock or ManualClock()
@@ -47,16 +47,14 @@ class Scene:
         self.pods = Pods(Paths(tmp_path), PodAddresses(IPv4Network("10.244.0.0/16")))
         self.health = EngineHealth(self.clock)
         self.changed = []
-        self.ticker = Ticker(
-            self.engine,
-            self.pods,
-            self.health,
-            busy=busy,
-            idle=30.0,
-            on_change=self.changed.append,
-            on_listing=lambda listed: None,
-            clock=self.clock,
-        )
+        self.pace = Pace(busy, 30.0)
+        self.poller = JobPoller(self.engine, self.pods, self.health, self.pace, self, self.clock)
+
+    def on_change(self, uid):
+        self.changed.append(uid)
+
+    def on_listing(self, listed):
+        pass
 
     def pod(self, uid="a", job="17", **fields):
         state = self.pods.orphan(uid, Key("default", uid))
@@ -69,7 +67,7 @@ class Scene:
     async def tick(self):
         self.changed.clear()
         self.clock.advance(1)
-        await self.ticker.tick()
+        await self.poller.tick()
         return self.changed
 
 
@@ -93,7 +91,7 @@ async def test_while_a_pod_has_a_job_the_engine_is_asked_however_quiet_it_is(sce
     scene.pod(state=state).connection = object()
     for _ in range(100):
         await scene.tick()
-    assert scene.ticker._pace.interval == 2.0
+    assert scene.pace.interval == 2.0
 
 
 async def test_a_slow_engine_is_asked_less_and_never_less_than_is_set(scene):
@@ -102,7 +100,7 @@ async def test_a_slow_engine_is_asked_less_and_never_less_than_is_set(scene):
         scene.engine.takes = seconds
         for _ in range(RECENT):
             await scene.tick()
-        assert scene.ticker._pace.interval == interval
+        assert scene.pace.interval == interval
 
 
 async def test_once_no_pod_has_a_job_the_engine_is_asked_less_and_less(scene):
@@ -111,17 +109,17 @@ async def test_once_no_pod_has_a_job_the_engine_is_asked_less_and_less(scene):
     scene.pods.forget(state.uid)
     for _ in range(12):
         await scene.tick()
-    assert scene.ticker._pace.interval == 30.0
+    assert scene.pace.interval == 30.0
 
 
 async def test_a_pod_whose_agent_cannot_reach_us_is_looked_at_however_slow_the_engine(scene):
     scene.engine.takes = 10.0
     scene.pod(state=JobState.RUNNING)
     assert set(await scene.tick()) == {"a"}
-    assert scene.ticker._pace.interval == 30.0
+    assert scene.pace.interval == 30.0
     assert set(await scene.tick()) == {"a"}, "its journal is read each time"
     scene.changed.clear()
-    scene.ticker._read_files()
+    scene.poller._read_files()
     assert scene.changed == ["a"]
 
 
@@ -237,17 +235,17 @@ async def test_a_new_reason_is_told_of_every_pod_at_once(scene):
 async def test_the_engine_is_asked_only_while_somebody_waits_for_its_answer(scene, make, is_needed):
     make(scene)
     scene.clock.advance(module.LINGER + 1)
-    assert scene.ticker._is_needed() is is_needed
+    assert scene.poller._is_needed() is is_needed
 
 
 async def test_after_the_last_pod_it_looks_on_for_a_while(scene):
     scene.pod()
-    assert scene.ticker._is_needed()
+    assert scene.poller._is_needed()
     scene.pods.forget("a")
     scene.clock.advance(module.LINGER / 2)
-    assert scene.ticker._is_needed()
+    assert scene.poller._is_needed()
     scene.clock.advance(module.LINGER)
-    assert not scene.ticker._is_needed()
+    assert not scene.poller._is_needed()
 
 
 async def test_who_asks_while_the_engine_answers_is_not_forgotten(tmp_path):
@@ -257,11 +255,11 @@ async def test_who_asks_while_the_engine_answers_is_not_forgotten(tmp_path):
 
     async def asked_meanwhile():
         if not scene.engine.calls:
-            scene.ticker.ask()
+            scene.poller.ask()
         return await answer()
 
     scene.engine.jobs = asked_meanwhile
-    running = asyncio.ensure_future(scene.ticker.run())
+    running = asyncio.ensure_future(scene.poller.run())
     try:
         await eventually(lambda: scene.engine.calls == 2, "it is asked again", timeout=60)
     finally:
@@ -276,7 +274,7 @@ async def test_many_who_ask_get_one_answer(bare_site):
         await site.submitted(f"p{n}")
     before = site.engine.calls
     for _ in range(1000):
-        site.kubelet.ask_engine()
+        site.parts.engine.poller.ask()
     await asyncio.sleep(0.1)
     assert site.engine.calls - before <= 5
 

@@ -95,9 +95,9 @@ async def test_an_agent_that_is_not_connected_is_asked_through_the_engine(site):
 
 
 async def test_an_agent_that_does_not_end_in_time_is_cancelled(site, monkeypatch):
-    from orlop.kubelet.pod import termination
+    from orlop.kubelet.pod import job_ending
 
-    monkeypatch.setattr(termination, "KILL_MARGIN", 0.2)
+    monkeypatch.setattr(job_ending, "KILL_MARGIN", 0.2)
     await site.create()
     agent = await site.agent()
     await agent.say(started(), running())
@@ -139,16 +139,16 @@ async def test_the_folder_of_a_pod_that_is_over_goes_with_its_object(site):
     site.engine.set("17", JobState.COMPLETED)
     await agent.hang_up()
     folder = site.folder()
-    await eventually(lambda: site.kubelet._pods.get(agent.plan["pod"]["uid"]) is None)
+    await eventually(lambda: site.parts.shared.cache.pods.get(agent.plan["pod"]["uid"]) is None)
     await site.api.delete(POD, Key("default", "web"))
     await eventually(lambda: not folder.exists())
     assert site.engine.cancelled == []
 
 
 async def test_a_job_that_outlives_its_pod_is_cancelled(site, monkeypatch):
-    from orlop.kubelet.pod import termination
+    from orlop.kubelet.pod import job_ending
 
-    monkeypatch.setattr(termination, "AFTERLIFE", 0.2)
+    monkeypatch.setattr(job_ending, "AFTERLIFE", 0.2)
     await site.create()
     agent = await site.agent()
     site.engine.set("17", JobState.RUNNING)
@@ -159,9 +159,9 @@ async def test_a_job_that_outlives_its_pod_is_cancelled(site, monkeypatch):
 
 
 async def test_an_agent_that_hangs_after_its_last_word_holds_up_no_deletion(site, monkeypatch):
-    from orlop.kubelet.pod import termination
+    from orlop.kubelet.pod import job_ending
 
-    monkeypatch.setattr(termination, "PATIENCE", 0.3)
+    monkeypatch.setattr(job_ending, "PATIENCE", 0.3)
     await site.create()
     agent = await site.agent()
     site.engine.set("17", JobState.RUNNING)
@@ -176,9 +176,9 @@ async def test_an_agent_that_hangs_after_its_last_word_holds_up_no_deletion(site
 
 
 async def test_a_removal_that_meets_other_writes_is_tried_again(site, monkeypatch):
-    from orlop.kubelet.pod import termination
+    from orlop.kubelet.pod import job_ending
 
-    monkeypatch.setattr(termination, "RETRY", 0.1)
+    monkeypatch.setattr(job_ending, "RETRY", 0.1)
     await site.create()
     await site.submitted()
     remove, conflicts = site.api.delete, [Conflict("written meanwhile") for _ in range(6)]
@@ -196,25 +196,25 @@ async def test_a_removal_that_meets_other_writes_is_tried_again(site, monkeypatc
 
 async def test_a_job_that_ended_while_the_engine_was_silent_is_not_cancelled(site, monkeypatch):
     """slurmctld hears of the end some time after it is back; till then it lists the job."""
-    from orlop.kubelet.pod import termination
+    from orlop.kubelet.pod import job_ending
 
-    monkeypatch.setattr(termination, "AFTERLIFE", 0.5)
+    monkeypatch.setattr(job_ending, "AFTERLIFE", 0.5)
     await site.create()
     agent = await site.agent()
     site.engine.set("17", JobState.RUNNING)
     await agent.say(started(), running())
     await site.until_phase("Running")
     site.engine.is_silent = True
-    await eventually(lambda: site.kubelet._health.is_down)
+    await eventually(lambda: site.parts.shared.health.is_down)
     await agent.say(exited(3), finished("Failed"))
     await site.until_phase("Failed")
     await agent.hang_up()
     await asyncio.sleep(0.6)
     site.engine.is_silent = False
-    await eventually(lambda: not site.kubelet._health.is_down)
+    await eventually(lambda: not site.parts.shared.health.is_down)
     await asyncio.sleep(0.2)
     site.engine.set("17", JobState.FAILED)
-    await eventually(lambda: site.kubelet._pods.get(agent.plan["pod"]["uid"]) is None)
+    await eventually(lambda: site.parts.shared.cache.pods.get(agent.plan["pod"]["uid"]) is None)
     assert site.engine.cancelled == []
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from orlop.api.kinds import CONFIG_MAP, POD
 from orlop.api.objects import Key
+from orlop.client.workqueue import Backoff
 from orlop.engine import JobState
 from orlop.errors import EngineError, SubmitDeferred, SubmitRejected
 
@@ -64,11 +65,9 @@ async def test_a_rejected_pod_says_why_and_is_tried_again_when_its_annotations_c
     ],
     ids=["by sbatch", "by another command"],
 )
-async def test_a_deferred_pod_is_tried_again_by_itself(site, monkeypatch, refusal):
-    from orlop.client.workqueue import Backoff
-    from orlop.kubelet.pod import worker
+async def test_a_deferred_pod_is_tried_again_by_itself(site, refusal):
 
-    monkeypatch.setattr(worker, "_DEFERRED_RETRY", Backoff(0.2, 0.2))
+    await site.restart(deferred=Backoff(0.2, 0.2))
     site.engine.refusal = refusal
     await site.create()
     pod = await site.until(lambda pod: waiting(pod).get("reason") == "SubmitDeferred")
@@ -78,11 +77,9 @@ async def test_a_deferred_pod_is_tried_again_by_itself(site, monkeypatch, refusa
     assert "containerStatuses" not in pod["status"]
 
 
-async def test_an_image_that_cannot_be_had_is_named_and_takes_no_job(site, monkeypatch):
-    from orlop.client.workqueue import Backoff
-    from orlop.kubelet.pod import worker
+async def test_an_image_that_cannot_be_had_is_named_and_takes_no_job(site):
 
-    monkeypatch.setattr(worker, "_IMAGE_RETRY", Backoff(0.2, 0.2))
+    await site.restart(image=Backoff(0.2, 0.2))
     site.images.missing["nosuch:1"] = "ErrImagePull"
     await site.create("web", a_container(image="nosuch:1"), a_container("ok"))
     pod = await site.until(lambda pod: waiting(pod).get("reason") == "ErrImagePull")
@@ -121,11 +118,9 @@ async def test_a_pull_that_took_place_is_told(site):
     assert message.startswith('Successfully pulled image "busybox" in ')
 
 
-async def test_a_missing_config_map_is_named_until_it_is_there(site, monkeypatch):
-    from orlop.client.workqueue import Backoff
-    from orlop.kubelet.pod import worker
+async def test_a_missing_config_map_is_named_until_it_is_there(site):
 
-    monkeypatch.setattr(worker, "_CONFIG_RETRY", Backoff(0.2, 0.2))
+    await site.restart(config=Backoff(0.2, 0.2))
     env = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "a"}}}]
     await site.create("web", a_container(command=["true"], env=env))
     pod = await site.until(lambda pod: waiting(pod).get("reason") == "CreateContainerConfigError")
@@ -176,7 +171,7 @@ async def test_flags_that_cannot_be_read_are_named(site):
     ids=["a bug", "a value"],
 )
 async def test_a_pod_that_nobody_thought_of_troubles_itself_alone(site, monkeypatch, where, what):
-    from orlop.kubelet.pod import preparation
+    from orlop.kubelet.start import preparation
 
     original = preparation.make_plan
 
@@ -197,7 +192,7 @@ async def test_an_answer_of_the_engine_that_makes_no_sense_ends_nothing(site):
     await site.create()
     await site.submitted()
     table, site.engine.table = site.engine.table, {"17": None}
-    site.kubelet.ask_engine()
+    site.parts.engine.poller.ask()
     calls = site.engine.calls
     await eventually(lambda: site.engine.calls > calls + 1, timeout=2)
     site.engine.table = table

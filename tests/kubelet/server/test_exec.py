@@ -254,7 +254,9 @@ async def test_an_agent_that_is_away_is_said_within_seconds(site, monkeypatch) -
     monkeypatch.setattr("orlop.kubelet.server.server.REACH_TIME", 0.2)
     async with echoing(site) as agent:
         agent.agent.writer.close()
-        await eventually(lambda: all(state.connection is None for state in site.kubelet._pods))
+        await eventually(
+            lambda: all(state.connection is None for state in site.parts.shared.cache.pods)
+        )
         status, text = await refused(site, EXEC)
         assert status == 503
         assert "is not connected" in text

@@ -198,7 +198,7 @@ async def test_agents_are_pinged_and_the_dead_are_given_up(site, monkeypatch):
     for _ in range(10):
         await agent.hear("ping")
         agent.tell({"type": "pong"})
-    [state] = list(site.kubelet._pods)
+    [state] = list(site.parts.shared.cache.pods)
     assert state.connection is not None
     await eventually(lambda: state.connection is None, "silence is noticed")
     await agent.hang_up()
@@ -324,4 +324,4 @@ async def test_an_agent_speaks_for_its_own_pod_whatever_it_says(site):
     assert other["status"].get("phase", "Pending") == "Pending"
     told = other["status"].get("containerStatuses", [])
     assert not any("terminated" in one["state"] for one in told)
-    assert uid not in site.kubelet._network.view.places
+    assert uid not in site.parts.network.network.view.places

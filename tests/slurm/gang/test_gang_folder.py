@@ -95,13 +95,11 @@ def test_nobody_joins_a_gang_that_is_closed(home):
     assert not Folder(new).was_begun
 
 
-def test_of_leader_and_kubelet_one_has_the_next_number(home, monkeypatch):
+def test_of_leader_and_kubelet_one_has_the_next_number(home):
     gang = a_gang(home, "a", "b")
-    names = gang._names()
     (gang.folder / "2").touch()  # between the kubelet's look and its link
-    monkeypatch.setattr(gang, "_names", lambda: names)
     new = a_pod(home, "c")
-    assert gang.join(recruit(new), 1) is None
+    assert gang.join_as(2, recruit(new), 1) is None
     assert not Folder(new).was_begun
 
 

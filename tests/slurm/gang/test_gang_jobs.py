@@ -14,6 +14,9 @@ from orlop.agent.build import build
 from orlop.api.objects import uid_of
 from orlop.engine import Gang, Job, JobId, JobState, Submission
 from orlop.errors import ConfigError, SubmitRejected, WaitingForGang
+from orlop.settings import Paths
+from orlop.slurm.gang.gang_folders import GangFolders
+from orlop.slurm.gang.gang_submission import kept_of
 from orlop.slurm.gang.packing import pack
 from orlop.slurm.gang.roster import call
 from orlop.slurm.submit import job_arrays
@@ -310,11 +313,11 @@ async def test_a_gang_that_was_never_handed_in_begins_again(gangs: Gangs):
     engine = gangs.site.another_engine()
     peers = frozenset(uid_of(member.pod) for member in others)
     gang = Gang("default/gang/h", "default/h", 2, peers)
-    gangs_of = engine._submitter.gangs
     first, second = (replace(one, gang=gang) for one in others)
-    roster = await call([first, second], engine.spec)
+    roster = await call([first, second], engine.site.spec)
     packing = pack(roster.shapes)
-    gangs_of._make(first, roster, packing).enlist(roster.recruits, packing)
+    folders = GangFolders(Paths(gangs.site.home).gangs)
+    folders.make(kept_of(first, roster, packing)).enlist(roster.recruits, packing)
     gangs.engine = gangs.site.another_engine()
     again = await gangs.submit(*others, name="h")
     assert len({base(job) for job in again}) == 1

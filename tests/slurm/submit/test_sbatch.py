@@ -96,7 +96,7 @@ async def test_two_submits_at_once_are_one_job(rootless: Site, asked_before: boo
     submission = rootless.submission()
     engines = [rootless.engine, rootless.another_engine(), rootless.another_engine()]
     if asked_before:  # then nothing lies between them: each sees that nobody has begun
-        await asyncio.gather(*(engine.facts() for engine in engines))
+        await asyncio.gather(*(engine.site.facts() for engine in engines))
     jobs = await asyncio.gather(*(engine.submit(submission) for engine in engines))
     assert len(set(jobs)) == 1
     assert await rootless.jobs_in_slurm() == [jobs[0]]

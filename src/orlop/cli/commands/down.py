@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from ... import wellknown
-from ...engine import Engine, JobId
+from ...engine import Engine
 from ...errors import ConfigError, EngineUnavailable, HomeInUse
 from ...settings import Paths, Settings, home_from_env, load
 from ...slurm.jobs import SlurmJobs
@@ -111,10 +111,8 @@ async def end_jobs(paths: Paths, settings: Settings) -> None:
 
 async def living(engine: Engine) -> list[Any]:
     """Return jobs of pods and of SlurmJobs that have not ended."""
-    of_objects: list[JobId] = []
-    if isinstance(engine, SlurmJobs):
-        engine.on_squeue = lambda text: of_objects.extend(engine.of_objects(text))
     of_pods = [id for id, job in (await engine.jobs()).items() if not job.state.has_ended]
+    of_objects = engine.of_objects() if isinstance(engine, SlurmJobs) else []
     return [*of_pods, *of_objects]
 
 

@@ -9,56 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import hashlib
 import os
 import ssl
 import sys
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import click
 
 from ... import __version__, errors, log, pki
-from ...agent.build import build as build_agent
 from ...agent.compiling import NETWORK, STARTER, compile_helper, helper_file
 from ...apiserver import ApiServer
 from ...apiserver.aggregation import FrontProxy
 from ...apiserver.audit import AuditLog, Auditor, load_policy
 from ...apiserver.memory import settle
-from ...client.api import Api
-from ...client.clock import SystemClock
-from ...client.informer import Informers
-from ...controllers.framework.controller import Runnable
-from ...controllers.framework.manager import ControllerManager
-from ...controllers.namespaces.slurm_quota import Quota
-from ...controllers.storage.folder_provisioner import folders_in
 from ...destinations import Destinations
-from ...extensions import registry as extensions
-from ...extensions.podgroup.controller import BUILT_IN_DEFINITIONS
-from ...extensions.slurmjob import kinds as slurm_kinds
-from ...extensions.slurmjob.assembly import DEFINITIONS, SlurmObjects
 from ...files import write_private
-from ...gateway.backends import Backends
-from ...gateway.ingress import IngressRouter
-from ...gateway.ingress_pod import IngressPod
-from ...gateway.service_ports import ServicePorts
 from ...jwt import SigningKey
-from ...kubelet import Kubelet
-from ...kubelet.planning.network import network_key
-from ...listener import ANYWHERE
 from ...network.ranges import Ranges
-from ...runtime.images import Images
-from ...scheduler import Scheduler
 from ...settings import Paths, Settings, home_from_env, load
-from ...slurm.jobs import SlurmJobs
-from ...slurm.submit.user_slurm import UserSlurm
 from ...store import Store
 from ..doctor_checks import addresses
 from ..home import kubeconfig_file, record
 from ..home.home_lock import BEAT, HomeLock
-from ..home.removal import in_namespace
 from . import log_output
+from .base import Base, Server
+from .components import Components
 from .engines import engine_for, ensure_cluster_uid
+from .own_address import host_of, url_of
 from .readiness import Readiness
 from .tasks import until_stopped
 from .upstream import UpstreamServer
@@ -137,62 +114,15 @@ class ControlPlane:
             port = await self._listen(server)
             stack.push_async_callback(server.stop)
 
-            informers = Informers(_client(server, "system:orlop"))
-            kubelet_tls = self.pki.server_context(self.pki.kubelet)
-            kubelet = Kubelet(
-                _client(server, "system:kubelet"),
-                informers,
-                engine=self.engine,
-                images=Images(self.paths.images, self.settings.images),
-                settings=self.settings,
-                paths=self.paths,
-                tls=kubelet_tls,
-                token_key=self.pki.token_key,
-                agent_file=agent_file(self.paths.run),
-                helper=self._helper,
-                starter=helper_file(self.paths.run, STARTER),
-                addresses=addresses.addresses(),
-                api_server=self._url(port),
+            base = Base(
+                self.paths, self.settings, self.engine, self.pki, signing_key, self.destinations
             )
-            server.serve_computed(kubelet.metrics)
-            api = _client(server, "system:kube-controller-manager")
-            manager = ControllerManager(
-                api,
-                informers,
-                root_ca=self.pki.ca.read_text(),
-                signing_key=signing_key,
-                sign=self.pki.sign_request,
-                api_endpoint=(self._host(), port),
-                folders=folders_in(
-                    self.paths.volumes,
-                    self.settings.storage.scratch,
-                    self.paths.cluster_uid.read_text().strip(),
-                    in_namespace,
-                ),
-                autoscaling=self.settings.autoscaling,
-                wall_time=self.settings.wall_time,
-                extensions=[
-                    *extensions.controllers(
-                        api, informers, clock=SystemClock(), without=self._without_kinds()
-                    ),
-                    *self._slurm_objects(server, informers, kubelet),
-                ],
-                slurm_quota=self._slurm_quota(),
-            )
-            scheduler = Scheduler(
-                _client(server, "system:kube-scheduler"), informers, slurm=self.settings.slurm
-            )
-            dialer = kubelet.dialer
-            backends = Backends(
-                informers,
-                dialer.connect,
-                dial_datagrams=dialer.datagrams,
-                destinations=self.destinations,
-            )
-            gateway = self._gateway(server, informers, backends, kubelet)
-            contexts = {self.pki.apiserver: tls, self.pki.kubelet: kubelet_tls}
+            components = Components(base, server, port)
+            contexts = {self.pki.apiserver: tls, self.pki.kubelet: components.kubelet_tls}
 
-            mine = record.mine(url=self._url(port), port=port, engine=self.engine.name, job=job)
+            mine = record.mine(
+                url=url_of(self.settings, port), port=port, engine=self.engine.name, job=job
+            )
             self._write_kubeconfig(mine.url)
             self.tenancy.declare(mine)
             logger.info(
@@ -203,11 +133,7 @@ class ControlPlane:
 
             await until_stopped(
                 {
-                    "informers": informers.run(),
-                    "controllers": manager.run(),
-                    "scheduler": scheduler.run(),
-                    "kubelet": kubelet.run(),
-                    **{part.name: part.run() for part in gateway},
+                    **components.tasks(),
                     **({"upstream": server.watch()} if isinstance(server, UpstreamServer) else {}),
                     "heartbeat": self._beat(),
                     "certificates": self._renew(contexts, mine.url),
@@ -216,22 +142,16 @@ class ControlPlane:
             )
         logger.info("control plane has stopped")
 
-    def _slurm_quota(self) -> tuple[Quota, bool] | None:
-        """Return Slurm's limits, for ResourceQuotas; no other engine has any."""
-        if not isinstance(self.engine, SlurmJobs):
-            return None
-        return self.engine.quota, self.settings.slurm.mirror_quota
-
     async def _server(
         self, stack: AsyncExitStack, tls: ssl.SSLContext, signing_key: SigningKey
-    ) -> ApiServer | UpstreamServer:
+    ) -> Server:
         """Return our server over its store, or the site's own over its etcd."""
         if self.settings.control_plane == "upstream":
             return UpstreamServer(
                 self.paths,
                 self.settings.upstream,
                 self.pki,
-                advertise=self._host(),
+                advertise=host_of(self.settings),
                 services=str(self.ranges.services),
             )
         # Where there are no locks, SQLite must not ask for them; the home lock keeps others out.
@@ -253,66 +173,6 @@ class ControlPlane:
             ),
         )
 
-    def _slurm_objects(
-        self, server: ApiServer | UpstreamServer, informers: Informers, kubelet: Kubelet
-    ) -> list[Runnable]:
-        """Return the controllers of Slurm's own jobs, where there is a Slurm."""
-        if not isinstance(self.engine, SlurmJobs):
-            return []
-        cluster = self.paths.cluster_uid.read_text().strip()
-        slurm = UserSlurm(self.engine, self.engine.commands, cluster)
-        api = _client(server, slurm_kinds.USER)
-        objects = SlurmObjects(api, informers, slurm, self.settings, self.paths)
-        kubelet.show_outputs(objects.output_of)
-        return objects.controllers()
-
-    def _gateway(
-        self,
-        server: ApiServer | UpstreamServer,
-        informers: Informers,
-        backends: Backends,
-        kubelet: Kubelet,
-    ) -> list[ServicePorts | IngressRouter | IngressPod]:
-        """Return what is reached from outside: by kubectl, and as far as the settings open it."""
-        network = self.settings.network
-        api = _client(server, "system:service-ports")
-        ports = ServicePorts(
-            api,
-            informers,
-            backends,
-            is_offered=network.node_ports,
-            listen=self.settings.listen,
-            address=self._host(),
-        )
-        router = IngressRouter(
-            _client(server, "system:ingress"),
-            informers,
-            backends,
-            listen=self.settings.listen,
-            ports=(network.ingress_port, network.ingress_tls_port),
-            address=self._host(),
-            tls=self.pki.server_context(self.pki.apiserver),
-            key=network_key(self.pki.token_key),
-        )
-        pod = IngressPod(
-            _client(server, "system:ingress"),
-            informers,
-            router,
-            kubelet.mirrors,
-            address=self._ipv4(),
-        )
-        return [ports, router, pod]
-
-    def _without_kinds(self) -> list[str]:
-        """Return the kinds to leave out.
-
-        The original API server has its own PodGroup and Workload, where it has any at all; and what
-        is Slurm's means nothing without it.
-        """
-        theirs = BUILT_IN_DEFINITIONS if self.settings.control_plane == "upstream" else ()
-        slurms = () if isinstance(self.engine, SlurmJobs) else DEFINITIONS
-        return [*self.settings.without_kinds, *theirs, *slurms]
-
     def _auditor(self, stack: AsyncExitStack) -> Auditor | None:
         if not self.settings.audit_policy:
             return None
@@ -321,7 +181,7 @@ class ControlPlane:
         stack.callback(audit_log.close)
         return Auditor(policy, audit_log)
 
-    async def _listen(self, server: ApiServer | UpstreamServer) -> int:
+    async def _listen(self, server: Server) -> int:
         """Listen at the port asked for, else at the last one, so that kubeconfigs stay good."""
         listen, wanted = self.settings.listen, self.settings.port
         last = record.read(self.paths)
@@ -335,19 +195,6 @@ class ControlPlane:
                 raise errors.ConfigError(text) from error
             logger.warning("the port of last time cannot be had", port=kept, error=why)
             return await server.start(listen, 0)
-
-    def _host(self) -> str:
-        """Return the address that is best known on the cluster; the certificate has all of them."""
-        listen = [self.settings.listen] if self.settings.listen not in ANYWHERE else []
-        return [*listen, *self.settings.advertise, *addresses.addresses(), "127.0.0.1"][0]
-
-    def _ipv4(self) -> str:
-        """Return an IPv4 address, as `_host`, of those that agents can be told."""
-        known = [self._host(), *addresses.addresses()]
-        return next((one for one in known if addresses.is_ipv4(one)), "127.0.0.1")
-
-    def _url(self, port: int) -> str:
-        return f"https://{self._host()}:{port}"
 
     def _write_kubeconfig(self, url: str) -> None:
         admin = self.pki.admin
@@ -371,11 +218,6 @@ class ControlPlane:
             except OSError as error:
                 logger.warning("no heartbeat", file=self.paths.pid, error=error)
 
-    @property
-    def _helper(self) -> Path | None:
-        """Return the compiled part of the pod network, which may not be there yet, or ever."""
-        return helper_file(self.paths.run) if self.settings.network.compile else None
-
     async def _compile(self) -> None:
         """Compile it once; pods that start before, or where that is impossible, do without it."""
         for part in (STARTER, *([NETWORK] if self.settings.network.compile else [])):
@@ -394,15 +236,3 @@ class ControlPlane:
                 for pair, context in contexts.items():
                     context.load_cert_chain(pair.crt, pair.key)
                 self._write_kubeconfig(url)
-
-
-def _client(server: ApiServer | UpstreamServer, user: str) -> Api:
-    """Return the API for one component; managedFields and events have upstream's name for it."""
-    return server.client(user, ["system:masters"])
-
-
-def agent_file(folder: Path) -> Path:
-    """Return the agent, named by its contents: waiting jobs keep the one they were made with."""
-    fresh = build_agent(folder / "agent.pyz")
-    digest = hashlib.sha256(fresh.read_bytes()).hexdigest()[:12]
-    return fresh.replace(folder / f"agent-{digest}.pyz")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ...api.kinds import STORED, Kind
 from ...client.api import Api
@@ -63,6 +63,39 @@ from .controller import Runnable
 log = logger(__name__)
 _RESTART = Backoff(first=1.0, longest=60.0)
 
+# Those that need nothing but the API and the informers.
+_ALWAYS: tuple[Callable[..., Runnable], ...] = (
+    Deployments,
+    ReplicaSets,
+    StatefulSets,
+    DaemonSets,
+    Jobs,
+    CronJobs,
+    TtlAfterFinished,
+    DistributedNames,
+    ServiceAccounts,
+    ClusterRoleAggregation,
+    EndpointSlices,
+    EndpointsController,
+    EndpointSliceMirroring,
+    VolumeClaims,
+    Volumes,
+    ClaimProtection,
+    VolumeProtection,
+    EphemeralVolumes,
+    DisruptionBudgets,
+    StaleDisruptions,
+    NodeLifecycle,
+    TaintEviction,
+    LeaseGc,
+    CsrApproval,
+    CsrCleaner,
+    TokenCleaner,
+    BootstrapSigner,
+    PodGc,
+    EventTtl,
+)
+
 
 class ControllerManager:
     """All controllers; `root_ca` is the PEM of the cluster's CA, published where given.
@@ -95,40 +128,7 @@ class ControllerManager:
         self._clock = clock or SystemClock()
         self._election = election
         every = tuple(kinds)
-        controllers: list[Runnable] = [
-            kind(api, informers, clock=self._clock)
-            for kind in (
-                Deployments,
-                ReplicaSets,
-                StatefulSets,
-                DaemonSets,
-                Jobs,
-                CronJobs,
-                TtlAfterFinished,
-                DistributedNames,
-                ServiceAccounts,
-                ClusterRoleAggregation,
-                EndpointSlices,
-                EndpointsController,
-                EndpointSliceMirroring,
-                VolumeClaims,
-                Volumes,
-                ClaimProtection,
-                VolumeProtection,
-                EphemeralVolumes,
-                DisruptionBudgets,
-                StaleDisruptions,
-                NodeLifecycle,
-                TaintEviction,
-                LeaseGc,
-                CsrApproval,
-                CsrCleaner,
-                TokenCleaner,
-                BootstrapSigner,
-                PodGc,
-                EventTtl,
-            )
-        ]
+        controllers: list[Runnable] = [kind(api, informers, clock=self._clock) for kind in _ALWAYS]
         controllers.append(
             HorizontalPodAutoscalers(api, informers, clock=self._clock, settings=autoscaling)
         )

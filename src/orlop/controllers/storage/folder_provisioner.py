@@ -61,7 +61,18 @@ def class_named(name: str, *, is_default: bool) -> Obj:
     return made
 
 
-class FolderProvisioner(Controller):
+class _FolderController(Controller):
+    """The part that both loops have in common: the folders, and Events in one name."""
+
+    def __init__(
+        self, api: Api, informers: Informers, folders: Folders, *, clock: Clock | None = None
+    ) -> None:
+        super().__init__(api, informers, clock=clock)
+        self.recorder = Recorder(api, COMPONENT, clock=self.clock)
+        self._folders = folders
+
+
+class FolderProvisioner(_FolderController):
     """Makes volumes for claims, and lets them grow."""
 
     name = "folder-provisioner"
@@ -70,9 +81,7 @@ class FolderProvisioner(Controller):
     def __init__(
         self, api: Api, informers: Informers, folders: Folders, *, clock: Clock | None = None
     ) -> None:
-        super().__init__(api, informers, clock=clock)
-        self.recorder = Recorder(api, COMPONENT, clock=self.clock)
-        self._folders = folders
+        super().__init__(api, informers, folders, clock=clock)
         self._volumes = informers.informer(PERSISTENT_VOLUME)
         self._classes = informers.informer(STORAGE_CLASS)
 
@@ -180,18 +189,11 @@ class FolderProvisioner(Controller):
         )
 
 
-class FolderDeleter(Controller):
+class FolderDeleter(_FolderController):
     """Removes the data of volumes that are released, where their policy is Delete."""
 
     name = "folder-deleter"
     kind = PERSISTENT_VOLUME
-
-    def __init__(
-        self, api: Api, informers: Informers, folders: Folders, *, clock: Clock | None = None
-    ) -> None:
-        super().__init__(api, informers, clock=clock)
-        self.recorder = Recorder(api, COMPONENT, clock=self.clock)
-        self._folders = folders
 
     async def reconcile(self, key: Key) -> Result:
         volume = self.objects.get(key)

@@ -9,7 +9,7 @@ passed on. Pods are of one group where they are in one namespace and their annot
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from ...api.objects import Obj, annotations_of, is_deleting, is_terminal, key_of, meta, uid_of
@@ -18,6 +18,7 @@ from ...client.informer import Informer
 from ...log import logger
 from ...wellknown import GROUP
 from ..pod.pods import Pods, PodState
+from ..tasks import Spawn
 from .sessions import AgentSession, AgentStream, SessionFailed
 
 MISSING = 60.0  # seconds that a pod is waited for which is not there (yet, or again)
@@ -55,7 +56,7 @@ class GroupCommands:
         self,
         pods: Pods,
         cached: Informer,
-        spawn: Callable[[Coroutine[None, None, bool], str], asyncio.Task[bool]],
+        spawn: Spawn,
         clock: Clock,
         records: Callable[[str, str], Any] = lambda service, namespace: None,
     ) -> None:

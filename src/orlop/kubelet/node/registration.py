@@ -8,7 +8,8 @@ that another kubelet registered are left as they are.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Iterable
+from typing import Protocol
 
 from ... import errors
 from ...api.kinds import LEASE, NODE
@@ -16,7 +17,7 @@ from ...api.objects import Key, Obj, annotations_of, condition_of, labels_of, me
 from ...api.quantity import Quantity, parse
 from ...api.times import rfc3339_micro
 from ...client.api import Api, WatchEvent
-from ...client.clock import Clock, SystemClock
+from ...client.clock import Clock
 from ...client.informer import Informer
 from ...engine import Engine, Machine
 from ...log import logger
@@ -35,6 +36,18 @@ HEARTBEAT_INTERVAL = 300.0  # as upstream's nodeStatusReportFrequency
 log = logger(__name__)
 
 
+class BoundPods(Protocol):
+    """The part of the pods' side that nodes need."""
+
+    def has_pods(self, node: str) -> bool:
+        """Return whether pods are bound to the node that have not ended."""
+        ...
+
+    def on_new_node(self, name: str) -> None:
+        """Take note of a node; pods may have been bound to it by name before it was there."""
+        ...
+
+
 class Nodes:
     """The nodes of one engine; `is_ours` and `machine_of` are for whoever looks at a pod."""
 
@@ -44,18 +57,15 @@ class Nodes:
         engine: Engine,
         cached: Informer,
         health: EngineHealth,
-        *,
-        has_pods: Callable[[str], bool],
-        on_new: Callable[[str], None],
-        clock: Clock | None = None,
+        bound: BoundPods,
+        clock: Clock,
     ) -> None:
         self._api = api
         self._engine = engine
         self._cached = cached
         self._health = health
-        self._has_pods = has_pods
-        self._on_new = on_new
-        self._clock = clock or SystemClock()
+        self._bound = bound
+        self._clock = clock
         self._machines: dict[str, Machine] = {}
         self._told: dict[str, float] = {}  # node -> when its status was last written
         self._is_poked = asyncio.Event()
@@ -126,7 +136,7 @@ class Nodes:
             former = self._machines
             self._machines = {node_object.node_name(machine.name): machine for machine in found}
             for name in self._machines.keys() - former.keys():
-                self._on_new(name)
+                self._bound.on_new_node(name)
         for name, machine in self._machines.items():
             await self._keep(name, machine, host)
         if self._machines and not self._health.is_down:
@@ -199,7 +209,7 @@ class Nodes:
     async def _retire(self, known: Obj) -> None:
         """Remove a node that the engine does not list, or mark it while pods are bound to it."""
         name = meta(known)["name"]
-        if self._has_pods(name):
+        if self._bound.has_pods(name):
             ready = condition_of(known, "Ready")
             if ready is None or ready.get("reason") != "MachineGone":
                 patch = {"status": node_object.lost(known, self._now)}

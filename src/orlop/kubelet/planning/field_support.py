@@ -206,7 +206,7 @@ _VOLUME: Table = {
     },
 }  # fmt: skip
 
-_SPEC: Table = {
+SPEC: Table = {
     # The scheduler's, the API server's, the controllers' and the engine's fields.
     **_all_met("nodeName", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints"),
     **_all_met("schedulerName", "schedulingGates", "priority", "priorityClassName", "overhead"),
@@ -234,23 +234,15 @@ _SPEC: Table = {
 
 def unsupported(pod: Obj) -> list[Finding]:
     """Return every field of the pod that is set and not met, in the order of its spec."""
-    found = _walk(pod["spec"], _SPEC, "spec")
+    found = _walk(pod["spec"], SPEC, "spec")
     if pod["spec"].get("hostNetwork"):  # its ports are the node's, and the API server says so
         return [finding for finding in found if not finding.path.endswith(".hostPort")]
     return list(found)
 
 
-def treatment(path: str) -> Rule | Nested | None:
-    """Return what the table says of a field, e.g. `containers.livenessProbe`; None if nothing."""
-    entry: Rule | Nested | None = Nested(_SPEC)
-    for name in path.split("."):
-        entry = entry.table.get(name) if isinstance(entry, Nested) else None
-    return entry
-
-
 def fields() -> Iterator[tuple[str, Rule]]:
     """Yield every field of the table and what becomes of it, for the reference."""
-    yield from _fields(_SPEC, "")
+    yield from _fields(SPEC, "")
 
 
 def _fields(table: Table, path: str) -> Iterator[tuple[str, Rule]]:

@@ -24,8 +24,29 @@ from .volumes import files_maker
 
 REVISION = "revision"  # of the plan: raised with every change
 _PIECE = 384 << 10  # characters of contents in one message: with all else less than a frame
-# As pkg/kubelet/token: a token is renewed when 80 % of its life are over, or after a day.
-_AGED, _DAY = 0.8, 24 * 3600.0
+_DAY = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRenewal:
+    """The times at which tokens are renewed, as in pkg/kubelet/token: when so much of their life is
+    over, or after a day.
+    """
+
+    aged: float = 0.8
+    first_look: float = 300.0  # seconds; no token lives so short that it must be renewed before
+
+    def due(self, token: str) -> float:
+        """Return when a token should be replaced; at once, if it is none that we can read."""
+        try:
+            body = token.split(".")[1]
+            claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+            issued = float(claims["iat"])
+            # A token that lives on for old clients says when it should have been replaced.
+            ends = float(claims.get("kubernetes.io", {}).get("warnafter") or claims["exp"])
+        except (IndexError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return 0.0
+        return issued + min(self.aged * (ends - issued), _DAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +141,6 @@ def tokens_in(plan: Obj, pod: Obj) -> dict[TokenWish, str]:
                 text = base64.b64decode(files[token["path"]]).decode(errors="replace")
                 found[TokenWish.of(token)] = text
     return found
-
-
-def renewal_of(token: str) -> float:
-    """Return when a token should be replaced; at once, if it is none that we can read."""
-    try:
-        body = token.split(".")[1]
-        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-        issued = float(claims["iat"])
-        # A token that lives on for old clients says when it should have been replaced.
-        ends = float(claims.get("kubernetes.io", {}).get("warnafter") or claims["exp"])
-    except (IndexError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return 0.0
-    return issued + min(_AGED * (ends - issued), _DAY)
 
 
 # What an agent is told

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from ... import errors
@@ -24,7 +25,7 @@ from ...log import logger
 from ..node.registration import Nodes
 from ..pod.events import Events
 from ..pod.pods import Pods, PodState
-from .live_plan import messages, renewal_of, revision_of, tokens_in, updated
+from .live_plan import TokenRenewal, messages, revision_of, tokens_in, updated
 from .plan import Inputs, Site
 from .refusal import Refusal
 from .source_reader import SourceReader
@@ -33,7 +34,6 @@ from .sources import references, wants_trust_bundles
 _RETRY = Backoff(first=1.0, longest=60.0)
 _WORKERS = 4
 _CHANGING = ("metadata.labels", "metadata.annotations")
-_FIRST_LOOK = 300.0  # seconds; no token lives so short that it must be renewed before
 _NOT_YET = 2.0  # until a pod whose sources changed while it was prepared is looked at again
 
 log = logger(__name__)
@@ -53,27 +53,62 @@ def _sources_of(pod: Obj) -> tuple[str, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class LivePlans:
+    """Makes plans anew; `services_for` returns the services that a pod's variables name."""
+
+    api: Api
+    nodes: Nodes
+    events: Events
+    site: Site
+    services_for: Callable[[Obj], Sequence[Obj]]
+    renewal: TokenRenewal
+
+    async def renewed(self, pod: Obj, state: PodState, now: float) -> Obj | None:
+        """Return the pod's plan as it should be now, and keep it; None where it has none.
+
+        1. The plan as it was written.
+        2. What the pod names, as it is now; tokens that are good still are kept.
+        3. The plan anew, if that makes a difference.
+        """
+        plan = await asyncio.to_thread(state.folder.plan)  # 1
+        if plan is None:
+            return None
+        tokens, due = tokens_in(plan, pod), self.renewal.due
+        kept = {wish: token for wish, token in tokens.items() if due(token) > now}
+        sources = await SourceReader(self.api).sources(pod, kept, has_claims=False)  # 2
+        inputs = Inputs(
+            {},
+            self.nodes.allocatable(pod["spec"]["nodeName"]),
+            sources,
+            pod_ip=state.pod_ip,
+            services=self.services_for(pod),
+        )
+        new = updated(plan, pod, self.site, inputs, lambda refusal: self._tell(pod, refusal))
+        if new is not plan and new != plan:
+            await asyncio.to_thread(state.folder.replace_plan, new)  # 3
+            return new
+        return plan
+
+    def _tell(self, pod: Obj, refusal: Refusal) -> None:
+        self.events.tell(pod, "Warning", refusal.event, refusal.event_message)
+
+
 class LiveSources:
     """Keeps the sources of all pods that have a plan."""
 
     def __init__(
         self,
-        api: Api,
         informers: Informers,
         pods: Pods,
         cached: Informer,
-        nodes: Nodes,
-        events: Events,
-        site: Site,
-        *,
-        services_for: Callable[[Obj], Sequence[Obj]],
-        on_source: Callable[[str], None],
+        plans: LivePlans,
+        wake: Callable[[Iterable[str]], None],
         clock: Clock,
     ) -> None:
-        """Take the parts it needs; `on_source` hears of pods, by uid, that may have waited for what
+        """Take the parts it needs; `wake` is told the pods, by uid, that may have waited for what
         has changed.
         """
-        self._reader = SourceReader(api)
         self._informers = informers
         self._follows_trust = False
         self._pods = pods
@@ -84,8 +119,7 @@ class LiveSources:
         ]
         claims = informers.informer(PERSISTENT_VOLUME_CLAIM)
         self._sources.append((claims, partial(self._source_changed, claims.kind.kind)))
-        self._nodes, self._events, self._site = nodes, events, site
-        self._services_for, self._on_source, self._clock = services_for, on_source, clock
+        self._live_plans, self._wake, self._clock = plans, wake, clock
         self._queue: WorkQueue[str] = WorkQueue(backoff=_RETRY, clock=clock, name="live sources")
         self._has_begun = False
         self._users: dict[str, set[str]] = {}  # source -> uids of the pods that name it
@@ -118,7 +152,7 @@ class LiveSources:
         old.
         """
         self._plans[uid] = 0
-        self._queue.add_after(uid, _FIRST_LOOK)
+        self._queue.add_after(uid, self._live_plans.renewal.first_look)
 
     def on_hello(self, state: PodState, revision: int | None) -> None:
         """Handle an agent's hello; one that says no revision is of an earlier version and cannot be
@@ -141,7 +175,7 @@ class LiveSources:
         for uid in self._users.get(kind if is_trust else f"{kind} {key_of(event.object)}", ()):
             if kind != PERSISTENT_VOLUME_CLAIM.kind:  # a claim only lets pods begin
                 self._queue.add(uid)
-            self._on_source(uid)
+            self._wake((uid,))
 
     def _pod_changed(self, event: WatchEvent, former: Obj | None) -> None:
         pod = event.object
@@ -197,10 +231,8 @@ class LiveSources:
     async def _refresh(self, uid: str) -> None:
         """Refresh one pod.
 
-        1. Its plan as it was written; there is none before its job is asked for.
-        2. What it names, as it is now; tokens that are good still are kept.
-        3. The plan anew, if that makes a difference.
-        4. Its agent, if it has an older one; and when to look again at its tokens.
+        1. Its plan, if it has one: there is none before its job is asked for.
+        2. Its agent, if it has an older plan; and when to look again at its tokens.
         """
         state = self._pods.get(uid)
         pod = self._cached.get(state.key) if state is not None else None
@@ -212,26 +244,14 @@ class LiveSources:
             if state.trouble is None:  # else it is prepared anew anyway
                 self._queue.add_after(uid, _NOT_YET)
             return
-        plan = await asyncio.to_thread(state.folder.plan)  # 1
+        now = self._clock.now()
+        plan = await self._live_plans.renewed(pod, state, now)  # 1
         if plan is None:
             return
-        now = self._clock.now()
-        kept = {w: t for w, t in tokens_in(plan, pod).items() if renewal_of(t) > now}
-        sources = await self._reader.sources(pod, kept, has_claims=False)  # 2
-        inputs = Inputs(
-            {},
-            self._nodes.allocatable(pod["spec"]["nodeName"]),
-            sources,
-            pod_ip=state.pod_ip,
-            services=self._services_for(pod),
-        )
-        new = updated(plan, pod, self._site, inputs, lambda refusal: self._tell(pod, refusal))
-        if new is not plan and new != plan:
-            await asyncio.to_thread(state.folder.replace_plan, new)  # 3
-            plan = new
         self._plans[uid] = revision_of(plan)
-        await self._push(state, plan)  # 4
-        dues = [renewal_of(token) for token in tokens_in(plan, pod).values()]
+        await self._push(state, plan)  # 2
+        renewal = self._live_plans.renewal
+        dues = [renewal.due(token) for token in tokens_in(plan, pod).values()]
         if dues:
             self._queue.add_after(uid, max(min(dues) - now, 1.0))
 
@@ -245,9 +265,6 @@ class LiveSources:
         if state.connection is connection:
             self._agents[state.uid] = revision
             log.debug("told agent of changes", pod=str(state.key), revision=revision)
-
-    def _tell(self, pod: Obj, refusal: Refusal) -> None:
-        self._events.tell(pod, "Warning", refusal.event, refusal.event_message)
 
 
 def _face(pod: Obj) -> tuple[Obj, Obj]:

@@ -1,1 +1,1 @@
-"""Runs one pod from bound to gone: bound, prepared, submitted, followed, ended."""
+"""Keeps one pod from bound to gone: what is known of it, what happens to it, and how it ends."""

@@ -8,41 +8,34 @@ in an Event, and tried again; an agent that has begun a container is not told of
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 
 from ... import errors
 from ...api.objects import Obj
 from ...client.clock import Clock
-from ...client.workqueue import Backoff
+from ...client.workqueue import Backoff, WorkQueue
 from ...log import logger
 from ..planning.refusal import Refusal
+from ..start.image_puller import PullFailure
+from ..start.preparation import Preparation
 from ..status.container_status import ImageUsed
 from ..status.pod_status import PendingReason
+from ..tasks import Spawn
 from .events import Events
 from .pods import Added, PodState
-from .preparation import Preparation, PullFailure
-from .termination import Requeuer
 
 _RETRY = Backoff(first=2.0, longest=300.0)
 
 log = logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class EphemeralContainers:
-    def __init__(
-        self,
-        preparation: Preparation,
-        events: Events,
-        later: Requeuer,
-        spawn: Callable[[Coroutine[None, None, bool], str], asyncio.Task[bool]],
-        clock: Clock,
-    ) -> None:
-        self._preparation = preparation
-        self._events = events
-        self._later = later
-        self._spawn = spawn
-        self._clock = clock
+    preparation: Preparation
+    events: Events
+    queue: WorkQueue[str]
+    spawn: Spawn
+    clock: Clock
 
     def sync(self, pod: Obj, state: PodState) -> None:
         """See that the agent has every ephemeral container that the pod names."""
@@ -58,14 +51,14 @@ class EphemeralContainers:
             if added.told is not state.connection and state.connection is not None:
                 added.told = state.connection
                 state.connection.tell({"type": "add", "container": added.plan})
-        elif not added.is_preparing and self._clock.now() >= added.retry_at:
+        elif not added.is_preparing and self.clock.now() >= added.retry_at:
             added.is_preparing = True
             work = self._prepare(pod, state, container, added)
-            self._spawn(work, f"container {container['name']} of {state.key}")
+            self.spawn(work, f"container {container['name']} of {state.key}")
 
     async def _prepare(self, pod: Obj, state: PodState, container: Obj, added: Added) -> bool:
         try:
-            added.plan = await self._preparation.ephemeral(pod, state, container)
+            added.plan = await self.preparation.ephemeral(pod, state, container)
         except PullFailure as failure:
             self._fail(pod, state, added, container, failure.reason, failure.message)
         except Refusal as refusal:
@@ -75,23 +68,23 @@ class EphemeralContainers:
         except Exception as error:
             # A container that nobody thought of must not end the kubelet.
             log.error("container not prepared", pod=str(state.key), exc_info=True)
-            words = f"{type(error).__name__}: {error}"
-            self._fail(pod, state, added, container, "CreateContainerError", words)
+            message = f"{type(error).__name__}: {error}"
+            self._fail(pod, state, added, container, "CreateContainerError", message)
         else:
             added.trouble = None
             used = ImageUsed(added.plan["image"], added.plan["imageID"])
             state.images[container["name"]] = used
         finally:
             added.is_preparing = False
-            self._later.again(state.uid, 0.0)
+            self.queue.add_after(state.uid, 0.0)
         return added.plan is not None
 
     def _fail(
         self, pod: Obj, state: PodState, added: Added, container: Obj, reason: str, message: str
     ) -> None:
-        self._events.tell(pod, "Warning", "Failed", f"Error: {message}")
+        self.events.tell(pod, "Warning", "Failed", f"Error: {message}")
         added.trouble = PendingReason(reason, message, container["name"])
         delay = _RETRY.delay(added.failures)
         added.failures += 1
-        added.retry_at = self._clock.now() + delay
-        self._later.again(state.uid, delay)
+        added.retry_at = self.clock.now() + delay
+        self.queue.add_after(state.uid, delay)

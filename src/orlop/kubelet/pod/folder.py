@@ -159,10 +159,10 @@ def planned_of(plan: Obj) -> Planned:
 
 def existing(paths: Paths) -> dict[str, tuple[Key, PodFolder]]:
     """Return all pod folders there are, by the pod's uid."""
-    found = {}
+    folders = {}
     if paths.pods.is_dir():
         for path in paths.pods.iterdir():
             parts = path.name.split("_")
             if len(parts) == 3:
-                found[parts[2]] = (Key(parts[0], parts[1]), PodFolder(path))
-    return found
+                folders[parts[2]] = (Key(parts[0], parts[1]), PodFolder(path))
+    return folders

@@ -9,7 +9,8 @@ pod's state changes. What a job's state means for its pod is not decided here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 from ... import errors
 from ...client.clock import Clock
@@ -30,25 +31,33 @@ BY_FILE = 2.0  # seconds between two looks into the journals of agents that cann
 log = logger(__name__)
 
 
-class Ticker:
+class JobEventHandler(Protocol):
+    """The receiver of what the engine says of jobs."""
+
+    def on_change(self, uid: str) -> None:
+        """Take note that there is news of the pod's job."""
+        ...
+
+    def on_listing(self, listed: Mapping[JobId, Job]) -> None:
+        """Take a whole answer, after the pods it is about have heard of it."""
+        ...
+
+
+class JobPoller:
     def __init__(
         self,
         engine: Engine,
         pods: Pods,
         health: EngineHealth,
-        *,
-        busy: float,
-        idle: float,
-        on_change: Callable[[str], None],
-        on_listing: Callable[[Mapping[JobId, Job]], None],
+        pace: Pace,
+        handler: JobEventHandler,
         clock: Clock,
     ) -> None:
         self._engine = engine
         self._pods = pods
         self._health = health
-        self._pace = Pace(busy, idle)
-        self._on_change = on_change
-        self._on_listing = on_listing
+        self._pace = pace
+        self._handler = handler
         self._clock = clock
         self._last = float("-inf")
         self._due = clock.now()
@@ -66,6 +75,16 @@ class Ticker:
         """Have the engine asked in its own time: there will be something to hear."""
         self._pace.watch()
         self._advance(max(self._clock.now(), self._last) + self._pace.interval)
+
+    def missed(self, error: Exception) -> None:
+        """Take note that the engine did not answer somebody else, and ask it soon."""
+        self._health.silent(error)
+        self.ask()
+
+    def heard(self) -> None:
+        """Take note that the engine has answered somebody else, and will have more to say."""
+        self._health.answered()
+        self.expect()
 
     def _advance(self, due: float) -> None:
         self._due = min(self._due, due)
@@ -133,13 +152,13 @@ class Ticker:
         if lost:
             await self._look_up(lost)
         self._pass_on(sentences)
-        self._on_listing(listed)
+        self._handler.on_listing(listed)
 
     def _read_files(self) -> None:
         """Read the journals of agents that cannot reach us."""
         for state in self._pods:
             if _speaks_by_file(state):
-                self._on_change(state.uid)
+                self._handler.on_change(state.uid)
 
     def _pass_on(self, sentences: list[tuple[PodState, Job]]) -> None:
         """Pass the messages on, first to the pods that have heard nothing for longest."""
@@ -151,7 +170,7 @@ class Ticker:
         self._messages_left -= len(passed)
         for state, job in passed:
             state.job, state.sentence_at = job, now
-            self._on_change(state.uid)
+            self._handler.on_change(state.uid)
 
     def _take(self, state: PodState, job: Job, sentences: list[tuple[PodState, Job]]) -> None:
         """Keep the answer, and have the pod hear of what it must hear at once."""
@@ -172,13 +191,13 @@ class Ticker:
             state.ended_seen = self._clock.now()
         elif not job.state.has_ended:
             state.ended_seen = 0.0  # it may have been requeued
-        self._on_change(state.uid)
+        self._handler.on_change(state.uid)
 
     async def _look_up(self, lost: dict[JobId, PodState]) -> None:
         """Look up the last word on jobs that are not listed; twice unknown means gone."""
-        found = await self._engine.ended(list(lost))
+        ended = await self._engine.ended(list(lost))
         for job_id, state in lost.items():
-            job = found.get(job_id)
+            job = ended.get(job_id)
             if job is not None:
                 self._take(state, job, [])
                 continue
@@ -186,7 +205,7 @@ class Ticker:
             if state.missing >= VANISHED_AFTER:
                 log.warning("nobody knows a job any more", pod=str(state.key), job=job_id)
                 state.has_vanished = True
-                self._on_change(state.uid)
+                self._handler.on_change(state.uid)
 
 
 def _awaits(state: PodState) -> bool:

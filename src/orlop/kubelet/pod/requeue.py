@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from ... import errors
 from ...api.objects import Obj, annotations_of
+from ...client.workqueue import WorkQueue
 from ...engine import Engine, JobState
 from ...wellknown import ON_TIMEOUT
 from ..node.health import EngineHealth
 from ..status.termination_reason import failed_when_warned, is_requeued, may_be_limit
 from .events import Events
+from .job_poller import JobPoller
 from .pods import PodState
-from .termination import Requeuer
 
 RETRY = 5.0
 
@@ -27,7 +28,8 @@ class Requeues:
     engine: Engine
     events: Events
     health: EngineHealth
-    later: Requeuer
+    queue: WorkQueue[str]
+    poller: JobPoller
 
     async def keeps(self, pod: Obj, state: PodState) -> bool:
         """Return whether the pod goes on although its job has ended; the status is then left
@@ -37,33 +39,33 @@ class Requeues:
         if annotations_of(pod).get(ON_TIMEOUT) != "requeue" or state.requeue_refused:
             return False
         if _awaits_engine(state):
-            self.later.ask_engine()
+            self.poller.ask()
             return True
         if job is None or job.state is not JobState.TIMEOUT or state.job_id is None:
             return False
         if _ended_otherwise(state):
             return False
         if state.requeued == job.restarts:  # the engine's answer is from before
-            self.later.ask_engine()
+            self.poller.ask()
             return True
         try:
             await self.engine.requeue(state.job_id)
         except errors.EngineUnavailable as error:
             self.health.silent(error)
-            self.later.again(state.uid, RETRY)
+            self.queue.add_after(state.uid, RETRY)
             return True
         except errors.WaitingForGang:
-            self.later.again(state.uid, RETRY)
+            self.queue.add_after(state.uid, RETRY)
             return True
         except errors.EngineError as error:
             state.requeue_refused = True
-            words = f"job {state.job_id} met its time limit and was not requeued: {error}"
-            self.events.tell(pod, "Warning", "RequeueFailed", words)
+            message = f"job {state.job_id} met its time limit and was not requeued: {error}"
+            self.events.tell(pod, "Warning", "RequeueFailed", message)
             return False
         state.requeued = job.restarts
-        words = f"Job {state.job_id} met its time limit and was requeued, as {ON_TIMEOUT} asks"
-        self.events.tell(pod, "Normal", "Requeued", words)
-        self.later.ask_engine()
+        message = f"Job {state.job_id} met its time limit and was requeued, as {ON_TIMEOUT} asks"
+        self.events.tell(pod, "Normal", "Requeued", message)
+        self.poller.ask()
         return True
 
 

@@ -8,7 +8,7 @@ rights of its own, and remembers none.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
@@ -16,6 +16,8 @@ from ... import errors
 from ...api.kinds import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
 from ...api.objects import Obj
 from ...client.api import Api
+
+MASTERS = "system:masters"
 
 
 class Refused(NamedTuple):
@@ -70,3 +72,14 @@ class Access:
 def _review(kind: str, spec: Obj) -> Obj:
     group = "authentication" if kind == TOKEN_REVIEW.kind else "authorization"
     return {"apiVersion": f"{group}.k8s.io/v1", "kind": kind, "metadata": {}, "spec": spec}
+
+
+def is_master(request: web.Request) -> bool:
+    """Return whether the client's certificate, which TLS has verified, is of the group of
+    masters.
+    """
+    certificate: dict[str, Any] = (
+        request.transport and request.transport.get_extra_info("peercert")
+    ) or {}
+    subject = [pair for part in certificate.get("subject", ()) for pair in part]
+    return ("organizationName", MASTERS) in subject

@@ -1,45 +1,40 @@
 """Runs the kubelet's HTTPS listener: logs, commands and ports for the API server, agents, health.
 
 One for all nodes of this kubelet. What is in pods needs a client certificate of the cluster's CA in
-the group system:masters; an agent needs the token of its own pod, which opens the connection of
-that pod. Paths are upstream's. It decides nothing about pods.
+the group system:masters; agents, and pages of usage, have rules of their own. Paths are upstream's.
+It decides nothing about pods.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
-import socket
 import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Any
+from dataclasses import dataclass
 
 from aiohttp import web
 
-from ... import __version__, errors
+from ... import errors
 from ...api.objects import Key, Obj, is_terminal, key_of, uid_of
 from ...client.informer import Informer
 from ...listener import Listener, Patience
 from ...log import logger
-from ...metrics import MEDIA_TYPE, PROCESS
-from ...upgrade import Taken, take_over
-from ...wellknown import AGENT_PATH, AGENT_PROTOCOL
-from ..agents.connection import AgentConnection, AgentEventHandler, LogStream
+from ...wellknown import AGENT_PATH
+from ..agents.connection import AgentConnection, LogStream
+from ..agents.endpoint import AgentEndpoint
 from ..network.mirror_ports import MirrorPorts
-from ..pod.folder import agent_token
 from ..pod.pods import Pods, PodState
 from ..status.status_writer import StatusWriter
-from . import exec, port_forward, stats
-from .access import Access, Refused
+from . import exec, port_forward
+from .access import is_master
 from .logs import LogOptions, read_log, which_run
-from .measurements import Measurements
-from .mirror_logs import Outputs, is_mirror, no_outputs, read_plain
+from .mirror_logs import Outputs, is_mirror, read_plain
+from .usage_pages import PATHS as USAGE_PATHS
+from .usage_pages import UsagePages
 
-MASTERS = "system:masters"
 SHUTDOWN = 1.0
-USAGE_PATHS = ("/stats/summary", "/metrics/resource", "/metrics/cadvisor")
 REACH_TIME, REACH_POLL = 3.0, 0.05  # seconds for an agent that has not dialled yet
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -50,31 +45,32 @@ log = logger(__name__)
 PATIENCE = Patience(handshakes=4000, strangers=4000)
 
 
+@dataclass(frozen=True, slots=True)
+class MirrorPods:
+    """The reach of mirror pods: their ports, and the files with their output."""
+
+    ports: MirrorPorts
+    outputs: Outputs
+
+
 class KubeletServer:
     def __init__(
         self,
         pods: Pods,
         cached: Informer,
         writer: StatusWriter,
-        hears: AgentEventHandler,
-        *,
-        token_key: bytes,
-        measurements: Measurements,
-        access: Access,
-        mirrors: MirrorPorts,
+        agents: AgentEndpoint,
+        usage: UsagePages,
+        mirrors: MirrorPods,
     ) -> None:
-        self._access = access
-        self.mirrors = mirrors
-        self._measurements = measurements
-        self._writer = writer
         self._pods = pods
         self._cached = cached
-        self._hears = hears
-        self._token_key = token_key
+        self._writer = writer
+        self._agents = agents
+        self._usage = usage
+        self._mirrors = mirrors
         self._runner: web.AppRunner | None = None
         self._listener: Listener | None = None
-        self._started = time.time()
-        self.outputs: Outputs = no_outputs  # of mirror pods
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext) -> int:
         """Listen; return the port."""
@@ -82,8 +78,8 @@ class KubeletServer:
         app.add_routes(
             [
                 web.get("/healthz", self._healthz),
-                *(web.get(path, self._usage) for path in USAGE_PATHS),
-                web.get("/metrics", self._metrics),
+                *(web.get(path, self._usage.usage) for path in USAGE_PATHS),
+                web.get("/metrics", self._usage.metrics),
                 web.get("/containerLogs/{namespace}/{pod}/{container}", self._logs),
                 *_both("/exec/{namespace}/{pod}/{container}", self._exec),
                 *_both("/attach/{namespace}/{pod}/{container}", self._attach),
@@ -103,10 +99,7 @@ class KubeletServer:
         return self._listener.start(host, port)
 
     async def stop(self) -> None:
-        for state in self._pods:
-            for connection in (state.connection, *state.lines.values()):
-                if connection is not None:
-                    connection.close()
+        self._agents.close()
         if self._listener is not None:
             await self._listener.close()
         if self._runner is not None:
@@ -115,41 +108,13 @@ class KubeletServer:
     async def _healthz(self, request: web.Request) -> web.Response:
         return web.Response(text="ok")
 
-    # What pods use
-
-    async def _metrics(self, request: web.Request) -> web.StreamResponse:
-        refused = await self._refusal(request, "")
-        if refused is not None:
-            return web.Response(status=refused.code, text=refused.words)
-        return web.Response(body=PROCESS.text().encode(), headers={"Content-Type": MEDIA_TYPE})
-
-    async def _refusal(self, request: web.Request, node: str) -> Refused | None:
-        return None if _is_master(request) else await self._access.refusal(request, node)
-
-    async def _usage(self, request: web.Request) -> web.StreamResponse:
-        """Return usage of one of our nodes, where the API server's proxy or `?node=` names it, else
-        of all.
-        """
-        node = request.query.get("node") or (_proxied_node(request) if _is_master(request) else "")
-        refused = await self._refusal(request, node)
-        if refused is not None:
-            return web.Response(status=refused.code, text=refused.words)
-        usages = [one for one in await self._measurements.current() if node in ("", one.node)]
-        now = time.time()
-        match request.path:
-            case "/stats/summary":
-                name = node or socket.gethostname()
-                return web.json_response(stats.summary(usages, name, self._started, now))
-            case "/metrics/cadvisor":
-                page = stats.cadvisor_metrics(usages, __version__)
-            case _:
-                page = stats.resource_metrics(usages, now)
-        return web.Response(body=page.encode(), headers={"Content-Type": MEDIA_TYPE})
+    async def _agent(self, request: web.Request) -> web.StreamResponse:
+        return await self._agents.serve(request, self._listener)
 
     # Logs
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
-        if not _is_master(request):
+        if not is_master(request):
             return web.Response(status=401, text="Unauthorized")
         try:
             return await self._send_logs(request)
@@ -184,7 +149,7 @@ class KubeletServer:
         """Yield what a job prints that is no pod's, while the pod that shows it says that it
         runs.
         """
-        path = self.outputs(pod, container)
+        path = self._mirrors.outputs(pod, container)
         if path is None:
             raise errors.NotFound(f'nobody knows where "{key_of(pod)}" prints to')
 
@@ -235,7 +200,7 @@ class KubeletServer:
                 words = f"unable to forward port because pod is not running. Current status={phase}"
                 raise errors.BadRequest(words)
             if is_mirror(pod):
-                ports = self.mirrors.ports_of(pod)
+                ports = self._mirrors.ports.ports_of(pod)
             else:
                 ports = _ports_by(await reach(self._pod(request)[1]))
             return await port_forward.serve(request, str(key_of(pod)), ports)
@@ -263,66 +228,6 @@ class KubeletServer:
             raise errors.InternalError(f'container not found ("{name}")')
         return name, await reach(state)
 
-    # Agents
-
-    async def _agent(self, request: web.Request) -> web.StreamResponse:
-        """Check the token, then take the connection out of HTTP's hands for as long as it lasts."""
-        match = request.match_info
-        if not self._is_agent(request, match["uid"]):
-            return web.Response(status=401, text="the token is not that of this pod\n")
-        if self._listener is not None:
-            self._listener.know(request.transport)
-        if request.headers.get("Upgrade", "").lower() != AGENT_PROTOCOL:
-            return web.Response(status=426, text=f"expected Upgrade: {AGENT_PROTOCOL}\n")
-        state = self._known(Key(match["namespace"], match["pod"]), match["uid"])
-        if state is None:
-            return web.Response(status=404, text="no such pod\n")
-        reader, writer = take_over(request)
-        head = (
-            f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {AGENT_PROTOCOL}"
-        )
-        writer.write(f"{head}\r\n\r\n".encode())
-        line = match.get("line", "")
-        connection = AgentConnection(state, reader, writer, line)
-        if line:
-            await self._serve_line(state, line, connection)
-            return Taken()
-        if state.connection is not None:
-            state.connection.close()
-        state.connection = connection
-        try:
-            await connection.serve(self._hears)
-        finally:
-            if state.connection is connection:
-                state.connection = None
-                self._hears.on_silence(state)
-        return Taken()
-
-    async def _serve_line(self, state: PodState, line: str, connection: AgentConnection) -> None:
-        """Serve the ranks of one node of the pod's job, which ask for names and services."""
-        former = state.lines.get(line)
-        if former is not None:
-            former.close()
-            self._hears.on_line_end(state, line)
-        state.lines[line] = connection
-        try:
-            await connection.serve(self._hears)
-        finally:
-            if state.lines.get(line) is connection:
-                del state.lines[line]
-                self._hears.on_line_end(state, line)
-
-    def _is_agent(self, request: web.Request, uid: str) -> bool:
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        expected = agent_token(self._token_key, uid).encode()
-        return scheme == "Bearer" and hmac.compare_digest(token.strip().encode(), expected)
-
-    def _known(self, key: Key, uid: str) -> PodState | None:
-        pod = self._cached.get(key)
-        if pod is not None and uid_of(pod) == uid:
-            return self._pods.of(pod)
-        return self._pods.get(uid)
-
 
 def _key_of(request: web.Request) -> Key:
     return Key(request.match_info["namespace"], request.match_info["pod"])
@@ -337,7 +242,7 @@ async def _guarded(
     request: web.Request, serve: Callable[[], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
     """Serve masters alone; refusals are plain words, as upstream's kubelet has them."""
-    if not _is_master(request):
+    if not is_master(request):
         return web.Response(status=401, text="Unauthorized")
     try:
         return await serve()
@@ -396,24 +301,3 @@ class _Feed:
         if connection is None:
             return None
         return connection.open_log(self._container, self._run, offset, follow=follow)
-
-
-def _proxied_node(request: web.Request) -> str:
-    """Return the node in `/api/v1/nodes/<node>/proxy/...`, by which a client came; empty if by
-    none.
-    """
-    match request.headers.get("X-Forwarded-Uri", "").split("/"):
-        case ["", "api", "v1", "nodes", name, "proxy", *_]:
-            return name.partition(":")[0]
-    return ""
-
-
-def _is_master(request: web.Request) -> bool:
-    """Return whether the client's certificate, which TLS has verified, is of the group of
-    masters.
-    """
-    certificate: dict[str, Any] = (
-        request.transport and request.transport.get_extra_info("peercert")
-    ) or {}
-    subject = [pair for part in certificate.get("subject", ()) for pair in part]
-    return ("organizationName", MASTERS) in subject

@@ -68,8 +68,16 @@ class StatusWriter:
         log.warning("status not written", pod=str(state.key), tries=_TRIES)
         return None
 
-    async def say_waiting(self, pod: Obj, state: PodState, error: str) -> None:
-        """Say on a pod that is to go, over or not, that the engine does not answer, so it stays."""
+    async def say_waiting(self, pod: Obj, state: PodState) -> None:
+        """Say once on a pod that is to go, over or not, that it stays while the engine is silent.
+
+        Nobody knows then whether its job has ended.
+        """
+        error = self._health.error
+        if not error or state.waits_for == error:
+            state.waits_for = error
+            return
+        state.waits_for = error
         words = f"the pod goes when the engine answers again: {error}"
         self._events.tell(pod, "Warning", "FailedKillPod", f"error killing pod: {words}")
         current = await self._newest(state)

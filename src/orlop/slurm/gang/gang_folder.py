@@ -1,9 +1,10 @@
 """Keeps the folder of a gang: which step of its one job is which pod, and what became of each.
 
-Used by `gang_jobs`; read by the leader in the job. `gangs/<id>/` holds job.sh, the submit file and
-lock of the one sbatch, and for each member a link from its number to its pod's folder. Numbers are
-given once: whoever takes an ended member's place has a number of its own. The leader closes a gang
-by taking the next number itself, so that nobody joins a gang that is over.
+Used by `gang_folders` and `gang_submission`; read by the leader in the job. `gangs/<id>/` holds
+job.sh, the submit file and lock of the one sbatch, and for each member a link from its number to
+its pod's folder. Numbers are given once: whoever takes an ended member's place has a number of its
+own. The leader closes a gang by taking the next number itself, so that nobody joins a gang that is
+over.
 """
 
 from __future__ import annotations
@@ -287,7 +288,13 @@ class Gang:
         numbers = [int(name) for name in self._names() if name.isdecimal()]
         if not all((self.folder / str(number)).is_symlink() for number in numbers):
             return None  # the leader has closed it
-        number, pod = max(numbers, default=-1) + 1, recruit.folder
+        return self.join_as(max(numbers, default=-1) + 1, recruit, bundle, seat)
+
+    def join_as(
+        self, number: int, recruit: GangCandidate, bundle: int, seat: int = -1
+    ) -> int | None:
+        """Do so as the next number, which the leader may take first; then the gang is over."""
+        pod = recruit.folder
         self._give(pod, recruit.given(self.id, number, bundle, seat))
         (pod / wellknown.SUBMIT_FILE).touch(mode=0o600)
         try:

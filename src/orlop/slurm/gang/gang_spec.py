@@ -1,8 +1,9 @@
 """Makes one job of a gang from the jobs that its members would be by themselves.
 
-Used by `gang_jobs`; pure. Resources become bundles (see `packing`); what concerns the whole job is
-the same for all members or said by only some; the longest time limit holds. Slurm wakes the leader
-ahead of that limit, once, as early as any member wants to be told; the leader tells each in time.
+Used by `gang_submission`; pure. Resources become bundles (see `packing`); what concerns the whole
+job is the same for all members or said by only some; the longest time limit holds. Slurm wakes the
+leader ahead of that limit, once, as early as any member wants to be told; the leader tells each in
+time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Lists who is in a gang's one job, and for whom it keeps room: members that come once others run.
 
-Used by `gang_jobs`. Members that are there say what is still to come, as templates of pods; room
-for it is asked for with their own, so that who comes later never waits for what another gang holds.
-It reads and counts.
+Used by `gang_submission`. Members that are there say what is still to come, as templates of pods;
+room for it is asked for with their own, so that who comes later never waits for what another gang
+holds. It reads and counts.
 """
 
 from __future__ import annotations

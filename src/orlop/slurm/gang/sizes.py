@@ -1,7 +1,7 @@
 """Tells whether a partition can ever hold a gang, from what its members ask for and what there is.
 
-Used by `gang_jobs`; pure. Of an incomplete gang it judges what is certain, of a complete one the
-bundles that Slurm would be asked for. What is free at the moment, and which hosts suit, is for
+Used by `gang_submission`; pure. Of an incomplete gang it judges what is certain, of a complete one
+the bundles that Slurm would be asked for. What is free at the moment, and which hosts suit, is for
 Slurm to say.
 """
 

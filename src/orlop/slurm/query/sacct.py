@@ -1,6 +1,6 @@
 """Reads what jobs have used from sacct's lines: time, CPU, memory, energy.
 
-Used by `jobs` for pods that have ended, and by `kubectl slurm usage`; pure. A line for the job
+Used by `queue` for pods that have ended, and by `kubectl slurm usage`; pure. A line for the job
 comes first, then one for each of its steps, and memory is counted for steps. What sacct
 leaves empty is not known.
 """

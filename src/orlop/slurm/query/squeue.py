@@ -1,6 +1,6 @@
 """Reads what squeue and sacct print as jobs of ours.
 
-Used by `jobs`; pure. Lines that are no job of this cluster, or cannot be read, are left out: other
+Used by `queue`; pure. Lines that are no job of this cluster, or cannot be read, are left out: other
 jobs of the user may have any name and comment they like.
 """
 

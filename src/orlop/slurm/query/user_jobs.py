@@ -17,10 +17,14 @@ from ..numbers import DIGITS
 from . import pending_reasons, squeue
 from .squeue import SEPARATOR, SQUEUE_FIELDS
 
-SACCT_FIELDS = (
-    "JobID", "JobIDRaw", "State", "Reason", "Partition", "Account", "QOS", "NodeList", "NNodes",
-    "AllocCPUS", "Timelimit", "Submit", "Start", "End", "ExitCode", "WorkDir", "JobName",
-)  # fmt: skip
+# What sacct is asked for, and what squeue calls the same.
+SACCT_FIELDS = {
+    "JobID": "JobArrayID", "JobIDRaw": "JobID", "State": "State", "Reason": "Reason",
+    "Partition": "Partition", "Account": "Account", "QOS": "QOS", "NodeList": "NodeList",
+    "NNodes": "NumNodes", "AllocCPUS": "NumCPUs", "Timelimit": "TimeLimit", "Submit": "SubmitTime",
+    "Start": "StartTime", "End": "EndTime", "ExitCode": "exit_code", "WorkDir": "WorkDir",
+    "JobName": "Name",
+}  # fmt: skip
 SACCT = ("-X", "-n", "-P", "--delimiter", SEPARATOR, "-o", ",".join(SACCT_FIELDS))
 # Beside the rest, to find a job by the script it was submitted with.
 SUBMIT_LINE = ("-X", "-n", "-P", "--delimiter", SEPARATOR, "-o", "JobID,SubmitLine,WorkDir")
@@ -112,6 +116,30 @@ def _listed(line: str) -> UserJob | None:
     if not _ID.fullmatch(row["JobArrayID"]) or squeue.was_refused(row):
         return None
     state = states.state_of(row["State"])
+    if state is JobState.PENDING:
+        row["StartTime"] = ""  # a guess, which moves
+    if not state.has_ended:
+        row["EndTime"] = row["exit_code"] = ""
+    return _job(row)
+
+
+def parse_sacct(text: str) -> dict[str, tuple[UserJob, ...]]:
+    """Return the last word of the accounting on each job; of a requeued one the newest line is
+    last.
+    """
+    found: dict[str, UserJob] = {}
+    for line in text.splitlines():
+        fields = line.split(SEPARATOR)
+        if len(fields) != len(SACCT_FIELDS) or not _ID.fullmatch(fields[0]):
+            continue
+        job = _job(dict(zip(SACCT_FIELDS.values(), fields, strict=True)))
+        found[job.id] = job
+    return grouped(found.values())
+
+
+def _job(row: Mapping[str, str]) -> UserJob:
+    """Return the job of a row, whose fields have squeue's names."""
+    state = states.state_of(row["State"])
     code, signal = _exit(row["exit_code"])
     return UserJob(
         id=row["JobArrayID"],
@@ -126,56 +154,15 @@ def _listed(line: str) -> UserJob | None:
         cpus=numbers.leading(row["NumCPUs"]),
         limit=_text(row["TimeLimit"]),
         submitted=numbers.moment(row["SubmitTime"]),
-        # Of a job that waits it is a guess, and moves.
-        started=None if state is JobState.PENDING else numbers.moment(row["StartTime"]),
-        ended=numbers.moment(row["EndTime"]) if state.has_ended else None,
-        exit_code=code if state.has_ended else 0,
-        signal=signal if state.has_ended else 0,
-        folder=row["WorkDir"],
-        name=row["Name"],
-        comment=_text(row["Comment"]),
-        restarts=numbers.leading(row["RestartCnt"]),
-        own_number=row["JobID"],
-    )
-
-
-def parse_sacct(text: str) -> dict[str, tuple[UserJob, ...]]:
-    """Return the last word of the accounting on each job; of a requeued one the newest line is
-    last.
-    """
-    found: dict[str, UserJob] = {}
-    for line in text.splitlines():
-        fields = line.split(SEPARATOR)
-        if len(fields) != len(SACCT_FIELDS) or not _ID.fullmatch(fields[0]):
-            continue
-        job = _accounted(dict(zip(SACCT_FIELDS, fields, strict=True)))
-        found[job.id] = job
-    return grouped(found.values())
-
-
-def _accounted(row: Mapping[str, str]) -> UserJob:
-    state = states.state_of(row["State"])
-    code, signal = _exit(row["ExitCode"])
-    return UserJob(
-        id=row["JobID"],
-        state=state,
-        word=states.word_of(row["State"]),
-        reason=_reason(row["Reason"], state),
-        partition=row["Partition"],
-        account=_text(row["Account"]),
-        qos=_text(row["QOS"]),
-        node_list=_text(row["NodeList"]),
-        nodes=numbers.leading(row["NNodes"]),
-        cpus=numbers.leading(row["AllocCPUS"]),
-        limit=_text(row["Timelimit"]),
-        submitted=numbers.moment(row["Submit"]),
-        started=numbers.moment(row["Start"]),
-        ended=numbers.moment(row["End"]),
+        started=numbers.moment(row["StartTime"]),
+        ended=numbers.moment(row["EndTime"]),
         exit_code=code,
         signal=signal,
         folder=row["WorkDir"],
-        name=row["JobName"],
-        own_number=row["JobIDRaw"],
+        name=row["Name"],
+        comment=_text(row.get("Comment", "")),
+        restarts=numbers.leading(row.get("RestartCnt", "")),
+        own_number=row["JobID"],
     )
 
 

@@ -1,7 +1,7 @@
 """Makes one job array of pods that ask for the same; its folder says which task is which pod.
 
-Used by `submitter` where pods of one owner, or a crowd of nobody's, wait for sbatch at the same
-time. `arrays/<id>/` holds job.sh, a link from each task's number to its pod's folder, and the
+Used by `array_submission` where pods of one owner, or a crowd of nobody's, wait for sbatch at the
+same time. `arrays/<id>/` holds job.sh, a link from each task's number to its pod's folder, and the
 submit file and lock of the one sbatch; the pods' own submit files lead there until their numbers
 are known. Every pod stays a pod of its own: its task is cancelled, followed and accounted for by
 `<array>_<task>`.

@@ -1,9 +1,9 @@
 """Asks Slurm's accounts whether a job that meets a limit will ever start, and remembers the answer.
 
-Used by `jobs` for what squeue lists and what sbatch refuses. Slurm looks at a job's limits when it
-is its turn, which may take days: what was submitted here is compared as soon as it waits. An answer
-is kept for as long as the job waits for the same reason, the limits for some minutes. Accounts that
-cannot be asked say nothing.
+Used by `queue` and `refusals` for what squeue lists and what sbatch refuses. Slurm looks at a job's
+limits when it is its turn, which may take days: what was submitted here is compared as soon as it
+waits. An answer is kept for as long as the job waits for the same reason, the limits for some
+minutes. Accounts that cannot be asked say nothing.
 """
 
 from __future__ import annotations

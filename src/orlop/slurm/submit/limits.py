@@ -1,8 +1,8 @@
 """Limits of associations and QOS, and whether a single job is beyond any of them.
 
-Used by `jobs` where Slurm refuses a job, or lets one wait, for a limit; pure. Slurm says which
-limit, but not whether it will ever pass: a job that asks for more than all that a group may have
-at once waits for ever. Also what a ResourceQuota is made of.
+Used by `limit_checks` where Slurm refuses a job, or lets one wait, for a limit; pure. Slurm says
+which limit, but not whether it will ever pass: a job that asks for more than all that a group may
+have at once waits for ever. Also what a ResourceQuota is made of.
 """
 
 from __future__ import annotations

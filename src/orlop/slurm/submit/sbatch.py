@@ -1,7 +1,8 @@
 """Runs one sbatch per pod folder, however often it is asked for and whoever is killed meanwhile.
 
-Used by `jobs`. sbatch prints the job's number into `<folder>/submit`, and for as long as it runs it
-holds a lock on `<folder>/submit.lock` that it inherited. So whoever comes later knows:
+Used by `sbatch_runner` and `user_slurm`. sbatch prints the job's number into `<folder>/submit`, and
+for as long as it runs it holds a lock on `<folder>/submit.lock` that it inherited. So whoever comes
+later knows:
 
 - the file has a number: the job is submitted;
 - the lock is held: somebody's sbatch is under way, wait for it;
@@ -14,6 +15,7 @@ the file for the next one to ask. `Folder.sbatch` blocks; it is called in a thre
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import fcntl
 import os
@@ -30,6 +32,7 @@ from ...errors import EngineUnavailable
 from ...files import write_private
 from ..commands import not_startable
 
+_LOCK_POLL = 0.02
 LOCK_FILE = wellknown.SUBMIT_FILE + ".lock"
 # Its number, for a pod whose submit file leads to that of a job array; +number, to a gang's.
 TASK_FILE = "task"
@@ -65,6 +68,16 @@ class Folder:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             self._lock = os.open(self.folder / LOCK_FILE, flags, 0o600)
         return _try_lock(self._lock)
+
+    async def locked(self, timeout: float) -> None:
+        """Take the lock; wait for an sbatch that an earlier control plane, or a call, has left."""
+        try:
+            async with asyncio.timeout(timeout):
+                while not self.try_lock():  # noqa: ASYNC110  another process has it
+                    await asyncio.sleep(_LOCK_POLL)
+        except TimeoutError:
+            message = f"an earlier sbatch for {self.folder} still runs"
+            raise EngineUnavailable(f"{message}; slurmctld may be busy or unreachable") from None
 
     def lend(self) -> int:
         """Return a second hold on the lock, for sbatch; the caller closes it."""

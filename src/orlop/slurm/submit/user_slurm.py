@@ -22,10 +22,10 @@ from ..jobs import SlurmJobs
 from ..query import user_jobs
 from ..query.user_jobs import UserJob, UserJobs, uid_of_comment
 from .sbatch import Answer, Folder, job_id
+from .sbatch_runner import unheard
 
 log = logger(__name__)
 
-_LOCK_POLL = 0.02
 _SUBMITTERS = 4
 _SPACE = 60.0  # seconds by which clocks may differ
 
@@ -41,7 +41,7 @@ class UserSlurm:
         self._reader = UserJobs()
         self._text, self._listing = "", dict[str, tuple[UserJob, ...]]()
         self._hear: Callable[[Listing], None] = lambda listing: None
-        engine.on_squeue = self._on_squeue
+        engine.subscribe(self._on_squeue)
 
     def subscribe(self, hear: Callable[[Listing], None]) -> None:
         """Have `hear` told every answer of squeue's, whoever asked for it."""
@@ -70,7 +70,7 @@ class UserSlurm:
         """Return the accounting's word on jobs that squeue lists no more; nothing where there is
         none.
         """
-        if not numbers or not (await self._engine.facts()).has_accounting:
+        if not numbers or not (await self._engine.site.facts()).has_accounting:
             return {}
         arguments = (*user_jobs.SACCT, "-j", ",".join(numbers))
         return user_jobs.parse_sacct(await self.commands.run("sacct", *arguments))
@@ -97,7 +97,7 @@ class UserSlurm:
         """
         held = Folder(folder)
         try:
-            await self._lock(held)
+            await held.locked(self.commands.timeout)
             known = await self._begun(held, script, uid)
             return known or await self._sbatch(held, arguments, cwd, shell)
         except OSError as error:
@@ -110,21 +110,12 @@ class UserSlurm:
         """Return the number of the folder's job if it was ever submitted; submit nothing."""
         held = Folder(folder)
         try:
-            await self._lock(held)
+            await held.locked(self.commands.timeout)
             return await self._begun(held, script, uid)
         except FileNotFoundError:
             return ""
         finally:
             held.release()
-
-    async def _lock(self, held: Folder) -> None:
-        try:
-            async with asyncio.timeout(self.commands.timeout):
-                while not held.try_lock():  # noqa: ASYNC110  another process has it
-                    await asyncio.sleep(_LOCK_POLL)
-        except TimeoutError:
-            message = f"an earlier sbatch for {held.folder} still runs"
-            raise EngineUnavailable(f"{message}; slurmctld may be busy or unreachable") from None
 
     async def _begun(self, held: Folder, script: Path, uid: str) -> str:
         """Return the job of an sbatch that was begun, even if its end was not heard."""
@@ -145,7 +136,7 @@ class UserSlurm:
             number, _, comment = line.partition("|")
             if uid_of_comment(comment.rstrip("|"), self.cluster_uid) == uid:
                 return number
-        if not (await self._engine.facts()).has_accounting:
+        if not (await self._engine.site.facts()).has_accounting:
             return ""
         since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(began - _SPACE))
         window = ("-S", since, "-E", "now+1hour")
@@ -162,9 +153,9 @@ class UserSlurm:
         cwd: Path,
         shell: Mapping[str, str] | None,
     ) -> str:
-        program, *words = self.commands.argv("sbatch", "--parsable", *arguments)
+        program, *options = self.commands.argv("sbatch", "--parsable", *arguments)
         # Found as all other commands are, wherever that shell would look for it.
-        argv = [shutil.which(program, path=self.commands.environ.get("PATH")) or program, *words]
+        argv = [shutil.which(program, path=self.commands.environ.get("PATH")) or program, *options]
         lock = held.lend()
         environment, timeout = self.commands.user_environment(shell), self.commands.timeout
 
@@ -175,11 +166,7 @@ class UserSlurm:
         future.add_done_callback(lambda _: os.close(lock))
         answer: Answer = await asyncio.wrap_future(future)
         if answer.status == 0:
-            number = job_id(answer.output)
-            if number is None:
-                message = f"sbatch succeeded, but its answer is not in {held.submit_file}"
-                raise EngineUnavailable(f"{message}; check space and quota of the home folder")
-            return str(number)
+            return str(job_id(answer.output) or unheard(held))
         error = await self._engine.refused(answer.errors)
         if not isinstance(error, EngineUnavailable):
             held.forget()

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from orlop.api.kinds import CLUSTER_TRUST_BUNDLE, SECRET
-from orlop.kubelet.pod import preparation
+from orlop.client.workqueue import Backoff
+from orlop.kubelet.start import preparation
 from orlop.runtime.images import Image
 
 from ..conftest import eventually, waiting
@@ -120,12 +121,10 @@ async def test_limits_that_a_container_does_not_set_are_those_of_its_node(site, 
     assert ["CPUS", "32"] in plan["containers"][0]["env"]
 
 
-async def test_what_is_not_met_is_told_once_however_often_it_is_tried(site, rootfs, monkeypatch):
-    from orlop.client.workqueue import Backoff
+async def test_what_is_not_met_is_told_once_however_often_it_is_tried(site, rootfs):
     from orlop.errors import SubmitDeferred
-    from orlop.kubelet.pod import worker
 
-    monkeypatch.setattr(worker, "_DEFERRED_RETRY", Backoff(0.02, 0.02))
+    await site.restart(deferred=Backoff(0.02, 0.02))
     site.engine.refusal = SubmitDeferred("later")
     await site.create(hostUsers=True)
     await site.until(lambda pod: waiting(pod).get("reason") == "SubmitDeferred")

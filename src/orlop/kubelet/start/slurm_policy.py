@@ -1,6 +1,6 @@
 """Reads the policy for a pod from its Namespace's annotations, and its PriorityClass'.
 
-Asked by the pod's worker when it submits. Read from caches; what they mean is the engine's to say.
+Asked when a pod is submitted. Read from caches; what they mean is the engine's to say.
 """
 
 from __future__ import annotations

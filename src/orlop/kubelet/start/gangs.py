@@ -1,7 +1,7 @@
 """Finds the gang of a pod: how many members it needs, and which are there.
 
-Asked by the pod's worker before it asks the engine for a machine. The size is on the pod itself, or
-on what made it: a Job, a StatefulSet, a PodGroup. Who waits for whom is the engine's affair.
+Asked before the engine is asked for a machine. The size is on the pod itself, or on what made it: a
+Job, a StatefulSet, a PodGroup. Who waits for whom is the engine's affair.
 """
 
 from __future__ import annotations
@@ -64,8 +64,10 @@ class Gangs:
 
     def _peers(self, pod: Obj, mark: Mark) -> frozenset[str]:
         members = self._cached.by_index(BY_GANG, mark.key)
-        wanted = (one for one in members if not is_terminal(one) and not is_deleting(one))
-        return frozenset({uid_of(pod), *(uid_of(one) for one in wanted)})
+        wanted = (
+            member for member in members if not is_terminal(member) and not is_deleting(member)
+        )
+        return frozenset({uid_of(pod), *(uid_of(member) for member in wanted)})
 
     async def _size(self, pod: Obj, mark: Mark) -> int:
         text = annotations_of(pod).get(GANG_SIZE)
@@ -87,21 +89,21 @@ class Gangs:
         if kind is None or kind.api_version != owner.get("apiVersion", kind.api_version):
             message = f"how many pods {owner['kind']} {owner['name']} has is not known"
             raise errors.ConfigError(f'{message}; add {GANG_SIZE}, as "4"')
-        found = await self._get(kind, Key(key_of(pod).namespace, owner["name"]))
+        controller = await self._get(kind, Key(key_of(pod).namespace, owner["name"]))
         if kind is JOB:
-            return size_of_job(found)
-        return max(int((found.get("spec") or {}).get("replicas", 1)), 1)
+            return size_of_job(controller)
+        return max(int((controller.get("spec") or {}).get("replicas", 1)), 1)
 
     async def _size_of_group(self, mark: Mark) -> int:
-        found = await self._group((POD_GROUP,), mark)
-        return int((found.get("spec") or {}).get("minMember") or 1)
+        group = await self._group((POD_GROUP,), mark)
+        return int((group.get("spec") or {}).get("minMember") or 1)
 
     async def _size_of_scheduling_group(self, mark: Mark) -> int:
         """Return the size of the group; zero where its policy is basic: then each of its pods
         starts on its own.
         """
-        found = await self._group(SCHEDULING_GROUPS, mark)
-        policy = (found.get("spec") or {}).get("schedulingPolicy") or {}
+        group = await self._group(SCHEDULING_GROUPS, mark)
+        policy = (group.get("spec") or {}).get("schedulingPolicy") or {}
         return int((policy.get("gang") or {}).get("minCount") or 0)
 
     async def _group(self, kinds: Sequence[Kind], mark: Mark) -> Obj:

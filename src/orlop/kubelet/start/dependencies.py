@@ -1,8 +1,8 @@
 """Finds what a pod waits for before its job may start: Jobs, pods and SlurmJobs of its namespace.
 
-Asked by the pod's worker before anything is prepared. Where the pod's `dependency` names objects,
-their Slurm jobs' numbers take the place of the names, and Slurm does the waiting; until they have
-such numbers the pod is not submitted. A Job may try again and has no one Slurm job, a pod of a gang
+Asked by `starter` before anything is prepared. Where the pod's `dependency` names objects, their
+Slurm jobs' numbers take the place of the names, and Slurm does the waiting; until they have such
+numbers the pod is not submitted. A Job may try again and has no one Slurm job, a pod of a gang
 shares one with others: they are waited for until they have ended themselves.
 """
 
@@ -31,12 +31,12 @@ class Dependencies:
         text = annotations_of(pod).get(DEPENDENCY, "")
         if not names_objects(text):
             return pod
-        return _with(pod, [await self._part(pod, one) for one in parse(text, DEPENDENCY)])
+        return _with(pod, [await self._part(pod, wait) for wait in parse(text, DEPENDENCY)])
 
     def without_names(self, pod: Obj) -> Obj:
         """Return the pod with just what Slurm itself is asked for."""
         text = annotations_of(pod).get(DEPENDENCY, "")
-        return _with(pod, [str(one) for one in parse(text, DEPENDENCY) if not one.kind])
+        return _with(pod, [str(wait) for wait in parse(text, DEPENDENCY) if not wait.kind])
 
     async def _part(self, pod: Obj, wait: Wait) -> str:
         """Return what sbatch is told of it; empty where it has come true."""
@@ -46,17 +46,17 @@ class Dependencies:
             raise errors.ConfigError(f"{DEPENDENCY}: {_words(wait)} is the pod's own")
         key = Key(key_of(pod).namespace, wait.name)
         try:
-            found = await self._api.get(_KINDS[wait.kind], key)
+            target = await self._api.get(_KINDS[wait.kind], key)
         except errors.NotFound:
             raise errors.WaitingForDependency(f"{_words(wait)} is not there yet") from None
-        ended = _ended(wait.kind, found)
+        ended = _ended(wait.kind, target)
         if ended is not None:
             if not holds(wait.condition, ended):
                 how = "has succeeded" if ended else "has failed"
                 message = f"{wait.condition} cannot come true: {_words(wait)} {how}"
                 raise errors.DependencyNeverSatisfied(message)
             return ""
-        return _number_of(wait, found)
+        return _number_of(wait, target)
 
 
 def _with(pod: Obj, parts: list[str]) -> Obj:
@@ -76,24 +76,24 @@ def _is_own(pod: Obj, wait: Wait) -> bool:
     return is_owner or (wait.kind, wait.name) == ("Pod", key_of(pod).name)
 
 
-def _ended(kind: str, found: Obj) -> bool | None:
+def _ended(kind: str, target: Obj) -> bool | None:
     """Return whether it has succeeded; None while it has not ended."""
     if kind == "Job":
         for name, has_succeeded in (("Complete", True), ("Failed", False)):
-            if (condition_of(found, name) or {}).get("status") == "True":
+            if (condition_of(target, name) or {}).get("status") == "True":
                 return has_succeeded
         return None
-    phase = (found.get("status") or {}).get("phase") if kind == "SlurmJob" else phase_of(found)
+    phase = (target.get("status") or {}).get("phase") if kind == "SlurmJob" else phase_of(target)
     return {"Succeeded": True, "Failed": False}.get(str(phase))
 
 
-def _number_of(wait: Wait, found: Obj) -> str:
+def _number_of(wait: Wait, target: Obj) -> str:
     """Return the dependency on its Slurm job; empty for what need only have begun, and has."""
-    status = found.get("status") or {}
-    number = status.get("jobId") if wait.kind == "SlurmJob" else annotations_of(found).get(JOB_ID)
+    status = target.get("status") or {}
+    number = status.get("jobId") if wait.kind == "SlurmJob" else annotations_of(target).get(JOB_ID)
     is_of_gang = wait.kind == "Pod" and "+" in (number or "")
     if wait.kind == "Job" or is_of_gang:
-        has_begun = status.get("ready") or status.get("succeeded") or phase_of(found) == "Running"
+        has_begun = status.get("ready") or status.get("succeeded") or phase_of(target) == "Running"
         if wait.condition == "after" and has_begun:
             return ""
         has_to = "begun" if wait.condition == "after" else "ended"

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from orlop.api.objects import Key, uid_of
+from orlop.client.workqueue import Backoff
 from orlop.errors import ConfigError, NotFound, WaitingForGang
-from orlop.kubelet.pod.gangs import Gangs, size_of_job
+from orlop.kubelet.start.gangs import Gangs, size_of_job
 
 from ..conftest import condition, waiting
 
@@ -157,12 +158,10 @@ def test_a_jobs_gang_is_as_large_as_what_is_left_of_it(done, size):
     assert size_of_job(job) == size
 
 
-async def test_a_member_says_that_it_waits_and_is_woken_by_the_last(site, monkeypatch):
+async def test_a_member_says_that_it_waits_and_is_woken_by_the_last(site):
     """Not by its own timer, which is set to an hour here."""
-    from orlop.client.workqueue import Backoff
-    from orlop.kubelet.pod import worker
 
-    monkeypatch.setattr(worker, "_OTHERS_RETRY", Backoff(3600.0, 3600.0))
+    await site.restart(others=Backoff(3600.0, 3600.0))
     annotations = {GANG: "g", SIZE: "2"}
     site.engine.refusal = WaitingForGang("1 of 2 members of gang default/g are there")
     await site.create("first", metadata={"annotations": annotations})

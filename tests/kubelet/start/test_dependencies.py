@@ -7,7 +7,7 @@ import pytest
 from orlop.api import kinds
 from orlop.api.objects import Key
 from orlop.errors import ConfigError, DependencyNeverSatisfied, WaitingForDependency
-from orlop.kubelet.pod.dependencies import Dependencies
+from orlop.kubelet.start.dependencies import Dependencies
 from orlop.wellknown import PLAN_FILE, SUBMIT_FILE
 
 from ..conftest import condition

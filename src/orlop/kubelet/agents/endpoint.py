@@ -1,7 +1,8 @@
 """Takes the connections of agents, over which pods report and are spoken to.
 
 Served by the kubelet's listener. An agent needs the token of its own pod, which opens that
-pod's connection; a second one of the same pod takes the first one's place. What an agent says goes to `AgentEventHandler`.
+pod's connection; a second one of the same pod takes the first one's place. What an agent says goes
+to `AgentEventHandler`.
 """
 
 from __future__ import annotations

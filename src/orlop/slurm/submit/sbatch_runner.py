@@ -1,8 +1,8 @@
 """Hands a folder's script to sbatch, and says what came of it.
 
-Used by everything that submits pods: one by one, as an array or as a gang. The caller holds the folder's
-lock. An answer that nobody heard is neither an acceptance nor a refusal but an error, because Slurm
-may have the job.
+Used by everything that submits pods: one by one, as an array or as a gang. The caller holds the
+folder's lock. An answer that nobody heard is neither an acceptance nor a refusal but an error,
+because Slurm may have the job.
 """
 
 from __future__ import annotations

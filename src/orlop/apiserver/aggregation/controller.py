@@ -24,7 +24,7 @@ from ..proxy.foreign_answers import decoded, whole
 from ..proxy.http_proxy import unreachable
 from ..registry import Registry
 from .discovered import Discovered, definitions_of, resources_of, schema_path_of
-from .extensions import Extension, Extensions
+from .extension_servers import Extension, Extensions
 
 log = logger(__name__)
 _BUCKET = API_SERVICE.resource

@@ -19,7 +19,7 @@ from ...log import logger
 from ...metrics import MEDIA_TYPE, PROCESS
 from ...wellknown import STATE_PATH
 from ..aggregation import Extensions
-from ..aggregation.extensions import Extension
+from ..aggregation.extension_servers import Extension
 from ..audit import Auditor, Trail
 from ..auth.authentication import User, from_certificate
 from ..auth.authorization import Authorizer

@@ -30,7 +30,7 @@ from ..store import Store
 from .admission import Means, standard
 from .admission.policies.status import PolicyStatus
 from .admission.rights.pod_security import config_of
-from .aggregation import Extensions, FrontProxy
+from .aggregation import ExtensionServers, FrontProxy
 from .aggregation.controller import AggregationController
 from .audit import Auditor
 from .audit.audited_api import AuditedApi
@@ -100,7 +100,7 @@ class ApiServer:
         self._kubelet = KubeletClient(kubelet_tls)
         self.reaching = Reaching(store, self._kubelet, destinations=destinations)
         self._webhooks = WebhookClient(self.reaching)
-        self._extensions = Extensions(store, self.reaching, front_proxy)
+        self._extension_servers = ExtensionServers(store, self.reaching, front_proxy)
         kinds = ServedKinds(store, has_tokens=tokens is not None, webhooks=self._webhooks)
         schema = schema or load_schema(store.path)
         self._authorizer = Authorizer(self._rbac, NodeAuthorizer(store))
@@ -113,8 +113,8 @@ class ApiServer:
             pod_security=config_of(pod_security or PodSecuritySettings()),
         )
         self.registry = Registry(store, kinds, schema, admission, tokens)
-        self.registry.aggregated = self._extensions.fetch
-        self.registry.is_taken = self._extensions.takes
+        self.registry.aggregated = self._extension_servers.fetch
+        self.registry.is_taken = self._extension_servers.takes
         PROCESS.before("apiserver", lambda: look_at_store(self.registry))
         self._flow = flow or Flow()
         self._auditor = auditor
@@ -151,9 +151,9 @@ class ApiServer:
     async def prepare(self, port: int = 443) -> None:
         """Make the objects every cluster has, and serve its custom resources; part of `start`."""
         client = self.client("system:apiserver", ["system:masters"])
-        await objects.ensure(client, port, self._ranges, self._extensions.front_proxy)
+        await objects.ensure(client, port, self._ranges, self._extension_servers.front_proxy)
         registry = self.registry
-        aggregation = AggregationController(registry, client, self._extensions)
+        aggregation = AggregationController(registry, client, self._extension_servers)
         await aggregation.keep_own()
         if not self._tasks:
             statuses = PolicyStatus(registry.store, client, registry.kinds, registry.shapes)
@@ -184,7 +184,7 @@ class ApiServer:
             health,
             self._flow,
             self._auditor,
-            self._extensions,
+            self._extension_servers,
             self._bearer,
         )
 
@@ -219,7 +219,7 @@ class ApiServer:
             self._server = None
         if self._proxies is not None:
             await self._proxies.close()
-        await self._extensions.close()
+        await self._extension_servers.close()
         await self._webhooks.close()
         await self.reaching.close()
         await self._kubelet.close()

@@ -255,8 +255,8 @@ async def test_an_extension_is_asked_over_one_context(
 ) -> None:
     """To make one takes long, and reads the disk."""
     await available(http, "v1.ext.example.com")
-    found = site.server._extensions.known("ext.example.com", "v1")
-    backends = [site.server._extensions.backend(found) for _ in range(2)]
+    found = site.server._extension_servers.known("ext.example.com", "v1")
+    backends = [site.server._extension_servers.backend(found) for _ in range(2)]
     assert backends[0].tls is backends[1].tls
 
 

@@ -4,6 +4,6 @@
 it has, `controller` keeps the APIServices of our own groups and the conditions of all others.
 """
 
-from .extension_servers import Extension, Extensions, FrontProxy
+from .extension_servers import ExtensionServer, ExtensionServers, FrontProxy
 
-__all__ = ["Extension", "Extensions", "FrontProxy"]
+__all__ = ["ExtensionServer", "ExtensionServers", "FrontProxy"]

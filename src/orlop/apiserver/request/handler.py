@@ -18,8 +18,8 @@ from ...errors import ApiError, BadRequest, InternalError, Timeout, Unauthorized
 from ...log import logger
 from ...metrics import MEDIA_TYPE, PROCESS
 from ...wellknown import STATE_PATH
-from ..aggregation import Extensions
-from ..aggregation.extension_servers import Extension
+from ..aggregation import ExtensionServers
+from ..aggregation.extension_servers import ExtensionServer
 from ..audit import Auditor, Trail
 from ..auth.authentication import User, from_certificate
 from ..auth.authorization import Authorizer
@@ -59,7 +59,7 @@ class Handler:
         health: Checks,
         flow: Flow | None = None,
         auditor: Auditor | None = None,
-        extensions: Extensions | None = None,
+        extension_servers: ExtensionServers | None = None,
         bearer: BearerTokens | None = None,
     ) -> None:
         self._registry = registry
@@ -68,10 +68,10 @@ class Handler:
         self._health = health
         self._flow = flow or Flow()
         self._auditor = auditor
-        self._extensions = extensions
+        self._extension_servers = extension_servers
         self._bearer = bearer or BearerTokens(registry.store, registry.tokens)
-        self._discovery = Discovery(registry.kinds, extensions)
-        self._openapi = OpenApi(registry.kinds, registry.schema, extensions)
+        self._discovery = Discovery(registry.kinds, extension_servers)
+        self._openapi = OpenApi(registry.kinds, registry.schema, extension_servers)
         self._version = encode(version_info()) + b"\n"
         self.know: Callable[[asyncio.BaseTransport | None], None] = lambda transport: None
 
@@ -157,10 +157,10 @@ class Handler:
 
     def _is_passed_on(self, info: RequestInfo) -> bool:
         """Return whether an extension server answers, who reads the body itself."""
-        return self._extension(info) is not None
+        return self._extension_server(info) is not None
 
-    def _extension(self, info: RequestInfo) -> Extension | None:
-        return self._extensions.of(info) if self._extensions is not None else None
+    def _extension_server(self, info: RequestInfo) -> ExtensionServer | None:
+        return self._extension_servers.of(info) if self._extension_servers is not None else None
 
     async def _caller(self, request: web.BaseRequest, info: RequestInfo) -> User:
         """Return who calls; from here on there is a record, of strangers too."""
@@ -188,9 +188,9 @@ class Handler:
     async def _act(
         self, request: web.BaseRequest, info: RequestInfo, kind: Kind | None, user: User
     ) -> web.StreamResponse:
-        extension = self._extension(info)
-        if extension is not None and self._extensions is not None:
-            return await self._extensions.serve(request, info, user, extension)
+        server = self._extension_server(info)
+        if server is not None and self._extension_servers is not None:
+            return await self._extension_servers.serve(request, info, user, server)
         if not info.is_resource:
             if info.path == "/metrics" and info.verb == "get":
                 return answer(PROCESS.text().encode(), MEDIA_TYPE)

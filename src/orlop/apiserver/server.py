@@ -47,7 +47,7 @@ from .crd.controller import DefinitionController
 from .crd.served import ServedKinds
 from .inprocess import InProcessApi
 from .objects import virtual_kinds
-from .proxy.cluster_dialer import Reaching
+from .proxy.cluster_dialer import ClusterDialer
 from .proxy.kubelet_dialer import KubeletClient
 from .proxy.webhook_client import WebhookClient
 from .registry import Registry
@@ -98,9 +98,9 @@ class ApiServer:
         self._bearer = BearerTokens(store, tokens, issuer)
         self._rbac = Rbac(store)
         self._kubelet = KubeletClient(kubelet_tls)
-        self.reaching = Reaching(store, self._kubelet, destinations=destinations)
-        self._webhooks = WebhookClient(self.reaching)
-        self._extension_servers = ExtensionServers(store, self.reaching, front_proxy)
+        self.dialer = ClusterDialer(store, self._kubelet, destinations=destinations)
+        self._webhooks = WebhookClient(self.dialer)
+        self._extension_servers = ExtensionServers(store, self.dialer, front_proxy)
         kinds = ServedKinds(store, has_tokens=tokens is not None, webhooks=self._webhooks)
         schema = schema or load_schema(store.path)
         self._authorizer = Authorizer(self._rbac, NodeAuthorizer(store))
@@ -170,7 +170,7 @@ class ApiServer:
     def _handler(self) -> Handler:
         authorizer = self._authorizer
         reviews = Reviews(authorizer, self._rbac, self._bearer)
-        self._proxies = Proxies(self.registry, self.reaching, self._kubelet)
+        self._proxies = Proxies(self.registry, self.dialer, self._kubelet)
         dispatcher = Dispatcher(self.registry, authorizer, reviews, self._kubelet, self._proxies)
         store = self.registry.store
         health = Checks(
@@ -221,7 +221,7 @@ class ApiServer:
             await self._proxies.close()
         await self._extension_servers.close()
         await self._webhooks.close()
-        await self.reaching.close()
+        await self.dialer.close()
         await self._kubelet.close()
 
 

@@ -184,7 +184,7 @@ class AggregationController:
             words = f"{name} is not listening on port {server.port}"
             raise _NotAvailable("ServicePortError", words)
         try:
-            self._extension_servers.reaching.endpoints(key, server.port)
+            self._extension_servers.dialer.endpoints(key, server.port)
         except Unavailable:
             words = f"endpoints for {name} have no addresses"
             raise _NotAvailable("MissingEndpoints", words) from None

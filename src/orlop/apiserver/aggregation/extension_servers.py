@@ -25,7 +25,7 @@ from ...pki import Pair
 from ...store import Store
 from ...upgrade import is_upgrade
 from ..auth.authentication import User
-from ..proxy.cluster_dialer import Reaching
+from ..proxy.cluster_dialer import ClusterDialer
 from ..proxy.foreign_answers import decoded, whole
 from ..proxy.http_proxy import Backend, pass_on, pass_upgrade, unreachable
 from ..proxy.webhook_client import CallFailed, believing
@@ -81,10 +81,10 @@ class ExtensionServer:
 
 class ExtensionServers:
     def __init__(
-        self, store: Store, reaching: Reaching, front_proxy: FrontProxy | None = None
+        self, store: Store, dialer: ClusterDialer, front_proxy: FrontProxy | None = None
     ) -> None:
         self._store = store
-        self.reaching = reaching
+        self.dialer = dialer
         self.front_proxy = front_proxy
         self._seen = -1
         self._known: dict[tuple[str, str], ExtensionServer] = {}
@@ -142,7 +142,7 @@ class ExtensionServers:
     def backend(self, server: ExtensionServer) -> Backend:
         return Backend(
             server.host,
-            lambda: self.reaching.service(server.service, server.port),
+            lambda: self.dialer.service(server.service, server.port),
             self._tls(server),
             server.server_name,
             _OTHERWISE,

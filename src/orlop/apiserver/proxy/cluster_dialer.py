@@ -53,7 +53,7 @@ class Reached:
 Dial = Callable[[], Awaitable[Reached]]
 
 
-class Reaching:
+class ClusterDialer:
     def __init__(
         self,
         store: Store,

@@ -20,7 +20,7 @@ import msgspec
 
 from ...api.objects import Key, Obj
 from ...errors import ApiError, Error
-from .cluster_dialer import Connector, Reaching
+from .cluster_dialer import Connector, ClusterDialer
 from .foreign_answers import decoded, whole
 from .sessions import Sessions
 
@@ -60,8 +60,8 @@ def target_of(config: Obj) -> Target:
 
 
 class WebhookClient:
-    def __init__(self, reaching: Reaching) -> None:
-        self._reaching = reaching
+    def __init__(self, dialer: ClusterDialer) -> None:
+        self._dialer = dialer
         self._sessions: Sessions[Target] = Sessions(_KEPT)
 
     async def ask(self, target: Target, body: Obj, *, timeout: float) -> Obj:
@@ -102,7 +102,7 @@ class WebhookClient:
         if target.service is None:
             return aiohttp.TCPConnector(ssl=tls, limit=0)
         service, port = target.service, target.port
-        return Connector(lambda: self._reaching.service(service, port), tls, target.server_name)
+        return Connector(lambda: self._dialer.service(service, port), tls, target.server_name)
 
     def _why(self, target: Target, error: BaseException) -> str:
         session = self._sessions.get(target)

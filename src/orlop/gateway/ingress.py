@@ -31,7 +31,7 @@ from ..controllers.framework.controller import Controller, Result
 from ..destinations import Refused
 from ..listener import open_port
 from .backends import Backends, NoEndpoints, place_of
-from .ingress_listeners import OPTIONS, IngressEndpoint, PodConnection, WayIn
+from .ingress_listeners import OPTIONS, IngressEndpoint, PodConnection, IngressListeners
 from .proxy import pass_on
 from .routing import SERVICE_KEY, Routes, certificates, is_ours
 
@@ -72,8 +72,8 @@ class IngressRouter(Controller):
         self._loaded: dict[Key, tuple[str, ssl.SSLContext]] = {}
         self._told: dict[tuple[str, str], str] = {}  # by the Ingress's uid and the reason
         self._problems: list[str] = []
-        self._way_in: WayIn | None = None
-        self._door, self._is_open = IngressEndpoint(), asyncio.Event()
+        self._listeners: IngressListeners | None = None
+        self._endpoint, self._is_open = IngressEndpoint(), asyncio.Event()
         self.watch(self._classes, lambda event, _: [key_of(one) for one in self.objects.list()])
         self.watch(
             self._services,
@@ -95,17 +95,17 @@ class IngressRouter(Controller):
             await self._serve(runner)
             async with asyncio.TaskGroup() as group:
                 assert runner.server is not None, "it was set up above"
-                self._way_in = WayIn(runner.server, self._tls, self._key, group)
-                self._door = self._open_for_pods(self._way_in)
+                self._listeners = IngressListeners(runner.server, self._tls, self._key, group)
+                self._endpoint = self._open_for_pods(self._listeners)
                 self._is_open.set()
                 await super().run()
         finally:
-            self._way_in = None
+            self._listeners = None
             await runner.cleanup()
 
-    def _open_for_pods(self, way_in: WayIn) -> IngressEndpoint:
+    def _open_for_pods(self, listeners: IngressListeners) -> IngressEndpoint:
         try:
-            return way_in.open(self._listen)
+            return listeners.open(self._listen)
         except OSError as error:
             self.log.error("pods do not reach ingress", listen=self._listen, error=error)
             return IngressEndpoint()
@@ -113,13 +113,13 @@ class IngressRouter(Controller):
     async def opened(self) -> IngressEndpoint:
         """Return where pods find us, as soon as they do."""
         await self._is_open.wait()
-        return self._door
+        return self._endpoint
 
     async def connect(self, port: int) -> socket.socket:
         """Connect from within this process; raise OSError."""
-        if self._way_in is None:
+        if self._listeners is None:
             raise ConnectionRefusedError("the router is not up")
-        return await self._way_in.connect(port)
+        return await self._listeners.connect(port)
 
     async def _serve(self, runner: web.ServerRunner) -> None:
         """Open the ports that are configured and can be had; others are told of on Ingresses."""

@@ -23,7 +23,7 @@ from ..auth.authentication import User
 from ..request.body import decode_object, media_type_of
 from ..request.requestinfo import RequestInfo
 from .inside import Note
-from .policy import Decision, Level, Policy
+from .policy import AuditPolicy, Decision, Level
 from .shape import Sink, reference, user_info, without_managed_fields
 
 # What admission notes for the record of a request.
@@ -31,7 +31,7 @@ ANNOTATIONS = web.RequestKey("audit annotations", dict[str, str])
 
 
 class Auditor:
-    def __init__(self, policy: Policy, sink: Sink, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, policy: AuditPolicy, sink: Sink, now: Callable[[], float] = time.time) -> None:
         self._policy = policy
         self._sink = sink
         self._now = now

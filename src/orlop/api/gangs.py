@@ -66,14 +66,14 @@ def scheduling_group_of(pod: Obj) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class LaterMembers:
     """Members of a gang that come once others of it run."""
 
     count: int
     template: Obj  # of their pods, as far as it says what they ask for
 
 
-def later_of(text: str) -> list[Later]:
+def later_of(text: str) -> list[LaterMembers]:
     """Parse the annotation of those that start first; ConfigError."""
     if not text:
         return []
@@ -91,7 +91,7 @@ def _listed(found: object) -> list[Obj]:
     return found
 
 
-def _later(one: Obj) -> Later:
+def _later(one: Obj) -> LaterMembers:
     count = int(one.get("count", 1))
     containers = [{"name": f"c{n}", **c} for n, c in enumerate(one["spec"]["containers"])]
     if count < 1 or not containers:
@@ -100,10 +100,10 @@ def _later(one: Obj) -> Later:
         "metadata": {"annotations": dict((one.get("metadata") or {}).get("annotations") or {})},
         "spec": {**one["spec"], "containers": containers},
     }
-    return Later(count, template)
+    return LaterMembers(count, template)
 
 
-def room_for(later: Iterable[Later]) -> str:
+def room_for(later: Iterable[LaterMembers]) -> str:
     """Write the annotation; the same text for the same pods."""
     found = [{"count": one.count, **one.template} for one in later]
     return json.dumps(found, separators=(",", ":"), sort_keys=True)

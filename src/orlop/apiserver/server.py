@@ -55,7 +55,7 @@ from .request.dispatch import Dispatcher
 from .request.handler import Handler
 from .request.health import Checks
 from .request.metrics import look_at_store
-from .request.priority_and_fairness import Flow
+from .request.priority_and_fairness import FlowControl
 from .subresources.proxy import Proxies
 
 log = logger(__name__)
@@ -77,7 +77,7 @@ class ApiServer:
         kubelet_tls: ssl.SSLContext | None = None,
         schema: Schema | None = None,
         signing_key: SigningKey | None = None,
-        flow: Flow | None = None,
+        flow_control: FlowControl | None = None,
         auditor: Auditor | None = None,
         ranges: Ranges | None = None,
         pod_security: PodSecuritySettings | None = None,
@@ -116,7 +116,7 @@ class ApiServer:
         self.registry.aggregated = self._extension_servers.fetch
         self.registry.is_taken = self._extension_servers.takes
         PROCESS.before("apiserver", lambda: look_at_store(self.registry))
-        self._flow = flow or Flow()
+        self._flow_control = flow_control or FlowControl()
         self._auditor = auditor
         self._proxies: Proxies | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -182,7 +182,7 @@ class ApiServer:
             authorizer,
             dispatcher,
             health,
-            self._flow,
+            self._flow_control,
             self._auditor,
             self._extension_servers,
             self._bearer,

@@ -9,7 +9,7 @@ import pytest
 from orlop.apiserver import ApiServer
 from orlop.apiserver.request import handler
 from orlop.apiserver.request.http import seconds
-from orlop.apiserver.request.priority_and_fairness import Flow, Limits, Seats
+from orlop.apiserver.request.priority_and_fairness import FlowControl, SeatLimits, Seats
 from orlop.errors import TooManyRequests
 from orlop.jwt import SigningKey
 from orlop.pki import ADMIN_USER
@@ -32,7 +32,7 @@ async def rounds(number: int = 5) -> None:
 
 
 async def test_a_crowd_does_not_run_before_the_next_users_turn() -> None:
-    seats, log = Seats("readOnly", Limits(seats=2, of_one=2)), []
+    seats, log = Seats("readOnly", SeatLimits(seats=2, of_one=2)), []
     async with asyncio.TaskGroup() as group:
         for _ in range(20):
             group.create_task(sit(seats, "crowd", log))
@@ -42,7 +42,7 @@ async def test_a_crowd_does_not_run_before_the_next_users_turn() -> None:
 
 
 async def test_users_take_turns() -> None:
-    seats, log, door = Seats("readOnly", Limits(seats=1, of_one=1)), [], asyncio.Event()
+    seats, log, door = Seats("readOnly", SeatLimits(seats=1, of_one=1)), [], asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(sit(seats, "first", log, until=door))
         await rounds()
@@ -54,7 +54,7 @@ async def test_users_take_turns() -> None:
 
 
 async def test_one_user_never_has_all_seats() -> None:
-    seats, log, door = Seats("readOnly", Limits(seats=4, of_one=2)), [], asyncio.Event()
+    seats, log, door = Seats("readOnly", SeatLimits(seats=4, of_one=2)), [], asyncio.Event()
     async with asyncio.TaskGroup() as group:
         for user in ("a", "a", "a", "a", "b"):
             group.create_task(sit(seats, user, log, until=door))
@@ -65,7 +65,7 @@ async def test_one_user_never_has_all_seats() -> None:
 
 
 async def test_who_waits_behind_too_many_is_told_to_come_back() -> None:
-    seats, door = Seats("readOnly", Limits(seats=1, of_one=1, queued=2)), asyncio.Event()
+    seats, door = Seats("readOnly", SeatLimits(seats=1, of_one=1, queued=2)), asyncio.Event()
     async with asyncio.TaskGroup() as group:
         for _ in range(3):
             group.create_task(sit(seats, "a", [], until=door))
@@ -79,7 +79,7 @@ async def test_who_waits_behind_too_many_is_told_to_come_back() -> None:
 
 
 async def test_who_waits_too_long_is_told_to_come_back_and_leaves_no_trace() -> None:
-    seats, log = Seats("readOnly", Limits(seats=1, of_one=1, patience=0.05)), []
+    seats, log = Seats("readOnly", SeatLimits(seats=1, of_one=1, patience=0.05)), []
     door = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(sit(seats, "a", log, until=door))
@@ -93,7 +93,7 @@ async def test_who_waits_too_long_is_told_to_come_back_and_leaves_no_trace() -> 
 
 @pytest.mark.parametrize("is_served", [False, True])
 async def test_who_gives_up_waiting_takes_no_seat_along(is_served) -> None:
-    seats, log, door = Seats("readOnly", Limits(seats=1, of_one=1)), [], asyncio.Event()
+    seats, log, door = Seats("readOnly", SeatLimits(seats=1, of_one=1)), [], asyncio.Event()
     first = asyncio.create_task(sit(seats, "a", log, until=door))
     await rounds()
     waiting = asyncio.create_task(sit(seats, "b", log))
@@ -147,10 +147,10 @@ async def test_a_body_that_never_ends_is_not_waited_for(site, monkeypatch) -> No
 async def narrow(tmp_path, authority, schema):
     """A server with hardly any seats."""
     store = await Store.open(tmp_path / "narrow.db")
-    limits = Limits(seats=2, of_one=1, queued=1, patience=0.3)
+    limits = SeatLimits(seats=2, of_one=1, queued=1, patience=0.3)
     tls = authority.server_context(authority.apiserver)
     key = SigningKey.from_pem(authority.service_account_key)
-    server = ApiServer(store, tls=tls, schema=schema, signing_key=key, flow=Flow(*[limits] * 4))
+    server = ApiServer(store, tls=tls, schema=schema, signing_key=key, flow_control=FlowControl(*[limits] * 4))
     port = await server.start("127.0.0.1", 0)
     yield Site(server, store, port, authority, tmp_path)
     await server.stop()
@@ -168,7 +168,7 @@ async def post_slowly(site):
 
 
 async def test_a_user_at_their_limit_gets_429_and_others_are_served(narrow, config_map) -> None:
-    seat = narrow.server._flow.of("POST").seat(ADMIN_USER)
+    seat = narrow.server._flow_control.of("POST").seat(ADMIN_USER)
     async with narrow.http() as admin, narrow.http("eve", ("system:masters",)) as eve:
         async with seat:
             reply = await admin("POST", MAPS, config_map("a"))

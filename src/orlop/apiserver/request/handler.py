@@ -37,7 +37,7 @@ from .failures import no_such_path
 from .health import ENDPOINTS, Checks
 from .http import InTime, answer, failure, read
 from .offload import SEAT
-from .priority_and_fairness import Flow
+from .priority_and_fairness import FlowControl
 from .render import encode
 from .requestinfo import RequestInfo
 
@@ -57,7 +57,7 @@ class Handler:
         authorizer: Authorizer,
         dispatcher: Dispatcher,
         health: Checks,
-        flow: Flow | None = None,
+        flow_control: FlowControl | None = None,
         auditor: Auditor | None = None,
         extension_servers: ExtensionServers | None = None,
         bearer: BearerTokens | None = None,
@@ -66,7 +66,7 @@ class Handler:
         self._authorizer = authorizer
         self._dispatcher = dispatcher
         self._health = health
-        self._flow = flow or Flow()
+        self._flow_control = flow_control or FlowControl()
         self._auditor = auditor
         self._extension_servers = extension_servers
         self._bearer = bearer or BearerTokens(registry.store, registry.tokens)
@@ -128,8 +128,8 @@ class Handler:
         user = effective_user(caller, request.headers, self._authorizer)
         if _TRAIL in request and user is not caller:
             request[_TRAIL].impersonates(user)
-        request[SEAT] = self._flow.large.seat(user.name)
-        seat = self._flow.of(request.method).seat(user.name)  # 3
+        request[SEAT] = self._flow_control.large.seat(user.name)
+        seat = self._flow_control.of(request.method).seat(user.name)  # 3
         if metrics.is_long_running(info):
             async with seat:
                 self._authorize(request, info, kind, user)
@@ -146,7 +146,7 @@ class Handler:
 
     async def _receive(self, request: web.BaseRequest, user: User) -> None:
         """Read the whole body, which may come slowly, before the request takes its turn."""
-        async with self._flow.uploads.seat(user.name):
+        async with self._flow_control.uploads.seat(user.name):
             patience = min(UPLOAD_TIMEOUT, REQUEST_TIMEOUT)
             try:
                 async with asyncio.timeout(patience):

@@ -17,7 +17,7 @@ from orlop import errors, pki
 from orlop.api import kinds
 from orlop.api.objects import Key
 from orlop.api.schema import Schema
-from orlop.apiserver import ApiServer
+from orlop.apiserver import ApiServer, ServerOptions
 from orlop.apiserver.aggregation import FrontProxy
 from orlop.store import Store
 from tests.apiserver.conftest import Http, Site
@@ -75,14 +75,15 @@ class Extension:
 @pytest.fixture
 async def site(tmp_path: Path, authority: pki.Pki, schema: Schema) -> AsyncIterator[Site]:
     store = await Store.open(tmp_path / "state.db")
+    front_proxy = FrontProxy(
+        authority.front_proxy_client, authority.front_proxy_ca, authority.ca
+    )
     server = ApiServer(
         store,
         tls=authority.server_context(authority.apiserver),
         kubelet_tls=authority.client_context(authority.apiserver_kubelet_client),
         schema=schema,
-        front_proxy=FrontProxy(
-            authority.front_proxy_client, authority.front_proxy_ca, authority.ca
-        ),
+        options=ServerOptions(front_proxy=front_proxy),
     )
     port = await server.start("127.0.0.1", 0)
     yield Site(server, store, port, authority, tmp_path)
@@ -255,8 +256,8 @@ async def test_an_extension_is_asked_over_one_context(
 ) -> None:
     """To make one takes long, and reads the disk."""
     await available(http, "v1.ext.example.com")
-    found = site.server._extension_servers.known("ext.example.com", "v1")
-    backends = [site.server._extension_servers.backend(found) for _ in range(2)]
+    found = site.server.extension_servers.known("ext.example.com", "v1")
+    backends = [site.server.extension_servers.backend(found) for _ in range(2)]
     assert backends[0].tls is backends[1].tls
 
 

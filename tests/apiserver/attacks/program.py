@@ -15,7 +15,7 @@ from pathlib import Path
 from orlop import pki
 from orlop.api import kinds
 from orlop.api.objects import Key
-from orlop.apiserver import ApiServer
+from orlop.apiserver import ApiServer, ServerOptions
 from orlop.apiserver.audit import Auditor
 from orlop.apiserver.audit.log import AuditLog
 from orlop.apiserver.audit.policy import AuditPolicy, AuditRule, Level
@@ -36,7 +36,7 @@ async def serve(folder: Path) -> None:
         store,
         tls=authority.server_context(authority.apiserver),
         signing_key=SigningKey.from_pem(authority.service_account_key),
-        auditor=Auditor(policy, AuditLog(folder / "audit.log")),
+        options=ServerOptions(auditor=Auditor(policy, AuditLog(folder / "audit.log"))),
     )
     port = await server.start("127.0.0.1", 0)
     admin = server.client("system:test", ["system:masters"])

@@ -41,16 +41,25 @@ LARGE_BODIES = SeatLimits(1, 1, queued=50, patience=30.0)
 UPLOADS = SeatLimits(256, 32)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Seat:
+    """A place to work for one user, as long as `async with` lasts or until it is left."""
+
     seats: Seats
     user: str
+    is_taken: bool = False
 
     async def __aenter__(self) -> None:
         await self.seats.take(self.user)
+        self.is_taken = True
 
     async def __aexit__(self, *_: object) -> None:
-        self.seats.leave(self.user)
+        self.leave()
+
+    def leave(self) -> None:
+        if self.is_taken:
+            self.is_taken = False
+            self.seats.leave(self.user)
 
 
 class Seats:

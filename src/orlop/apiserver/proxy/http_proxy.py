@@ -22,7 +22,7 @@ from ...errors import ApiError, BadRequest, Unavailable
 from ...upgrade import Taken, request_head, take_over
 from ..auth.bearer_tokens import without_token
 from .cluster_dialer import Connector, Dial
-from .join import join
+from ...forwarding import join
 from .webhook_client import reason
 
 _CHUNK = 256 << 10

@@ -1,7 +1,6 @@
 """Joins two sockets: bytes both ways, each side told when the other has no more to say.
 
-Used for node ports, and for HTTP connections that have become something else. What they carry is
-not read.
+Used for node ports. What they carry is not read.
 """
 
 from __future__ import annotations
@@ -12,16 +11,16 @@ import socket
 _CHUNK = 128 << 10
 
 
-async def join(one: socket.socket, other: socket.socket) -> None:
+async def join(client: socket.socket, other: socket.socket) -> None:
     """Pass bytes both ways until both have ended; close both."""
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(_copy(one, other))
-            group.create_task(_copy(other, one))
+            group.create_task(_copy(client, other), name="from the client")
+            group.create_task(_copy(other, client), name="to the client")
     except* OSError:
         pass  # one of them broke: the other learns of it by being closed
     finally:
-        one.close()
+        client.close()
         other.close()
 
 

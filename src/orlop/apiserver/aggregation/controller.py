@@ -233,7 +233,9 @@ class AggregationController:
 
 async def _any(watches: list[Watch], patience: float) -> None:
     """Wait until one of the watches has something, or that many seconds are over."""
-    waiting = [asyncio.ensure_future(watch.wait()) for watch in watches]
+    waiting = [
+        asyncio.create_task(watch.wait(), name="a watch of APIServices") for watch in watches
+    ]
     try:
         await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -16,6 +16,7 @@ import socket
 import ssl
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import aiohttp
 from aiohttp import web
@@ -24,14 +25,13 @@ from .. import errors
 from ..api.kinds import INGRESS, INGRESS_CLASS, SECRET, SERVICE
 from ..api.objects import Key, Obj, is_deleting, key_of, uid_of
 from ..client.api import Api
-from ..client.clock import Clock
 from ..client.informer import Informers
 from ..client.recorder import EventType
 from ..controllers.framework.controller import Controller, Result
 from ..destinations import Refused
 from ..listener import open_port
 from .backends import Backends, NoEndpoints, place_of
-from .ingress_listeners import OPTIONS, IngressEndpoint, PodConnection, IngressListeners
+from .ingress_listeners import OPTIONS, IngressEndpoint, IngressListeners, PodConnection
 from .proxy import pass_on
 from .routing import SERVICE_KEY, Routes, certificates, is_ours
 
@@ -40,8 +40,16 @@ FORWARDED = (
 )
 
 
+class HostPorts(NamedTuple):
+    """Where the router listens at this host."""
+
+    listen: str
+    ports: tuple[int, int]  # for HTTP and HTTPS, 0 for none
+    address: str  # this host for others
+
+
 class IngressRouter(Controller):
-    """The router; `ports`: for HTTP and HTTPS, 0 for none; `tls`: certificate for unknown names."""
+    """The router; `tls`: with a certificate for unknown names; `key`: that of the pods' network."""
 
     name = "ingress"
     kind = INGRESS
@@ -53,17 +61,13 @@ class IngressRouter(Controller):
         informers: Informers,
         backends: Backends,
         *,
-        listen: str,
-        ports: tuple[int, int],
-        address: str,
+        at: HostPorts,
         tls: ssl.SSLContext,
         key: str,
-        clock: Clock | None = None,
     ) -> None:
-        super().__init__(api, informers, clock=clock)
-        self._backends, self._key = backends, key
-        self._listen, self._ports, self._address = listen, ports, address
-        self._tls = tls
+        super().__init__(api, informers)
+        self._backends, self._tls, self._key = backends, tls, key
+        self._listen, self._ports, self._address = at
         self._classes = informers.informer(INGRESS_CLASS)
         self._secrets = informers.informer(SECRET)
         self._services = informers.informer(SERVICE)

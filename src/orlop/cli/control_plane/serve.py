@@ -39,7 +39,7 @@ from ...extensions.slurmjob import kinds as slurm_kinds
 from ...extensions.slurmjob.assembly import DEFINITIONS, SlurmObjects
 from ...files import write_private
 from ...gateway.backends import Backends
-from ...gateway.ingress import IngressRouter
+from ...gateway.ingress import HostPorts, IngressRouter
 from ...gateway.ingress_pod import IngressPod
 from ...gateway.service_ports import ServicePorts
 from ...jwt import SigningKey
@@ -290,9 +290,11 @@ class ControlPlane:
             _client(server, "system:ingress"),
             informers,
             backends,
-            listen=self.settings.listen,
-            ports=(network.ingress_port, network.ingress_tls_port),
-            address=self._host(),
+            at=HostPorts(
+                self.settings.listen,
+                (network.ingress_port, network.ingress_tls_port),
+                self._host(),
+            ),
             tls=self.pki.server_context(self.pki.apiserver),
             key=network_key(self.pki.token_key),
         )

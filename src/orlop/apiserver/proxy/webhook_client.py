@@ -20,7 +20,7 @@ import msgspec
 
 from ...api.objects import Key, Obj
 from ...errors import ApiError, Error
-from .cluster_dialer import Connector, ClusterDialer
+from .cluster_dialer import ClusterDialer, Connector
 from .foreign_answers import decoded, whole
 from .sessions import Sessions
 

@@ -85,7 +85,9 @@ def _backend(backend: Obj | None, namespace: str) -> IngressBackend | None:
     if not service:
         return None
     port = service.get("port") or {}
-    return IngressBackend(Key(namespace, service["name"]), port.get("number") or port.get("name") or "")
+    return IngressBackend(
+        Key(namespace, service["name"]), port.get("number") or port.get("name") or ""
+    )
 
 
 def is_ours(ingress: Obj, classes: Iterable[Obj]) -> bool:

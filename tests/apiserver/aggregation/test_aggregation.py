@@ -75,9 +75,7 @@ class Extension:
 @pytest.fixture
 async def site(tmp_path: Path, authority: pki.Pki, schema: Schema) -> AsyncIterator[Site]:
     store = await Store.open(tmp_path / "state.db")
-    front_proxy = FrontProxy(
-        authority.front_proxy_client, authority.front_proxy_ca, authority.ca
-    )
+    front_proxy = FrontProxy(authority.front_proxy_client, authority.front_proxy_ca, authority.ca)
     server = ApiServer(
         store,
         tls=authority.server_context(authority.apiserver),

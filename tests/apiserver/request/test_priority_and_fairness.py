@@ -125,7 +125,10 @@ def test_durations_are_read_as_go_writes_them(text, expected) -> None:
 @asynccontextmanager
 async def served(site: Site, options: ServerOptions) -> AsyncIterator[Site]:
     """A second server over the site's store."""
-    tls, schema = site.authority.server_context(site.authority.apiserver), site.server.registry.schema
+    tls, schema = (
+        site.authority.server_context(site.authority.apiserver),
+        site.server.registry.schema,
+    )
     server = ApiServer(site.store, tls=tls, schema=schema, options=options)
     port = await server.start("127.0.0.1", 0)
     yield Site(server, site.store, port, site.authority, site.folder)

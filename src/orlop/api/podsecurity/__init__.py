@@ -6,4 +6,12 @@ Used by admission. Pure. As k8s.io/pod-security-admission/policy.
 from .levels import LEVELS, PREFIX, PodSecurityLevels, Standard, levels_of, stricter
 from .standards import violations
 
-__all__ = ["LEVELS", "PREFIX", "PodSecurityLevels", "Standard", "levels_of", "stricter", "violations"]
+__all__ = [
+    "LEVELS",
+    "PREFIX",
+    "PodSecurityLevels",
+    "Standard",
+    "levels_of",
+    "stricter",
+    "violations",
+]

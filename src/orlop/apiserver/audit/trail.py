@@ -31,7 +31,9 @@ ANNOTATIONS = web.RequestKey("audit annotations", dict[str, str])
 
 
 class Auditor:
-    def __init__(self, policy: AuditPolicy, sink: Sink, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, policy: AuditPolicy, sink: Sink, now: Callable[[], float] = time.time
+    ) -> None:
         self._policy = policy
         self._sink = sink
         self._now = now

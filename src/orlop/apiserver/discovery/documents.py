@@ -105,7 +105,11 @@ class Discovery:
         return groups
 
     def _extension_server(self, group: str, version: str) -> ExtensionServer | None:
-        return self._extension_servers.known(group, version) if self._extension_servers is not None else None
+        return (
+            self._extension_servers.known(group, version)
+            if self._extension_servers is not None
+            else None
+        )
 
     def _resources(self, group: str, version: str) -> Obj | None:
         kinds = self._kinds.of_group_version(group, version)
@@ -151,7 +155,9 @@ class Discovery:
 
 def made_from(kinds: Kinds, extension_servers: ExtensionServers | None) -> tuple[object, ...]:
     """Return all that documents depend on; they are made anew when it changes."""
-    others = tuple(one.name for one in extension_servers.all()) if extension_servers is not None else ()
+    others = (
+        tuple(one.name for one in extension_servers.all()) if extension_servers is not None else ()
+    )
     return (*kinds, others, extension_servers.stamp if extension_servers is not None else 0)
 
 

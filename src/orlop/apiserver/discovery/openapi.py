@@ -24,7 +24,9 @@ _PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 class OpenApi:
-    def __init__(self, kinds: Kinds, schema: Schema, extension_servers: ExtensionServers | None = None) -> None:
+    def __init__(
+        self, kinds: Kinds, schema: Schema, extension_servers: ExtensionServers | None = None
+    ) -> None:
         self._kinds = kinds
         self._extension_servers = extension_servers
         self._schema = schema

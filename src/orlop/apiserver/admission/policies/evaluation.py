@@ -53,7 +53,9 @@ class Variables(Lazy):
 class Evaluation:
     """One policy, bound and parametrised, about one request."""
 
-    def __init__(self, policy: CompiledPolicy, binding: CompiledBinding, variables: dict[str, Any]) -> None:
+    def __init__(
+        self, policy: CompiledPolicy, binding: CompiledBinding, variables: dict[str, Any]
+    ) -> None:
         self.policy = policy
         self.binding = binding
         self._budget = Budget()

@@ -26,7 +26,7 @@ from ...crd.served import ServedKinds
 from ...objects.field_validation import within_bounds
 from ...request.failures import forbidden
 from ..chain import Attributes, Plugin
-from .compiled import Mutation, Policies, CompiledPolicy, mutating
+from .compiled import CompiledPolicy, Mutation, Policies, mutating
 from .evaluation import Evaluation, Evaluations, Failure
 
 _NAME = "policies"
@@ -67,7 +67,9 @@ class MutatingPolicies(Plugin):
                 rounds.called.setdefault(_NAME, set()).add(uid)
         rounds.last[_NAME] = _bytes(attributes.obj)
 
-    def _failed(self, policy: CompiledPolicy, binding: str, why: str, attributes: Attributes) -> None:
+    def _failed(
+        self, policy: CompiledPolicy, binding: str, why: str, attributes: Attributes
+    ) -> None:
         if policy.fails_closed:
             words = f"policy '{policy.name}' with binding '{binding}' denied request: {why}"
             raise forbidden(attributes.kind, attributes.name, words)

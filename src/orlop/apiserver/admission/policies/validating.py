@@ -18,7 +18,7 @@ from ....errors import ApiError
 from ....store import Store
 from ...request.failures import forbidden
 from ..chain import Attributes, Plugin
-from .compiled import Policies, CompiledPolicy, Validation, validating
+from .compiled import CompiledPolicy, Policies, Validation, validating
 from .evaluation import Evaluation, Evaluations, Failure
 
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}

@@ -49,19 +49,28 @@ def subresources_of(kind: Kind) -> list[Subresource]:
     return [facts for name in served if (facts := subresource(kind, name)) is not None]
 
 
-class Discovery:
+class Documents:
+    """Documents by path and form, kept until the kinds or the extension servers change."""
+
     def __init__(self, kinds: Kinds, extension_servers: ExtensionServers | None = None) -> None:
         self._kinds = kinds
         self._extension_servers = extension_servers
         self._documents: dict[tuple[str, str], Document] = {}
         self._made_of: tuple[object, ...] = ()
 
-    def document(self, path: str, accept: str) -> Document | None:
-        """Return the document at a path, in the form asked for; None if there is none."""
-        made_of = made_from(self._kinds, self._extension_servers)
+    def _forget_old(self) -> None:
+        servers = self._extension_servers
+        others = () if servers is None else tuple(one.name for one in servers.all())
+        made_of = (*self._kinds, others, 0 if servers is None else servers.stamp)
         if made_of != self._made_of:
             self._documents.clear()
             self._made_of = made_of
+
+
+class Discovery(Documents):
+    def document(self, path: str, accept: str) -> Document | None:
+        """Return the document at a path, in the form asked for; None if there is none."""
+        self._forget_old()
         path = path.rstrip("/")
         version = aggregated_version(accept) if path in ("/api", "/apis") else ""
         document = self._documents.get((path, version))
@@ -151,14 +160,6 @@ class Discovery:
         kinds = sorted(self._kinds.of_group_version(group, version), key=lambda kind: kind.plural)
         resources = [_aggregated_entry(kind) for kind in kinds]
         return {"version": version, "resources": resources, "freshness": "Current"}
-
-
-def made_from(kinds: Kinds, extension_servers: ExtensionServers | None) -> tuple[object, ...]:
-    """Return all that documents depend on; they are made anew when it changes."""
-    others = (
-        tuple(one.name for one in extension_servers.all()) if extension_servers is not None else ()
-    )
-    return (*kinds, others, extension_servers.stamp if extension_servers is not None else 0)
 
 
 def aggregated_version(accept: str) -> str:

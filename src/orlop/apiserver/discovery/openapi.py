@@ -15,7 +15,7 @@ from ...api.objects import Obj
 from ...api.schema import Schema, gnostic, openapi
 from ..aggregation import ExtensionServers
 from ..request.negotiation import clauses
-from .documents import Document, made_from
+from .documents import Document, Documents
 
 _JSON = "application/json"
 _ASKED_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
@@ -23,22 +23,16 @@ _ASKED_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 _PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
-class OpenApi:
+class OpenApi(Documents):
     def __init__(
         self, kinds: Kinds, schema: Schema, extension_servers: ExtensionServers | None = None
     ) -> None:
-        self._kinds = kinds
-        self._extension_servers = extension_servers
+        super().__init__(kinds, extension_servers)
         self._schema = schema
-        self._documents: dict[tuple[str, str], Document] = {}
-        self._made_of: tuple[object, ...] = ()
 
     def document(self, path: str, accept: str) -> Document | None:
         """Return the document at a path, in the form asked for; None if there is none."""
-        made_of = made_from(self._kinds, self._extension_servers)
-        if made_of != self._made_of:
-            self._documents.clear()
-            self._made_of = made_of
+        self._forget_old()
         path = path.strip("/")
         media_type = _PROTOBUF if path == "openapi/v2" and _wants_protobuf(accept) else _JSON
         document = self._documents.get((path, media_type))

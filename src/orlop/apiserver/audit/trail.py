@@ -19,12 +19,12 @@ from ...api.objects import Obj
 from ...api.reading import decode_json
 from ...api.times import rfc3339_micro
 from ...errors import ApiError
-from ..auth.authentication import User
+from ..auth.authentication import User, user_info
 from ..request.body import decode_object, media_type_of
 from ..request.requestinfo import RequestInfo
 from .inside import Note
 from .policy import AuditPolicy, Decision, Level
-from .shape import Sink, reference, user_info, without_managed_fields
+from .shape import Sink, reference, without_managed_fields
 
 # What admission notes for the record of a request.
 ANNOTATIONS = web.RequestKey("audit annotations", dict[str, str])

@@ -20,8 +20,8 @@ from orlop.api.schema import Schema
 from orlop.apiserver import ApiServer, ServerOptions
 from orlop.apiserver.aggregation import FrontProxy
 from orlop.store import Store
+from tests.apiserver.admission.webhooks.conftest import kubelet, serve_by
 from tests.apiserver.conftest import Http, Site
-from tests.apiserver.webhooks.conftest import kubelet, serve_by
 
 __all__ = ["kubelet"]
 Obj = dict[str, Any]

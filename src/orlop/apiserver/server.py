@@ -213,7 +213,7 @@ class ApiServer:
             return AuditedApi(self.registry, who, reviews, self._options.auditor)
         return InProcessApi(self.registry, who, reviews)
 
-    def serve_computed(self, source: virtual_kinds.Source) -> None:
+    def serve_virtual(self, source: virtual_kinds.Source) -> None:
         """Serve the kinds of a source, from the next request on."""
         virtual_kinds.add(self.registry, source)
 

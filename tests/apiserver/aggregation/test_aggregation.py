@@ -366,7 +366,7 @@ class Measured:
 async def test_an_installed_metrics_server_takes_over_from_us(
     http: Http, site: Site, extension: Extension, tmp_path: Path
 ) -> None:
-    site.server.serve_computed(Measured())
+    site.server.serve_virtual(Measured())
     api = site.server.client("system:autoscaler", ["system:masters"])
     metrics = "/apis/metrics.k8s.io/v1beta1"
     assert len((await api.list(kinds.POD_METRICS, "default")).items) == 1

@@ -154,7 +154,7 @@ class ControlPlane:
                 addresses=addresses.addresses(),
                 api_server=self._url(port),
             )
-            server.serve_computed(kubelet.metrics)
+            server.serve_virtual(kubelet.metrics)
             api = _client(server, "system:kube-controller-manager")
             manager = ControllerManager(
                 api,

@@ -55,7 +55,7 @@ from .registry import Registry
 from .request.context import REQUEST_TIMEOUT, HandlerConfig
 from .request.dispatch import Dispatcher
 from .request.handler import Handler
-from .request.health import Checks
+from .request.health import HealthChecks
 from .request.metrics import look_at_store
 from .request.nonresource import NonResourcePaths
 from .request.priority_and_fairness import FlowControl
@@ -182,7 +182,7 @@ class ApiServer:
         self._proxies = Proxies(self.registry, self.dialer, self._kubelet)
         dispatcher = Dispatcher(self.registry, authorizer, reviews, self._kubelet, self._proxies)
         store = self.registry.store
-        health = Checks(
+        health = HealthChecks(
             {"ping": lambda: True, "store": lambda: store.is_writable},
             {"shutdown": lambda: not self._is_stopping},
         )

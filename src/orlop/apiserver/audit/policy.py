@@ -88,7 +88,7 @@ class AuditRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return not self.resources or any(one.match(info) for one in self.resources)
 
 
-class Decision(NamedTuple):
+class AuditDecision(NamedTuple):
     level: Level
     omitted: frozenset[str] = frozenset()
     omits_managed_fields: bool = False
@@ -102,14 +102,14 @@ class AuditPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     omitStages: list[str] = []
     omitManagedFields: bool = False
 
-    def decide(self, user: User, info: RequestInfo) -> Decision:
+    def decide(self, user: User, info: RequestInfo) -> AuditDecision:
         for rule in self.rules:
             if rule.match(user, info):
                 said = rule.omitManagedFields
                 omits = self.omitManagedFields if said is None else said
                 stages = frozenset([*self.omitStages, *rule.omitStages])
-                return Decision(_LEVELS[rule.level], stages, omits)
-        return Decision(Level.NONE)
+                return AuditDecision(_LEVELS[rule.level], stages, omits)
+        return AuditDecision(Level.NONE)
 
 
 def load_policy(path: Path) -> AuditPolicy:

@@ -23,7 +23,7 @@ from ..auth.authentication import User, user_info
 from ..request.body import decode_object, media_type_of
 from ..request.requestinfo import RequestInfo
 from .inside import Note
-from .policy import AuditPolicy, Decision, Level
+from .policy import AuditDecision, AuditPolicy, Level
 from .shape import Sink, reference, without_managed_fields
 
 # What admission notes for the record of a request.
@@ -58,7 +58,7 @@ class Trail:
         request: web.BaseRequest,
         info: RequestInfo,
         user: User,
-        decision: Decision,
+        decision: AuditDecision,
         sink: Sink,
         now: Callable[[], float],
     ) -> None:

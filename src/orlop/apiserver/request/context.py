@@ -22,7 +22,7 @@ from ..auth.bearer_tokens import BearerTokens
 from ..registry import Registry
 from .dispatch import Dispatcher
 from .failures import no_such_path
-from .health import Checks
+from .health import HealthChecks
 from .metrics import is_long_running
 from .nonresource import NonResourcePaths
 from .priority_and_fairness import FlowControl, Seat
@@ -50,7 +50,7 @@ class HandlerConfig:
     extension_servers: ExtensionServers
     dispatcher: Dispatcher
     nonresource: NonResourcePaths
-    health: Checks
+    health: HealthChecks
     auditor: Auditor | None = None  # without one no records are kept
     # Is told of a connection whose other end has said who it is.
     know: Callable[[asyncio.BaseTransport | None], None] = _know_nobody

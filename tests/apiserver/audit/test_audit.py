@@ -262,3 +262,10 @@ async def test_what_admission_notes_is_in_the_record(audited, config_map) -> Non
     assert notes["p/seen"] == "k is v"
     (failure,) = json.loads(notes["validation.policy.admission.k8s.io/validation_failure"])
     assert (failure["message"], failure["validationActions"]) == ("never", ["Audit"])
+
+
+async def test_paths_that_are_open_to_all_leave_no_record(audited) -> None:
+    async with audited.http() as admin, audited.http("") as nobody:
+        assert (await admin("GET", "/healthz")).code == 200
+        assert (await nobody("GET", "/livez/nothing")).code == 404
+    assert audited.records == []

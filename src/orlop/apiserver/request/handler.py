@@ -44,7 +44,8 @@ class Handler:
     def __init__(self, config: HandlerConfig) -> None:
         self._config = config
         self._kinds = config.registry.kinds
-        self._serve = chain(FILTERS)
+        is_audited = config.auditor is not None
+        self._serve = chain([one for one in FILTERS if is_audited or one not in audit.STAGES])
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:

@@ -42,6 +42,9 @@ async def response_started(context: RequestContext, go_on: GoOn) -> web.StreamRe
     return await go_on(context)
 
 
+STAGES = (response_complete, request_received, response_started)
+
+
 def _begin(context: RequestContext) -> None:
     auditor, caller = context.config.auditor, context.caller
     if auditor is not None and caller is not None:

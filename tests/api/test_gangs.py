@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orlop.api.gangs import Later, keys_of, later_of, mark_of, room_for
+from orlop.api.gangs import LaterMembers, keys_of, later_of, mark_of, room_for
 from orlop.errors import ConfigError
 
 OWNER = {"kind": "Job", "name": "train", "uid": "u1", "controller": True}
@@ -58,7 +58,7 @@ def test_what_comes_later_is_read_as_it_was_written():
         "metadata": {"annotations": {"slurm.orlop.dev/time": "5"}},
         "spec": {"containers": [{"name": "c0", "resources": {"requests": {"cpu": "2"}}}]},
     }
-    later = [Later(3, template)]
+    later = [LaterMembers(3, template)]
     assert later_of(room_for(later)) == later
     assert later_of("") == []
     assert later_of('[{"spec": {"containers": [{}]}}]')[0].count == 1

@@ -12,9 +12,18 @@ import pytest
 from orlop.api import kinds
 from orlop.api.objects import Key
 from orlop.wellknown import JOB_ID, MIRROR
+from tests.apiserver.admission.rights.test_certificates import (
+    GROUP,
+    PATH,
+    SIGNER,
+    condition,
+    csr,
+    let,
+    pem,
+    rule,
+)
 from tests.apiserver.auth.test_authorization import binding, subject
 from tests.apiserver.conftest import Http, Site, TokenSite
-from tests.apiserver.test_certificates import GROUP, PATH, SIGNER, condition, csr, let, pem, rule
 
 Obj = dict[str, Any]
 MERGE = {"Content_Type": "application/merge-patch+json"}

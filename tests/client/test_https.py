@@ -15,7 +15,7 @@ from orlop.api.kinds import CONFIG_MAP, DEPLOYMENT, NAMESPACE, POD
 from orlop.api.objects import Key, meta, uid_of
 from orlop.api.schema import Schema
 from orlop.apiserver import ApiServer
-from orlop.client.https import HttpsApi
+from orlop.client.https import PAGE, HttpsApi
 from orlop.client.informer import Informers
 from orlop.store import Limits, Store
 from tests.controllers.world import pod, workload
@@ -29,7 +29,14 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> pki.Pki:
 
 
 @pytest.fixture
-async def api(tmp_path: Path, schema: Schema, authority: pki.Pki) -> AsyncIterator[HttpsApi]:
+def page() -> int:
+    return PAGE
+
+
+@pytest.fixture
+async def api(
+    tmp_path: Path, schema: Schema, authority: pki.Pki, page: int
+) -> AsyncIterator[HttpsApi]:
     folder = authority.folder
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "ca.crt"))
     tls.load_cert_chain(folder / "apiserver.crt", folder / "apiserver.key")
@@ -39,7 +46,7 @@ async def api(tmp_path: Path, schema: Schema, authority: pki.Pki) -> AsyncIterat
     store = await Store.open(tmp_path / "state.db", limits=Limits(KEPT))
     server = ApiServer(store, tls=tls, schema=schema)
     port = await server.start("127.0.0.1", 0)
-    async with HttpsApi(f"https://127.0.0.1:{port}", tls=mine) as api:
+    async with HttpsApi(f"https://127.0.0.1:{port}", tls=mine, page=page) as api:
         yield api
     await server.stop()
     await store.close()
@@ -85,8 +92,8 @@ async def test_subresources_have_their_own_paths(api: HttpsApi):
     assert meta(deleting)["deletionGracePeriodSeconds"] == 5
 
 
-async def test_lists_are_read_page_by_page_and_items_say_what_they_are(api: HttpsApi, monkeypatch):
-    monkeypatch.setattr("orlop.client.https._PAGE", 3)
+@pytest.mark.parametrize("page", [3])
+async def test_lists_are_read_page_by_page_and_items_say_what_they_are(api: HttpsApi, page: int):
     for number in range(8):
         await api.create(CONFIG_MAP, config(f"a{number}"), namespace="default")
     listed = await api.list(CONFIG_MAP, "default")

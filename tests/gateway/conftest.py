@@ -13,7 +13,7 @@ from orlop import pki
 from orlop.api.kinds import ENDPOINT_SLICE, SERVICE
 from orlop.api.schema import load
 from orlop.gateway.backends import Backends
-from orlop.gateway.ingress import IngressRouter
+from orlop.gateway.ingress import HostPorts, IngressRouter
 from tests.controllers.world import eventually, world
 
 KEY = "ab" * 32  # the cluster's own
@@ -124,9 +124,7 @@ def router(cluster, authority, ports):
             cluster.api,
             informers,
             Backends(informers, dial),
-            listen=listen,
-            ports=ports,
-            address="192.0.2.7",
+            at=HostPorts(listen, ports, "192.0.2.7"),
             tls=authority.server_context(authority.apiserver),
             key=KEY,
         )

@@ -272,7 +272,7 @@ async def test_a_flood_of_notices_is_heard_bit_by_bit(authority):
             by.sendto(b"nobody's", here.getsockname())
         async with asyncio.TaskGroup() as group:
             tls = authority.server_context(authority.apiserver)
-            ingress_listeners.WayIn(web.Server(told), tls, KEY, group)._hear(here)
+            ingress_listeners.IngressListeners(web.Server(told), tls, KEY, group)._hear(here)
         assert here.recv(100) == b"nobody's"
         with pytest.raises(BlockingIOError):
             here.recv(100)

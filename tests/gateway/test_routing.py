@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orlop.api.objects import Key
-from orlop.gateway.routing import Backend, Routes, certificates, is_ours
+from orlop.gateway.routing import IngressBackend, Routes, certificates, is_ours
 
 
 def backend(name, port=80):
@@ -67,7 +67,7 @@ def test_the_rule_that_fits_best_counts(host, path, expected):
 
 def test_the_default_is_for_what_no_rule_names():
     routes = Routes([an_ingress(("a", "/", "Prefix", "a"), defaultBackend=backend("rest", 8080))])
-    assert routes.find("b", "/") == Backend(Key("shop", "rest"), 8080)
+    assert routes.find("b", "/") == IngressBackend(Key("shop", "rest"), 8080)
     assert routes.find("a", "/").service.name == "a"
 
 

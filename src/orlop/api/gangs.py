@@ -67,14 +67,14 @@ def scheduling_group_of(pod: Obj) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class LaterMembers:
     """Members of a gang that come once others of it run."""
 
     count: int
     template: Obj  # of their pods, as far as it says what they ask for
 
 
-def later_of(text: str) -> list[Later]:
+def later_of(text: str) -> list[LaterMembers]:
     """Parse the annotation of those that start first; ConfigError."""
     if not text:
         return []
@@ -97,7 +97,7 @@ def _listed(found: object) -> list[Obj]:
     return found
 
 
-def _later(one: Obj) -> Later:
+def _later(one: Obj) -> LaterMembers:
     count = int(one.get("count", 1))
     spec = {**one["spec"]}
     spec["containers"] = [{"name": f"c{n}", **c} for n, c in enumerate(spec["containers"])]
@@ -108,10 +108,10 @@ def _later(one: Obj) -> Later:
     if count < 1 or not spec["containers"] or not is_text:
         raise ValueError
     spec = {name: value for name, value in spec.items() if value}
-    return Later(count, {"metadata": {"annotations": annotations}, "spec": spec})
+    return LaterMembers(count, {"metadata": {"annotations": annotations}, "spec": spec})
 
 
-def room_for(later: Iterable[Later]) -> str:
+def room_for(later: Iterable[LaterMembers]) -> str:
     """Write the annotation; the same text for the same pods."""
     found = [{"count": one.count, **one.template} for one in later]
     return json.dumps(found, separators=(",", ":"), sort_keys=True)

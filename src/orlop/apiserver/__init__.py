@@ -4,6 +4,6 @@
 package writes to the store; controllers, scheduler and kubelet speak the API.
 """
 
-from .server import ApiServer
+from .server import ApiServer, ServerOptions
 
-__all__ = ["ApiServer"]
+__all__ = ["ApiServer", "ServerOptions"]

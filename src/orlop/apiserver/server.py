@@ -10,6 +10,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import StreamReader, web
@@ -30,7 +31,7 @@ from ..store import Store
 from .admission import Means, standard
 from .admission.policies.status import PolicyStatus
 from .admission.rights.pod_security import config_of
-from .aggregation import Extensions, FrontProxy
+from .aggregation import ExtensionServers, FrontProxy
 from .aggregation.controller import AggregationController
 from .audit import Auditor
 from .audit.audited_api import AuditedApi
@@ -47,25 +48,42 @@ from .crd.controller import DefinitionController
 from .crd.served import ServedKinds
 from .inprocess import InProcessApi
 from .objects import virtual_kinds
-from .proxy.cluster_dialer import Reaching
+from .proxy.cluster_dialer import ClusterDialer
 from .proxy.kubelet_dialer import KubeletClient
 from .proxy.webhook_client import WebhookClient
 from .registry import Registry
+from .request.context import REQUEST_TIMEOUT, HandlerConfig
 from .request.dispatch import Dispatcher
 from .request.handler import Handler
-from .request.health import Checks
+from .request.health import HealthChecks
 from .request.metrics import look_at_store
-from .request.priority_and_fairness import Flow
+from .request.nonresource import NonResourcePaths
+from .request.priority_and_fairness import FlowControl
 from .subresources.proxy import Proxies
 
 log = logger(__name__)
 
 _DRAIN = 2.0  # seconds that requests have to end once the server stops
-_KEEPALIVE = 90.0
 _RESTART = 5.0  # seconds before a part that broke is begun again
 # The HTTP library tells of every malformed request with a traceback: strangers could fill the disk.
 _UNHEARD = logging.getLogger("orlop.apiserver.unheard")
 _UNHEARD.setLevel(logging.CRITICAL)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """What a server may be given beside its store, its keys and its schema."""
+
+    auditor: Auditor | None = None  # without one no records are kept
+    ranges: Ranges | None = None
+    pod_security: PodSecuritySettings | None = None
+    # Without a front proxy extension servers cannot tell that it is us who ask.
+    front_proxy: FrontProxy | None = None
+    oidc: OidcSettings | None = None
+    destinations: Destinations | None = None
+    flow_control: FlowControl | None = None
+    request_timeout: float = REQUEST_TIMEOUT
+    keepalive: float = 90.0  # seconds that a connection may be silent
 
 
 class ApiServer:
@@ -77,30 +95,23 @@ class ApiServer:
         kubelet_tls: ssl.SSLContext | None = None,
         schema: Schema | None = None,
         signing_key: SigningKey | None = None,
-        flow: Flow | None = None,
-        auditor: Auditor | None = None,
-        ranges: Ranges | None = None,
-        pod_security: PodSecuritySettings | None = None,
-        front_proxy: FrontProxy | None = None,
-        oidc: OidcSettings | None = None,
-        destinations: Destinations | None = None,
+        options: ServerOptions = ServerOptions(),
     ) -> None:
         """Put the server together.
 
         `tls` asks for client certificates (CERT_OPTIONAL); with None the server does not listen for
-        HTTP. Without a `signing_key` no tokens of service accounts are issued, or taken; without an
-        `auditor` no records are kept; without a `front_proxy` extension servers cannot tell that it
-        is us who ask.
+        HTTP. Without a `signing_key` no tokens of service accounts are issued, or taken.
         """
-        self._ranges = ranges or Ranges.of(NetworkSettings())
+        self._options, oidc = options, options.oidc
+        self._ranges = options.ranges or Ranges.of(NetworkSettings())
         tokens = Tokens(store, signing_key) if signing_key is not None else None
         issuer = OidcAuthenticator(oidc) if oidc is not None and oidc.issuer_url else None
         self._bearer = BearerTokens(store, tokens, issuer)
         self._rbac = Rbac(store)
         self._kubelet = KubeletClient(kubelet_tls)
-        self.reaching = Reaching(store, self._kubelet, destinations=destinations)
-        self._webhooks = WebhookClient(self.reaching)
-        self._extensions = Extensions(store, self.reaching, front_proxy)
+        self.dialer = ClusterDialer(store, self._kubelet, destinations=options.destinations)
+        self._webhooks = WebhookClient(self.dialer)
+        self.extension_servers = ExtensionServers(store, self.dialer, options.front_proxy)
         kinds = ServedKinds(store, has_tokens=tokens is not None, webhooks=self._webhooks)
         schema = schema or load_schema(store.path)
         self._authorizer = Authorizer(self._rbac, NodeAuthorizer(store))
@@ -110,14 +121,13 @@ class ApiServer:
             has_tokens=tokens is not None,
             addresses=self._ranges.services,
             means=means,
-            pod_security=config_of(pod_security or PodSecuritySettings()),
+            pod_security=config_of(options.pod_security or PodSecuritySettings()),
         )
         self.registry = Registry(store, kinds, schema, admission, tokens)
-        self.registry.aggregated = self._extensions.fetch
-        self.registry.is_taken = self._extensions.takes
+        self.registry.aggregated = self.extension_servers.fetch
+        self.registry.is_taken = self.extension_servers.takes
         PROCESS.before("apiserver", lambda: look_at_store(self.registry))
-        self._flow = flow or Flow()
-        self._auditor = auditor
+        self.flow_control = options.flow_control or FlowControl()
         self._proxies: Proxies | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._tls = tls
@@ -135,14 +145,13 @@ class ApiServer:
             handler.handle,
             request_factory=_request,
             handler_cancellation=True,
-            keepalive_timeout=_KEEPALIVE,
+            keepalive_timeout=self._options.keepalive,
             lingering_time=_DRAIN,
             access_log=None,
             auto_decompress=False,  # a proxied body goes on as it is, and we take none
             logger=_UNHEARD,
         )
         self._listener = Listener(self._server, self._tls)
-        handler.know = self._listener.know
         bound = self._listener.start(host, port)
         await self.prepare(bound)
         log.info("serving", host=host, port=bound)
@@ -151,9 +160,9 @@ class ApiServer:
     async def prepare(self, port: int = 443) -> None:
         """Make the objects every cluster has, and serve its custom resources; part of `start`."""
         client = self.client("system:apiserver", ["system:masters"])
-        await objects.ensure(client, port, self._ranges, self._extensions.front_proxy)
+        await objects.ensure(client, port, self._ranges, self.extension_servers.front_proxy)
         registry = self.registry
-        aggregation = AggregationController(registry, client, self._extensions)
+        aggregation = AggregationController(registry, client, self.extension_servers)
         await aggregation.keep_own()
         if not self._tasks:
             statuses = PolicyStatus(registry.store, client, registry.kinds, registry.shapes)
@@ -170,33 +179,41 @@ class ApiServer:
     def _handler(self) -> Handler:
         authorizer = self._authorizer
         reviews = Reviews(authorizer, self._rbac, self._bearer)
-        self._proxies = Proxies(self.registry, self.reaching, self._kubelet)
+        self._proxies = Proxies(self.registry, self.dialer, self._kubelet)
         dispatcher = Dispatcher(self.registry, authorizer, reviews, self._kubelet, self._proxies)
         store = self.registry.store
-        health = Checks(
+        health = HealthChecks(
             {"ping": lambda: True, "store": lambda: store.is_writable},
             {"shutdown": lambda: not self._is_stopping},
         )
-        return Handler(
-            self.registry,
-            authorizer,
-            dispatcher,
-            health,
-            self._flow,
-            self._auditor,
-            self._extensions,
-            self._bearer,
+        config = HandlerConfig(
+            registry=self.registry,
+            authorizer=authorizer,
+            bearer=self._bearer,
+            flow_control=self.flow_control,
+            extension_servers=self.extension_servers,
+            dispatcher=dispatcher,
+            nonresource=NonResourcePaths(self.registry, self.extension_servers),
+            health=health,
+            auditor=self._options.auditor,
+            know=self._know,
+            timeout=self._options.request_timeout,
         )
+        return Handler(config)
+
+    def _know(self, transport: asyncio.BaseTransport | None) -> None:
+        if self._listener is not None:
+            self._listener.know(transport)
 
     def client(self, user: str, groups: Sequence[str] = ()) -> InProcessApi:
         """Make an API for our own components; the user's name is that of its fields' manager."""
         reviews = Reviews(self._authorizer, self._rbac, self._bearer)
         who = user_of(user, groups)
-        if self._auditor is not None:
-            return AuditedApi(self.registry, who, reviews, self._auditor)
+        if self._options.auditor is not None:
+            return AuditedApi(self.registry, who, reviews, self._options.auditor)
         return InProcessApi(self.registry, who, reviews)
 
-    def serve_computed(self, source: virtual_kinds.Source) -> None:
+    def serve_virtual(self, source: virtual_kinds.Source) -> None:
         """Serve the kinds of a source, from the next request on."""
         virtual_kinds.add(self.registry, source)
 
@@ -219,9 +236,9 @@ class ApiServer:
             self._server = None
         if self._proxies is not None:
             await self._proxies.close()
-        await self._extensions.close()
+        await self.extension_servers.close()
         await self._webhooks.close()
-        await self.reaching.close()
+        await self.dialer.close()
         await self._kubelet.close()
 
 

@@ -21,7 +21,7 @@ from ..api.kinds import Kind
 from ..api.objects import Key, Obj, key_of
 from .api import ObjList, PatchType, Propagation, WatchEvent
 
-_PAGE = 500  # objects a LIST asks for at a time, as client-go
+PAGE = 500  # objects a LIST asks for at a time, as client-go
 _PATCH_TYPES: Mapping[PatchType, str] = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
@@ -55,6 +55,7 @@ class HttpsApi:
         token: str = "",
         timeout: float = 60.0,
         user_agent: str = "orlop",
+        page: int = PAGE,
     ) -> None:
         self._url = url.rstrip("/")
         self._tls: ssl.SSLContext | bool = tls if tls is not None else True
@@ -62,6 +63,7 @@ class HttpsApi:
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         self._timeout = aiohttp.ClientTimeout(total=timeout)
+        self._page = page
         self._opened: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -101,7 +103,7 @@ class HttpsApi:
     async def list(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> ObjList:
-        query = {"limit": str(_PAGE), **_selectors(labels, fields)}
+        query = {"limit": str(self._page), **_selectors(labels, fields)}
         items: list[Obj] = []
         while True:
             page = await self._call("GET", _path(kind, namespace), query=query)

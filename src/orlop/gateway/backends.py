@@ -10,7 +10,7 @@ import random
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from .. import errors
 from ..api.kinds import ENDPOINT_SLICE, SERVICE
@@ -21,6 +21,8 @@ from ..network.services import service_of, service_value
 
 TRIES = 5
 BY_SERVICE = "of-service"
+
+T = TypeVar("T")
 
 Place = tuple[str, int]
 Dial = Callable[[str, int, "Place | None"], Awaitable[socket.socket]]
@@ -68,25 +70,26 @@ class Backends:
         if service["spec"].get("type") == "ExternalName":
             return await self._elsewhere(service["spec"]["externalName"], int(port))
         found = self._endpoints(service, port, client)
-        failure: Exception = NoEndpoints(f"service {key} has no endpoint that is ready")
-        for ip, number in found[:TRIES]:
-            try:
-                self._check(ip, number)
-                return await self._dial(ip, number, client)
-            except OSError as error:
-                failure = error
-        raise failure
+        return await self._first(key, found, lambda ip, number: self._dial(ip, number, client))
 
     async def datagrams(self, key: Key, port: int, client: Place) -> Datagrams:
         """Return a way for UDP to an endpoint of a service's port; raise NoEndpoints or OSError."""
         service = self.services.get(key)
-        if service is None or self._dial_datagrams is None:
+        dial = self._dial_datagrams
+        if service is None or dial is None:
             raise NoEndpoints(f"there is no service {key}")
+        found = self._endpoints(service, port, client, "udp")
+        return await self._first(key, found, lambda ip, number: dial(ip, number, client))
+
+    async def _first(
+        self, key: Key, found: list[Place], dial: Callable[[str, int], Awaitable[T]]
+    ) -> T:
+        """Dial one endpoint after the other until one answers."""
         failure: Exception = NoEndpoints(f"service {key} has no endpoint that is ready")
-        for ip, number in self._endpoints(service, port, client, "udp")[:TRIES]:
+        for ip, number in found[:TRIES]:
             try:
                 self._check(ip, number)
-                return await self._dial_datagrams(ip, number, client)
+                return await dial(ip, number)
             except OSError as error:
                 failure = error
         raise failure

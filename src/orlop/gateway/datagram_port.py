@@ -14,6 +14,7 @@ from typing import Any
 
 from ..api.objects import Key
 from .backends import Backends, Datagrams, NoEndpoints, place_of
+from .service_port import ServicePort
 
 IDLE = 60.0  # seconds; kube-proxy leaves the kernel's 30 to 120
 MAX_CLIENTS = 1024
@@ -44,15 +45,10 @@ class _Client:
             pass  # its buffer is full, or the endpoint has gone, which the reader will hear
 
 
-class DatagramPort:
+class DatagramPort(ServicePort):
     def __init__(self, sock: socket.socket, key: Key, port: int, backends: Backends) -> None:
-        self._sock, self._key, self.port, self._backends = sock, key, port, backends
+        super().__init__(sock, key, port, backends)
         self._clients: dict[Address, _Client] = {}
-        self.task: asyncio.Task[None] | None = None
-
-    def close(self) -> None:
-        if self.task is not None:
-            self.task.cancel()
 
     async def serve(self) -> None:
         loop = asyncio.get_running_loop()
@@ -68,7 +64,8 @@ class DatagramPort:
                         if len(self._clients) >= MAX_CLIENTS:
                             continue
                         client = self._clients[address] = _Client()
-                        client.task = group.create_task(self._answer(client, address))
+                        work = self._answer(client, address)
+                        client.task = group.create_task(work, name="a client of a service")
                     client.send(data)
         finally:
             self._sock.close()

@@ -16,6 +16,7 @@ import socket
 import ssl
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import aiohttp
 from aiohttp import web
@@ -24,14 +25,13 @@ from .. import errors
 from ..api.kinds import INGRESS, INGRESS_CLASS, SECRET, SERVICE
 from ..api.objects import Key, Obj, is_deleting, key_of, uid_of
 from ..client.api import Api
-from ..client.clock import Clock
 from ..client.informer import Informers
 from ..client.recorder import EventType
 from ..controllers.framework.controller import Controller, Result
 from ..destinations import Refused
 from ..listener import open_port
 from .backends import Backends, NoEndpoints, place_of
-from .ingress_listeners import OPTIONS, IngressEndpoint, PodConnection, WayIn
+from .ingress_listeners import OPTIONS, IngressEndpoint, IngressListeners, PodConnection
 from .proxy import pass_on
 from .routing import SERVICE_KEY, Routes, certificates, is_ours
 
@@ -40,8 +40,16 @@ FORWARDED = (
 )
 
 
+class HostPorts(NamedTuple):
+    """Where the router listens at this host."""
+
+    listen: str
+    ports: tuple[int, int]  # for HTTP and HTTPS, 0 for none
+    address: str  # this host for others
+
+
 class IngressRouter(Controller):
-    """The router; `ports`: for HTTP and HTTPS, 0 for none; `tls`: certificate for unknown names."""
+    """The router; `tls`: with a certificate for unknown names; `key`: that of the pods' network."""
 
     name = "ingress"
     kind = INGRESS
@@ -53,17 +61,13 @@ class IngressRouter(Controller):
         informers: Informers,
         backends: Backends,
         *,
-        listen: str,
-        ports: tuple[int, int],
-        address: str,
+        at: HostPorts,
         tls: ssl.SSLContext,
         key: str,
-        clock: Clock | None = None,
     ) -> None:
-        super().__init__(api, informers, clock=clock)
-        self._backends, self._key = backends, key
-        self._listen, self._ports, self._address = listen, ports, address
-        self._tls = tls
+        super().__init__(api, informers)
+        self._backends, self._tls, self._key = backends, tls, key
+        self._listen, self._ports, self._address = at
         self._classes = informers.informer(INGRESS_CLASS)
         self._secrets = informers.informer(SECRET)
         self._services = informers.informer(SERVICE)
@@ -72,8 +76,8 @@ class IngressRouter(Controller):
         self._loaded: dict[Key, tuple[str, ssl.SSLContext]] = {}
         self._told: dict[tuple[str, str], str] = {}  # by the Ingress's uid and the reason
         self._problems: list[str] = []
-        self._way_in: WayIn | None = None
-        self._door, self._is_open = IngressEndpoint(), asyncio.Event()
+        self._listeners: IngressListeners | None = None
+        self._endpoint, self._is_open = IngressEndpoint(), asyncio.Event()
         self.watch(self._classes, lambda event, _: [key_of(one) for one in self.objects.list()])
         self.watch(
             self._services,
@@ -95,17 +99,17 @@ class IngressRouter(Controller):
             await self._serve(runner)
             async with asyncio.TaskGroup() as group:
                 assert runner.server is not None, "it was set up above"
-                self._way_in = WayIn(runner.server, self._tls, self._key, group)
-                self._door = self._open_for_pods(self._way_in)
+                self._listeners = IngressListeners(runner.server, self._tls, self._key, group)
+                self._endpoint = self._open_for_pods(self._listeners)
                 self._is_open.set()
                 await super().run()
         finally:
-            self._way_in = None
+            self._listeners = None
             await runner.cleanup()
 
-    def _open_for_pods(self, way_in: WayIn) -> IngressEndpoint:
+    def _open_for_pods(self, listeners: IngressListeners) -> IngressEndpoint:
         try:
-            return way_in.open(self._listen)
+            return listeners.open(self._listen)
         except OSError as error:
             self.log.error("pods do not reach ingress", listen=self._listen, error=error)
             return IngressEndpoint()
@@ -113,13 +117,13 @@ class IngressRouter(Controller):
     async def opened(self) -> IngressEndpoint:
         """Return where pods find us, as soon as they do."""
         await self._is_open.wait()
-        return self._door
+        return self._endpoint
 
     async def connect(self, port: int) -> socket.socket:
         """Connect from within this process; raise OSError."""
-        if self._way_in is None:
+        if self._listeners is None:
             raise ConnectionRefusedError("the router is not up")
-        return await self._way_in.connect(port)
+        return await self._listeners.connect(port)
 
     async def _serve(self, runner: web.ServerRunner) -> None:
         """Open the ports that are configured and can be had; others are told of on Ingresses."""

@@ -62,7 +62,7 @@ class PodConnection(web.RequestHandler):
         self.pod = pod
 
 
-class WayIn:
+class IngressListeners:
     """The listeners; `server` answers requests; `tls` is for HTTPS; `key` is the cluster's own."""
 
     def __init__(
@@ -104,15 +104,15 @@ class WayIn:
         notices.bind((host, 0))
         loop = asyncio.get_running_loop()
         loop.add_reader(notices, self._hear, notices)
-        door = IngressEndpoint(notices.getsockname()[1])
+        endpoint = IngressEndpoint(notices.getsockname()[1])
         for port in self._contexts:
             listener = socket.create_server((host, 0), backlog=BACKLOG)
             listener.setblocking(False)
-            door.ports[port] = listener.getsockname()[1]
+            endpoint.ports[port] = listener.getsockname()[1]
             self._listeners.append((listener, port))
             loop.add_reader(listener, self._accept, listener, port)
         self._group.create_task(self._until_over(notices), name="what agents say of their pods")
-        return door
+        return endpoint
 
     async def _until_over(self, notices: socket.socket) -> None:
         try:

@@ -112,9 +112,9 @@ class IngressPod(Loop[Key]):
 
     async def _show(self, pod: Obj) -> None:
         """Offer the router as the pod, and write the pod's status."""
-        door = await self._router.opened()
-        tcp = {str(port): real for port, real in door.ports.items()}
-        place = Place(self._address, door.notice, tcp)
+        endpoint = await self._router.opened()
+        tcp = {str(port): real for port, real in endpoint.ports.items()}
+        place = Place(self._address, endpoint.notice, tcp)
         if self._offered and self._offered != uid_of(pod):
             self._mirrors.withdraw(self._offered)
         self._offered = uid_of(pod)

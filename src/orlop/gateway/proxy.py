@@ -9,43 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
 
 import aiohttp
 from aiohttp import web
-from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
+from ..forwarding import AUTO_HEADERS, HOP_BY_HOP, SocketConnector, hop_by_hop, join
 from ..upgrade import Taken, is_upgrade, request_head, take_over
 
-HOP_BY_HOP = frozenset(
-    (
-        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization"),
-        *("proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
-        *("host", "content-length"),  # ours to say
-    )
-)
+_OURS = frozenset(("host", "content-length"))  # to say
+_FORWARDED = frozenset(("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-real-ip"))
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=3600)
 _CHUNK = 64 << 10
 
 Connect = Callable[[], Awaitable[socket.socket]]
-
-
-class _Connector(aiohttp.BaseConnector):
-    """Lets aiohttp speak over a connection of ours."""
-
-    def __init__(self, connect: Connect) -> None:
-        super().__init__(force_close=True)
-        self._dial = connect
-
-    async def _create_connection(
-        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
-    ) -> ResponseHandler:
-        sock = await self._dial()
-        _, protocol = await self._loop.create_connection(self._factory, sock=sock)
-        return protocol
 
 
 async def pass_on(request: web.BaseRequest, connect: Connect, client: str) -> web.StreamResponse:
@@ -62,10 +40,10 @@ async def pass_on(request: web.BaseRequest, connect: Connect, client: str) -> we
     if has_body and length is not None:
         headers.append(("Content-Length", length))
     async with aiohttp.ClientSession(
-        connector=_Connector(connect),
+        connector=SocketConnector(connect, force_close=True),
         timeout=_TIMEOUT,
         auto_decompress=False,
-        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+        skip_auto_headers=AUTO_HEADERS,
         cookie_jar=aiohttp.DummyCookieJar(),
     ) as session:
         body = request.content.iter_chunked(_CHUNK) if has_body else None
@@ -78,8 +56,9 @@ async def pass_on(request: web.BaseRequest, connect: Connect, client: str) -> we
 async def _answer(request: web.BaseRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
     response = web.StreamResponse(status=answer.status, reason=answer.reason)
     response.headers.clear()
+    dropped = HOP_BY_HOP | _OURS
     for name, value in answer.headers.items():
-        if name.lower() not in HOP_BY_HOP:
+        if name.lower() not in dropped:
             response.headers.add(name, value)
     length = answer.headers.get("Content-Length")
     if length is not None:
@@ -93,11 +72,9 @@ async def _answer(request: web.BaseRequest, answer: aiohttp.ClientResponse) -> w
 
 def _end_to_end(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
     """Yield the headers that are meant for the backend."""
-    named = request.headers.get("Connection", "").lower().split(",")
-    dropped = HOP_BY_HOP | {word.strip() for word in named}
-    ours = ("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-real-ip")
+    dropped = hop_by_hop(request.headers) | _OURS | _FORWARDED
     for name, value in request.headers.items():
-        if name.lower() not in dropped and name.lower() not in ours:
+        if name.lower() not in dropped:
             yield name, value
 
 
@@ -120,19 +97,7 @@ async def _join(
     reader, writer = await asyncio.open_connection(sock=backend)
     try:
         writer.write(request_head(request.method, request.raw_path, headers))
-        near_reader, near_writer = take_over(request)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(_copy(reader, near_writer))
-            group.create_task(_copy(near_reader, writer))
-    except* (OSError, ssl.SSLError):
-        pass  # one side has gone
+        await join(take_over(request), (reader, writer))
     finally:
         writer.close()
     return Taken()
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(_CHUNK):
-        writer.write(data)
-        await writer.drain()
-    writer.close()

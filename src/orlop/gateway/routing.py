@@ -18,15 +18,15 @@ OLD_CLASS = "kubernetes.io/ingress.class"
 IS_DEFAULT = "ingressclass.kubernetes.io/is-default-class"
 
 
-class Backend(NamedTuple):
+class IngressBackend(NamedTuple):
     service: Key
     port: int | str
 
 
-class Rule(NamedTuple):
+class IngressPath(NamedTuple):
     path: str
     is_exact: bool
-    backend: Backend
+    backend: IngressBackend
 
     def matches(self, path: str) -> bool:
         if self.is_exact:
@@ -39,8 +39,8 @@ class Routes:
     """All rules of the Ingresses that are ours, the oldest first: it wins where two are equal."""
 
     def __init__(self, ingresses: Iterable[Obj]) -> None:
-        self._by_host: dict[str, list[Rule]] = {}
-        self._default: Backend | None = None
+        self._by_host: dict[str, list[IngressPath]] = {}
+        self._default: IngressBackend | None = None
         for ingress in sorted(ingresses, key=_age):
             self._add(ingress)
         for rules in self._by_host.values():
@@ -58,10 +58,10 @@ class Routes:
                 backend = _backend(path.get("backend"), namespace)
                 if backend is not None:
                     is_exact = path.get("pathType") == "Exact"
-                    made = Rule(path.get("path") or "/", is_exact, backend)
+                    made = IngressPath(path.get("path") or "/", is_exact, backend)
                     self._by_host.setdefault(host, []).append(made)
 
-    def find(self, host: str, path: str) -> Backend | None:
+    def find(self, host: str, path: str) -> IngressBackend | None:
         """Return the backend of a request; None where no rule is for it."""
         host = host.rpartition(":")[0].lower() if _has_port(host) else host.lower()
         for candidate in (host, "*." + host.partition(".")[2], ""):
@@ -79,13 +79,15 @@ def _age(ingress: Obj) -> tuple[str, Key]:
     return str(meta(ingress).get("creationTimestamp") or ""), key_of(ingress)
 
 
-def _backend(backend: Obj | None, namespace: str) -> Backend | None:
+def _backend(backend: Obj | None, namespace: str) -> IngressBackend | None:
     """Return the backend of a service; backends that are other resources are nobody's here."""
     service = (backend or {}).get("service")
     if not service:
         return None
     port = service.get("port") or {}
-    return Backend(Key(namespace, service["name"]), port.get("number") or port.get("name") or "")
+    return IngressBackend(
+        Key(namespace, service["name"]), port.get("number") or port.get("name") or ""
+    )
 
 
 def is_ours(ingress: Obj, classes: Iterable[Obj]) -> bool:

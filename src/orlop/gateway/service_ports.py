@@ -11,20 +11,20 @@ import asyncio
 import os
 import socket
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .. import errors
 from ..api.kinds import SERVICE
 from ..api.objects import Key, Obj, is_deleting, key_of
 from ..client.api import Api
-from ..client.clock import Clock
 from ..client.informer import Informers
 from ..client.recorder import EventType
 from ..controllers.framework.controller import Controller, Result
 from ..listener import open_port
-from .backends import Backends, NoEndpoints, place_of
+from .backends import Backends
+from .connection_port import ConnectionPort
 from .datagram_port import DatagramPort
-from .join import join
+from .service_port import ServicePort
 
 OFFERED = ("NodePort", "LoadBalancer")
 KINDS = {"TCP": socket.SOCK_STREAM, "UDP": socket.SOCK_DGRAM}
@@ -56,12 +56,11 @@ class ServicePorts(Controller):
         is_offered: bool,
         listen: str,
         address: str,
-        clock: Clock | None = None,
     ) -> None:
-        super().__init__(api, informers, clock=clock)
+        super().__init__(api, informers)
         self._backends = backends
         self._is_offered, self._listen, self._address = is_offered, listen, address
-        self._open: dict[Key, dict[tuple[str, int], _Listener | DatagramPort]] = {}
+        self._open: dict[Key, dict[tuple[str, int], ServicePort]] = {}
         self._told: dict[Key, tuple[str, str]] = {}  # the service's uid, and the words
         self._group: asyncio.TaskGroup | None = None
 
@@ -142,7 +141,7 @@ class ServicePorts(Controller):
             why = os.strerror(error.errno or 0)
             return f"cannot listen at {self._listen}:{wanted.number}: {why}"
         assert self._group is not None, "it runs"
-        kind = DatagramPort if wanted.protocol == "UDP" else _Listener
+        kind = DatagramPort if wanted.protocol == "UDP" else ConnectionPort
         listener = kind(sock, key, wanted.port, self._backends)
         listener.task = self._group.create_task(listener.serve(), name=f"port {wanted.number}")
         listeners[which] = listener
@@ -155,40 +154,6 @@ class ServicePorts(Controller):
                 listeners.pop(which).close()
         if not listeners:
             self._open.pop(key, None)
-
-
-class _Listener:
-    def __init__(self, sock: socket.socket, key: Key, port: int, backends: Backends) -> None:
-        self._sock, self._key, self.port, self._backends = sock, key, port, backends
-        self.task: asyncio.Task[None] | None = None
-
-    def close(self) -> None:
-        """Take no more, and end what is joined: the service does not offer it any more."""
-        if self.task is not None:
-            self.task.cancel()
-
-    async def serve(self) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.TaskGroup() as group:
-                while True:
-                    try:
-                        client, address = await loop.sock_accept(self._sock)
-                    except OSError:
-                        await asyncio.sleep(0.1)  # no descriptor is free just now
-                        continue
-                    group.create_task(self._join(client, address))
-        finally:
-            self._sock.close()
-
-    async def _join(self, client: socket.socket, address: tuple[Any, ...]) -> None:
-        try:
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            pod = await self._backends.connect(self._key, self.port, place_of(address))
-        except (OSError, NoEndpoints):
-            client.close()  # as a connection to a service without endpoints ends
-        else:
-            await join(client, pod)
 
 
 def openings(service: Obj) -> Iterator[Opening]:

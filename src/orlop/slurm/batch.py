@@ -71,7 +71,7 @@ class Batch(Generic[K, R]):
 
 async def to_its_end(work: Callable[[], R]) -> R:
     """Run `work` in a thread, and wait for its end even if the caller is cancelled meanwhile."""
-    task = asyncio.ensure_future(asyncio.to_thread(work))
+    task = asyncio.create_task(asyncio.to_thread(work), name="work that is not broken off")
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

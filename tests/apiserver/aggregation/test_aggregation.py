@@ -17,11 +17,11 @@ from orlop import errors, pki
 from orlop.api import kinds
 from orlop.api.objects import Key
 from orlop.api.schema import Schema
-from orlop.apiserver import ApiServer
+from orlop.apiserver import ApiServer, ServerOptions
 from orlop.apiserver.aggregation import FrontProxy
 from orlop.store import Store
+from tests.apiserver.admission.webhooks.conftest import kubelet, serve_by
 from tests.apiserver.conftest import Http, Site
-from tests.apiserver.webhooks.conftest import kubelet, serve_by
 
 __all__ = ["kubelet"]
 Obj = dict[str, Any]
@@ -75,14 +75,13 @@ class Extension:
 @pytest.fixture
 async def site(tmp_path: Path, authority: pki.Pki, schema: Schema) -> AsyncIterator[Site]:
     store = await Store.open(tmp_path / "state.db")
+    front_proxy = FrontProxy(authority.front_proxy_client, authority.front_proxy_ca, authority.ca)
     server = ApiServer(
         store,
         tls=authority.server_context(authority.apiserver),
         kubelet_tls=authority.client_context(authority.apiserver_kubelet_client),
         schema=schema,
-        front_proxy=FrontProxy(
-            authority.front_proxy_client, authority.front_proxy_ca, authority.ca
-        ),
+        options=ServerOptions(front_proxy=front_proxy),
     )
     port = await server.start("127.0.0.1", 0)
     yield Site(server, store, port, authority, tmp_path)
@@ -255,8 +254,8 @@ async def test_an_extension_is_asked_over_one_context(
 ) -> None:
     """To make one takes long, and reads the disk."""
     await available(http, "v1.ext.example.com")
-    found = site.server._extensions.known("ext.example.com", "v1")
-    backends = [site.server._extensions.backend(found) for _ in range(2)]
+    found = site.server.extension_servers.known("ext.example.com", "v1")
+    backends = [site.server.extension_servers.backend(found) for _ in range(2)]
     assert backends[0].tls is backends[1].tls
 
 
@@ -367,7 +366,7 @@ class Measured:
 async def test_an_installed_metrics_server_takes_over_from_us(
     http: Http, site: Site, extension: Extension, tmp_path: Path
 ) -> None:
-    site.server.serve_computed(Measured())
+    site.server.serve_virtual(Measured())
     api = site.server.client("system:autoscaler", ["system:masters"])
     metrics = "/apis/metrics.k8s.io/v1beta1"
     assert len((await api.list(kinds.POD_METRICS, "default")).items) == 1

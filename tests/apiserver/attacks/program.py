@@ -15,10 +15,10 @@ from pathlib import Path
 from orlop import pki
 from orlop.api import kinds
 from orlop.api.objects import Key
-from orlop.apiserver import ApiServer
+from orlop.apiserver import ApiServer, ServerOptions
 from orlop.apiserver.audit import Auditor
 from orlop.apiserver.audit.log import AuditLog
-from orlop.apiserver.audit.policy import Level, Policy, Rule
+from orlop.apiserver.audit.policy import AuditPolicy, AuditRule, Level
 from orlop.client.api import Api
 from orlop.jwt import SigningKey
 from orlop.store import Store
@@ -30,13 +30,13 @@ ACCOUNTS = ("pod", "small")
 async def serve(folder: Path) -> None:
     authority = pki.ensure(folder / "pki", ["localhost", "127.0.0.1"])
     store = await Store.open(folder / "state.db")
-    in_full = Rule(level=Level.REQUEST_RESPONSE.word, namespaces=[AUDITED])
-    policy = Policy(rules=[in_full, Rule(level=Level.METADATA.word)])
+    in_full = AuditRule(level=Level.REQUEST_RESPONSE.word, namespaces=[AUDITED])
+    policy = AuditPolicy(rules=[in_full, AuditRule(level=Level.METADATA.word)])
     server = ApiServer(
         store,
         tls=authority.server_context(authority.apiserver),
         signing_key=SigningKey.from_pem(authority.service_account_key),
-        auditor=Auditor(policy, AuditLog(folder / "audit.log")),
+        options=ServerOptions(auditor=Auditor(policy, AuditLog(folder / "audit.log"))),
     )
     port = await server.start("127.0.0.1", 0)
     admin = server.client("system:test", ["system:masters"])

@@ -18,7 +18,7 @@ from orlop import pki
 from orlop.api import kinds
 from orlop.api.objects import Key
 from orlop.api.schema import Schema
-from orlop.apiserver import ApiServer
+from orlop.apiserver import ApiServer, ServerOptions
 from orlop.jwt import SigningKey
 from orlop.settings import OidcSettings
 from orlop.store import Store
@@ -144,7 +144,8 @@ async def people(
     )
     key = SigningKey.from_pem(authority.service_account_key)
     tls = authority.server_context(authority.apiserver)
-    server = ApiServer(store, tls=tls, schema=schema, signing_key=key, oidc=settings)
+    options = ServerOptions(oidc=settings)
+    server = ApiServer(store, tls=tls, schema=schema, signing_key=key, options=options)
     port = await server.start("127.0.0.1", 0)
     yield Site(server, store, port, authority, tmp_path)
     await server.stop()

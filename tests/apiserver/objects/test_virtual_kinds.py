@@ -35,7 +35,7 @@ class Measured:
 
 @pytest.fixture
 def measured(site):
-    site.server.serve_computed(Measured())
+    site.server.serve_virtual(Measured())
 
 
 async def test_the_group_is_not_there_until_somebody_measures(http):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from orlop.apiserver.request.health import Checks
+from orlop.apiserver.request.health import HealthChecks
 
-GOOD = Checks({"ping": lambda: True}, {"shutdown": lambda: True})
-STOPPING = Checks({"ping": lambda: True}, {"shutdown": lambda: False})
+GOOD = HealthChecks({"ping": lambda: True}, {"shutdown": lambda: True})
+STOPPING = HealthChecks({"ping": lambda: True}, {"shutdown": lambda: False})
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/livez/ping"])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
-from orlop.apiserver import ApiServer
-from orlop.apiserver.request import handler
+from orlop.apiserver import ApiServer, ServerOptions
+from orlop.apiserver.request.dispatch import Dispatcher
 from orlop.apiserver.request.http import seconds
-from orlop.apiserver.request.priority_and_fairness import Flow, Limits, Seats
+from orlop.apiserver.request.priority_and_fairness import FlowControl, SeatLimits, Seats
 from orlop.errors import TooManyRequests
 from orlop.jwt import SigningKey
 from orlop.pki import ADMIN_USER
@@ -32,7 +34,7 @@ async def rounds(number: int = 5) -> None:
 
 
 async def test_a_crowd_does_not_run_before_the_next_users_turn() -> None:
-    seats, log = Seats("readOnly", Limits(seats=2, of_one=2)), []
+    seats, log = Seats("readOnly", SeatLimits(seats=2, of_one=2)), []
     async with asyncio.TaskGroup() as group:
         for _ in range(20):
             group.create_task(sit(seats, "crowd", log))
@@ -42,7 +44,7 @@ async def test_a_crowd_does_not_run_before_the_next_users_turn() -> None:
 
 
 async def test_users_take_turns() -> None:
-    seats, log, door = Seats("readOnly", Limits(seats=1, of_one=1)), [], asyncio.Event()
+    seats, log, door = Seats("readOnly", SeatLimits(seats=1, of_one=1)), [], asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(sit(seats, "first", log, until=door))
         await rounds()
@@ -54,7 +56,7 @@ async def test_users_take_turns() -> None:
 
 
 async def test_one_user_never_has_all_seats() -> None:
-    seats, log, door = Seats("readOnly", Limits(seats=4, of_one=2)), [], asyncio.Event()
+    seats, log, door = Seats("readOnly", SeatLimits(seats=4, of_one=2)), [], asyncio.Event()
     async with asyncio.TaskGroup() as group:
         for user in ("a", "a", "a", "a", "b"):
             group.create_task(sit(seats, user, log, until=door))
@@ -65,7 +67,7 @@ async def test_one_user_never_has_all_seats() -> None:
 
 
 async def test_who_waits_behind_too_many_is_told_to_come_back() -> None:
-    seats, door = Seats("readOnly", Limits(seats=1, of_one=1, queued=2)), asyncio.Event()
+    seats, door = Seats("readOnly", SeatLimits(seats=1, of_one=1, queued=2)), asyncio.Event()
     async with asyncio.TaskGroup() as group:
         for _ in range(3):
             group.create_task(sit(seats, "a", [], until=door))
@@ -79,7 +81,7 @@ async def test_who_waits_behind_too_many_is_told_to_come_back() -> None:
 
 
 async def test_who_waits_too_long_is_told_to_come_back_and_leaves_no_trace() -> None:
-    seats, log = Seats("readOnly", Limits(seats=1, of_one=1, patience=0.05)), []
+    seats, log = Seats("readOnly", SeatLimits(seats=1, of_one=1, patience=0.05)), []
     door = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(sit(seats, "a", log, until=door))
@@ -93,7 +95,7 @@ async def test_who_waits_too_long_is_told_to_come_back_and_leaves_no_trace() -> 
 
 @pytest.mark.parametrize("is_served", [False, True])
 async def test_who_gives_up_waiting_takes_no_seat_along(is_served) -> None:
-    seats, log, door = Seats("readOnly", Limits(seats=1, of_one=1)), [], asyncio.Event()
+    seats, log, door = Seats("readOnly", SeatLimits(seats=1, of_one=1)), [], asyncio.Event()
     first = asyncio.create_task(sit(seats, "a", log, until=door))
     await rounds()
     waiting = asyncio.create_task(sit(seats, "b", log))
@@ -120,37 +122,49 @@ def test_durations_are_read_as_go_writes_them(text, expected) -> None:
     assert seconds(text) == expected
 
 
+@asynccontextmanager
+async def served(site: Site, options: ServerOptions) -> AsyncIterator[Site]:
+    """A second server over the site's store."""
+    tls, schema = (
+        site.authority.server_context(site.authority.apiserver),
+        site.server.registry.schema,
+    )
+    server = ApiServer(site.store, tls=tls, schema=schema, options=options)
+    port = await server.start("127.0.0.1", 0)
+    yield Site(server, site.store, port, site.authority, site.folder)
+    await server.stop()
+
+
 async def test_a_request_that_takes_too_long_is_ended(http, site, monkeypatch) -> None:
-    async def forever(self, request, call):
+    async def forever(self, request, info, user, kind):
         await asyncio.sleep(60)
 
-    monkeypatch.setattr(handler, "REQUEST_TIMEOUT", 0.1)
-    dispatcher = "orlop.apiserver.request.dispatch.Dispatcher.serve"
-    monkeypatch.setattr(dispatcher, lambda self, request, info, user, kind: forever(self, 0, 0))
-    reply = await http("GET", f"{MAPS}/a")
+    monkeypatch.setattr(Dispatcher, "serve", forever)
+    async with served(site, ServerOptions(request_timeout=0.1)) as hasty, hasty.http() as client:
+        reply = await client("GET", f"{MAPS}/a")
     assert (reply.code, reply.json["reason"]) == (504, "Timeout")
-    monkeypatch.setattr(handler, "REQUEST_TIMEOUT", 60.0)
     assert (await http("GET", f"{MAPS}/a?timeout=100ms")).code == 504
 
 
-async def test_a_body_that_never_ends_is_not_waited_for(site, monkeypatch) -> None:
-    monkeypatch.setattr(handler, "REQUEST_TIMEOUT", 0.2)
-    reader, writer = await asyncio.open_connection("127.0.0.1", site.port, ssl=site.tls())
-    head = f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    writer.write(f"{head}Content-Length: 100\r\n\r\n{{".encode())
-    async with asyncio.timeout(5):
-        assert b"504" in await reader.readline()
-    writer.close()
+async def test_a_body_that_never_ends_is_not_waited_for(site) -> None:
+    async with served(site, ServerOptions(request_timeout=0.2)) as hasty:
+        reader, writer = await asyncio.open_connection("127.0.0.1", hasty.port, ssl=site.tls())
+        head = f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        async with asyncio.timeout(5):
+            assert b"504" in await reader.readline()
+        writer.close()
 
 
 @pytest.fixture
 async def narrow(tmp_path, authority, schema):
     """A server with hardly any seats."""
     store = await Store.open(tmp_path / "narrow.db")
-    limits = Limits(seats=2, of_one=1, queued=1, patience=0.3)
+    limits = SeatLimits(seats=2, of_one=1, queued=1, patience=0.3)
     tls = authority.server_context(authority.apiserver)
     key = SigningKey.from_pem(authority.service_account_key)
-    server = ApiServer(store, tls=tls, schema=schema, signing_key=key, flow=Flow(*[limits] * 4))
+    options = ServerOptions(flow_control=FlowControl(*[limits] * 4))
+    server = ApiServer(store, tls=tls, schema=schema, signing_key=key, options=options)
     port = await server.start("127.0.0.1", 0)
     yield Site(server, store, port, authority, tmp_path)
     await server.stop()
@@ -168,7 +182,7 @@ async def post_slowly(site):
 
 
 async def test_a_user_at_their_limit_gets_429_and_others_are_served(narrow, config_map) -> None:
-    seat = narrow.server._flow.of("POST").seat(ADMIN_USER)
+    seat = narrow.server.flow_control.of("POST").seat(ADMIN_USER)
     async with narrow.http() as admin, narrow.http("eve", ("system:masters",)) as eve:
         async with seat:
             reply = await admin("POST", MAPS, config_map("a"))
@@ -205,17 +219,10 @@ async def test_watches_keep_no_seat(narrow) -> None:
         assert (await watch).code == 200
 
 
-async def test_a_connection_that_never_asks_is_closed(site, monkeypatch) -> None:
-    monkeypatch.setattr("orlop.apiserver.server._KEEPALIVE", 0.2)
-    server = ApiServer(
-        site.store,
-        tls=site.authority.server_context(site.authority.apiserver),
-        schema=site.server.registry.schema,
-    )
-    port = await server.start("127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=site.tls())
-    writer.write(b"GET /healthz HT")  # and no more
-    async with asyncio.timeout(5):
-        assert await reader.read() == b""
-    writer.close()
-    await server.stop()
+async def test_a_connection_that_never_asks_is_closed(site) -> None:
+    async with served(site, ServerOptions(keepalive=0.2)) as hasty:
+        reader, writer = await asyncio.open_connection("127.0.0.1", hasty.port, ssl=site.tls())
+        writer.write(b"GET /healthz HT")  # and no more
+        async with asyncio.timeout(5):
+            assert await reader.read() == b""
+        writer.close()

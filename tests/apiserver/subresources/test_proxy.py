@@ -24,8 +24,8 @@ from orlop.apiserver.proxy.http_proxy import pass_on, pass_upgrade, rewritten
 from orlop.apiserver.request.requestinfo import parse
 from orlop.apiserver.subresources.proxy import Named, split_name
 from orlop.errors import BadRequest, Invalid, Unavailable
+from tests.apiserver.admission.webhooks.conftest import Kubelet, configure, hook, kubelet, serve_by
 from tests.apiserver.conftest import Http, Site
-from tests.apiserver.webhooks.conftest import Kubelet, configure, hook, kubelet, serve_by
 
 __all__ = ["hook", "kubelet"]
 SERVICES = "/api/v1/namespaces/default/services"

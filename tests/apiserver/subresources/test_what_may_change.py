@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orlop.wellknown import RUNTIME_ANNOTATION
-from tests.apiserver.test_certificates import condition, csr
+from tests.apiserver.admission.rights.test_certificates import condition, csr
 
 Obj = dict[str, Any]
 NAMESPACE = "/api/v1/namespaces/default"

@@ -64,7 +64,7 @@ def clock(cluster: World) -> ManualClock:
 @pytest.fixture
 def measures(cluster, clock):
     source = Measures(cluster, clock)
-    cluster.server.serve_computed(source)
+    cluster.server.serve_virtual(source)
     return source
 
 

@@ -17,7 +17,7 @@ from orlop import pki
 from orlop.api.kinds import CERTIFICATE_SIGNING_REQUEST
 from orlop.api.objects import condition_of
 from orlop.controllers.certificates.csr_signing import CsrSigning
-from tests.apiserver.test_certificates import condition, csr
+from tests.apiserver.admission.rights.test_certificates import condition, csr
 
 from ..world import eventually
 

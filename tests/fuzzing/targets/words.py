@@ -229,7 +229,7 @@ def word_rules() -> Target:
             return
         is_rule = isinstance(found, dict) and isinstance(found.get("rule"), str)
         if is_rule and all(isinstance(one, str) for one in found.values()):
-            validation_rules.Rule(found)
+            validation_rules.ValidationRule(found)
 
     seeds = [
         {"rule": "self > 0", "message": "m", "fieldPath": ".a['b'].c[0]", "reason": "R"},

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orlop.api.gangs import Later, room_for
+from orlop.api.gangs import LaterMembers, room_for
 from orlop.api.objects import Key
 from orlop.engine import Gang, Submission
 from orlop.slurm.gang.gang_folder import GangCandidate, Kept, Member, Seat
@@ -31,7 +31,7 @@ def room(count: int, cpu: str, **notes: str) -> str:
         asked["resources"] = {"requests": {"cpu": cpu}}
     annotations = {f"slurm.orlop.dev/{name}": value for name, value in notes.items()}
     template = {"metadata": {"annotations": annotations}, "spec": {"containers": [asked]}}
-    return room_for([Later(count, template)])
+    return room_for([LaterMembers(count, template)])
 
 
 async def as_alone(submission: Submission) -> JobSpec:

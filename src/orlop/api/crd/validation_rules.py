@@ -39,7 +39,7 @@ class _OutOfBudget(Exception):
     """No rule may be run any more."""
 
 
-class Rule:
+class ValidationRule:
     """One compiled rule; CelSyntaxError where it is none."""
 
     __slots__ = ("field_path", "message", "message_program", "optional_old", "program", "reason")
@@ -75,12 +75,12 @@ class Rules:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._rules: dict[int, list[Rule]] = {}
+        self._rules: dict[int, list[ValidationRule]] = {}
         self._compile(node)
 
     def _compile(self, node: Node) -> None:
         if node.rules:
-            self._rules[id(node)] = [Rule(one) for one in node.rules]
+            self._rules[id(node)] = [ValidationRule(one) for one in node.rules]
         for below in (*node.properties.values(), node.additional, node.items):
             if below is not None and below.has_rules:
                 self._compile(below)
@@ -96,7 +96,7 @@ class Rules:
 
 
 class _Run:
-    def __init__(self, rules: dict[int, list[Rule]]) -> None:
+    def __init__(self, rules: dict[int, list[ValidationRule]]) -> None:
         self._rules = rules
         self._left = Budget()
         self.errors: Errors = []
@@ -144,7 +144,7 @@ class _Run:
                 continue  # what was accepted once stays accepted while nobody touches it
             self._one(rule, node, variables, path)
 
-    def _one(self, rule: Rule, node: Node, variables: dict[str, Any], path: str) -> None:
+    def _one(self, rule: ValidationRule, node: Node, variables: dict[str, Any], path: str) -> None:
         shown = node.type or "string"
         try:
             if self._run(rule.program, variables) is True:
@@ -172,7 +172,7 @@ class _Run:
         finally:
             self._left.take(frame)
 
-    def _message(self, rule: Rule, variables: dict[str, Any]) -> str:
+    def _message(self, rule: ValidationRule, variables: dict[str, Any]) -> str:
         """Return what the message's expression says, if that is one line; else its message."""
         if rule.message_program is not None:
             try:

@@ -3,7 +3,15 @@
 Used by admission. Pure. As k8s.io/pod-security-admission/policy.
 """
 
-from .levels import LEVELS, PREFIX, Policy, Standard, policy_of, stricter
+from .levels import LEVELS, PREFIX, PodSecurityLevels, Standard, levels_of, stricter
 from .standards import violations
 
-__all__ = ["LEVELS", "PREFIX", "Policy", "Standard", "policy_of", "stricter", "violations"]
+__all__ = [
+    "LEVELS",
+    "PREFIX",
+    "PodSecurityLevels",
+    "Standard",
+    "levels_of",
+    "stricter",
+    "violations",
+]

@@ -31,7 +31,7 @@ class Standard(NamedTuple):
         return 1 << 30 if self.version == "latest" else int(self.version.rpartition(".")[2])
 
 
-class Policy(NamedTuple):
+class PodSecurityLevels(NamedTuple):
     """The standards by which pods are refused, noted and warned of."""
 
     enforce: Standard = Standard()
@@ -39,22 +39,22 @@ class Policy(NamedTuple):
     warn: Standard = Standard()
 
 
-def policy_of(
-    labels: Mapping[str, str], default: Policy | None = None
-) -> tuple[Policy, list[FieldError]]:
-    """Return the policy that a namespace's labels say, and what is wrong with them.
+def levels_of(
+    labels: Mapping[str, str], default: PodSecurityLevels | None = None
+) -> tuple[PodSecurityLevels, list[FieldError]]:
+    """Return the levels that a namespace's labels say, and what is wrong with them.
 
     A mode that cannot be read is restricted where it is enforced, and privileged where it warns or
     audits. Where `warn` is not said, it is what is enforced.
     """
-    default = default or Policy()
+    default = default or PodSecurityLevels()
     errors: list[FieldError] = []
     enforce = _read(labels, "enforce", default.enforce, errors)
     audit = _read(labels, "audit", default.audit, errors)
     warn = _read(labels, "warn", default.warn, errors)
     if PREFIX + "warn" not in labels and stricter(enforce, warn):
         warn = enforce
-    return Policy(enforce, audit, warn), errors
+    return PodSecurityLevels(enforce, audit, warn), errors
 
 
 def stricter(one: Standard, other: Standard) -> bool:

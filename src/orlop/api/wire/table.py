@@ -1,10 +1,11 @@
 """The numbers of Kubernetes' protobuf messages, as 1.36 has them.
 
-Read by the wire module. Written by tools/update-protobuf, not by hand. One message a line:
-`name=number:type`, where s is a string, i int32, l int64, b bool, d double, y bytes, q Quantity, x
-IntOrString, t Time, T MicroTime, * any JSON and @ another message; [ makes it a list and { a map. A
-trailing `*` marks a pointer, whose zero is a value, `!` a field that is always written, and a
-leading `~` a struct whose fields are its parent's in JSON.
+Read by the wire module, and its version by the source of the schema. Written by
+tools/update-protobuf, not by hand. One message a line: `name=number:type`, where s is a string, i
+int32, l int64, b bool, d double, y bytes, q Quantity, x IntOrString, t Time, T MicroTime, * any
+JSON and @ another message; [ makes it a list and { a map. A trailing `*` marks a pointer, whose
+zero is a value, `!` a field that is always written, and a leading `~` a struct whose fields are its
+parent's in JSON.
 """
 # ruff: noqa: E501
 

@@ -26,7 +26,7 @@ def is_exempt(attributes: Attributes) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RuleWithOperations:
     groups: frozenset[str]
     versions: frozenset[str]
     resources: tuple[tuple[str, str], ...]  # with their subresources
@@ -57,9 +57,9 @@ def _has(listed: frozenset[str], value: str) -> bool:
     return value in listed or "*" in listed
 
 
-def rule(raw: Obj) -> Rule:
+def rule(raw: Obj) -> RuleWithOperations:
     resources = [text.partition("/") for text in raw.get("resources") or ()]
-    return Rule(
+    return RuleWithOperations(
         frozenset(raw.get("apiGroups") or ()),
         frozenset(raw.get("apiVersions") or ()),
         tuple((resource, below) for resource, _, below in resources),
@@ -73,8 +73,8 @@ def rule(raw: Obj) -> Rule:
 class Matcher:
     """All that decides whether a webhook or a policy is asked, but for its conditions in CEL."""
 
-    rules: tuple[Rule, ...]
-    excluded: tuple[Rule, ...]
+    rules: tuple[RuleWithOperations, ...]
+    excluded: tuple[RuleWithOperations, ...]
     is_equivalent: bool
     namespaces: LabelSelector
     objects: LabelSelector

@@ -24,7 +24,7 @@ from ..proxy.foreign_answers import decoded, whole
 from ..proxy.http_proxy import unreachable
 from ..registry import Registry
 from .discovered import Discovered, definitions_of, resources_of, schema_path_of
-from .extensions import Extension, Extensions
+from .extension_servers import ExtensionServer, ExtensionServers
 
 log = logger(__name__)
 _BUCKET = API_SERVICE.resource
@@ -52,11 +52,11 @@ _LOCAL = ("Local", "Local APIServices are always available", True)
 
 
 class AggregationController:
-    def __init__(self, registry: Registry, api: Api, extensions: Extensions) -> None:
+    def __init__(self, registry: Registry, api: Api, extension_servers: ExtensionServers) -> None:
         self._registry = registry
         self._store = registry.store
         self._api = api
-        self._extensions = extensions
+        self._extension_servers = extension_servers
 
     async def run(self) -> None:
         """Follow APIServices until cancelled; no failure of one of them ends it."""
@@ -77,18 +77,18 @@ class AggregationController:
             await asyncio.sleep(0)
 
     def _patience(self) -> float:
-        extensions = self._extensions.all()
-        return _AGAIN if any(not one.is_available for one in extensions) else _LATER
+        extension_servers = self._extension_servers.all()
+        return _AGAIN if any(not one.is_available for one in extension_servers) else _LATER
 
     async def _reconcile(self) -> None:
         try:
             await self.keep_own()
         except* ApiError as failed:
             log.debug("own APIServices were not written", error=failed.exceptions[0])
-        await self._extensions.tidy()
+        await self._extension_servers.tidy()
         async with asyncio.TaskGroup() as tasks:
-            for extension in self._extensions.all():
-                tasks.create_task(self._look_at(extension), name=extension.name)
+            for server in self._extension_servers.all():
+                tasks.create_task(self._look_at(server), name=server.name)
 
     # Ours
 
@@ -137,64 +137,64 @@ class AggregationController:
 
     # Others'
 
-    async def _look_at(self, extension: Extension) -> None:
+    async def _look_at(self, server: ExtensionServer) -> None:
         """Find out whether its server can be asked, and what it has.
 
         What was known of it stays known when it cannot be asked.
         """
-        record = self._store.get(_BUCKET, Key("", extension.name))
+        record = self._store.get(_BUCKET, Key("", server.name))
         if record is None:
             return
-        found = extension.discovered
+        found = server.discovered
         try:
-            found = await self._discover(extension)
+            found = await self._discover(server)
             told = ("Passed", "all checks passed", True)
         except _NotAvailable as why:
             told = (why.reason, str(why), False)
-        self._extensions.discovered(extension, found, is_available=told[2])
+        self._extension_servers.discovered(server, found, is_available=told[2])
         try:
             await self._tell(record.decode(), *told)
         except ApiError as error:
-            log.debug("an APIService's status was not written", name=extension.name, error=error)
+            log.debug("an APIService's status was not written", name=server.name, error=error)
 
-    async def _discover(self, extension: Extension) -> Discovered:
-        self._check_service(extension)
-        base = f"/apis/{extension.group}/{extension.version}"
-        resources = resources_of(await self._get(extension, base))
+    async def _discover(self, server: ExtensionServer) -> Discovered:
+        self._check_service(server)
+        base = f"/apis/{server.group}/{server.version}"
+        resources = resources_of(await self._get(server, base))
         if resources is None:
-            words = f"no list of resources in the response from https://{extension.host}{base}"
+            words = f"no list of resources in the response from https://{server.host}{base}"
             raise _NotAvailable("FailedDiscoveryCheck", words)
         v3, v2 = "", dict[str, object]()
         try:
-            v3 = schema_path_of(await self._get(extension, "/openapi/v3"), base[1:])
-            whole = await self._get(extension, "/openapi/v2")
-            v2 = definitions_of(whole, extension.group, extension.version)
+            v3 = schema_path_of(await self._get(server, "/openapi/v3"), base[1:])
+            whole = await self._get(server, "/openapi/v2")
+            v2 = definitions_of(whole, server.group, server.version)
         except _NotAvailable:
             pass  # not every server has them
         return Discovered(resources, v3, v2)
 
-    def _check_service(self, extension: Extension) -> None:
-        key = extension.service
+    def _check_service(self, server: ExtensionServer) -> None:
+        key = server.service
         name = f'service/{key.name} in "{key.namespace}"'
         record = self._store.get(kinds.SERVICE.resource, key)
         if record is None:
             raise _NotAvailable("ServiceNotFound", f"{name} is not present")
         ports = [one["port"] for one in record.decode()["spec"].get("ports") or ()]
-        if extension.port not in ports:
-            words = f"{name} is not listening on port {extension.port}"
+        if server.port not in ports:
+            words = f"{name} is not listening on port {server.port}"
             raise _NotAvailable("ServicePortError", words)
         try:
-            self._extensions.reaching.endpoints(key, extension.port)
+            self._extension_servers.dialer.endpoints(key, server.port)
         except Unavailable:
             words = f"endpoints for {name} have no addresses"
             raise _NotAvailable("MissingEndpoints", words) from None
 
-    async def _get(self, extension: Extension, path: str) -> Obj:
-        url = f"https://{extension.host}{path}"
+    async def _get(self, server: ExtensionServer, path: str) -> Obj:
+        url = f"https://{server.host}{path}"
         try:
             async with asyncio.timeout(_TIMEOUT):
                 headers = _AS_OURSELVES
-                session = self._extensions.session(extension)
+                session = self._extension_servers.session(server)
                 async with session.get(url, headers=headers) as reply:
                     data = await whole(reply)
                     if reply.status != 200:
@@ -233,7 +233,9 @@ class AggregationController:
 
 async def _any(watches: list[Watch], patience: float) -> None:
     """Wait until one of the watches has something, or that many seconds are over."""
-    waiting = [asyncio.ensure_future(watch.wait()) for watch in watches]
+    waiting = [
+        asyncio.create_task(watch.wait(), name="a watch of APIServices") for watch in watches
+    ]
     try:
         await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -4,7 +4,7 @@
 """
 
 from .log import AuditLog
-from .policy import Policy, load_policy
+from .policy import AuditPolicy, load_policy
 from .trail import ANNOTATIONS, Auditor, Trail
 
-__all__ = ["ANNOTATIONS", "AuditLog", "Auditor", "Policy", "Trail", "load_policy"]
+__all__ = ["ANNOTATIONS", "AuditLog", "AuditPolicy", "Auditor", "Trail", "load_policy"]

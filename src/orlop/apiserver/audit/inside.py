@@ -11,10 +11,10 @@ from typing import Any
 
 from ...api.objects import Obj
 from ...api.times import rfc3339_micro
-from ..auth.authentication import User
+from ..auth.authentication import User, user_info
 from ..request.requestinfo import RequestInfo
-from .policy import Decision, Level
-from .shape import Sink, reference, user_info, without_managed_fields
+from .policy import AuditDecision, Level
+from .shape import Sink, reference, without_managed_fields
 
 _AGENT = "orlop/in-process"
 
@@ -24,7 +24,7 @@ class Note:
         self,
         info: RequestInfo,
         user: User,
-        decision: Decision,
+        decision: AuditDecision,
         sink: Sink,
         now: Callable[[], float],
         body: Any = None,

@@ -56,7 +56,7 @@ class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return is_named and (not self.resources or bool(wanted & set(self.resources)))
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AuditRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     level: str
     users: list[str] = []
     userGroups: list[str] = []
@@ -88,35 +88,35 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return not self.resources or any(one.match(info) for one in self.resources)
 
 
-class Decision(NamedTuple):
+class AuditDecision(NamedTuple):
     level: Level
     omitted: frozenset[str] = frozenset()
     omits_managed_fields: bool = False
 
 
-class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    rules: list[Rule]
+class AuditPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rules: list[AuditRule]
     apiVersion: str = "audit.k8s.io/v1"
     kind: str = "Policy"
     metadata: dict[str, Any] = {}
     omitStages: list[str] = []
     omitManagedFields: bool = False
 
-    def decide(self, user: User, info: RequestInfo) -> Decision:
+    def decide(self, user: User, info: RequestInfo) -> AuditDecision:
         for rule in self.rules:
             if rule.match(user, info):
                 said = rule.omitManagedFields
                 omits = self.omitManagedFields if said is None else said
                 stages = frozenset([*self.omitStages, *rule.omitStages])
-                return Decision(_LEVELS[rule.level], stages, omits)
-        return Decision(Level.NONE)
+                return AuditDecision(_LEVELS[rule.level], stages, omits)
+        return AuditDecision(Level.NONE)
 
 
-def load_policy(path: Path) -> Policy:
+def load_policy(path: Path) -> AuditPolicy:
     """Load the policy from a file; ConfigError, with what is wrong, if it is none."""
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        policy = msgspec.convert(yaml.load(path.read_text(), Loader=loader), Policy)
+        policy = msgspec.convert(yaml.load(path.read_text(), Loader=loader), AuditPolicy)
         _check(policy)
     except (OSError, ValueError, yaml.YAMLError) as error:
         text = f"{path}: {error}; expected a Policy of audit.k8s.io/v1"
@@ -124,7 +124,7 @@ def load_policy(path: Path) -> Policy:
     return policy
 
 
-def _check(policy: Policy) -> None:
+def _check(policy: AuditPolicy) -> None:
     if (policy.apiVersion, policy.kind) != ("audit.k8s.io/v1", "Policy"):
         raise ValueError(f"found {policy.apiVersion} {policy.kind}")
     if not policy.rules:

@@ -8,21 +8,11 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from ...api.objects import Obj
-from ..auth.authentication import User
 from ..request.requestinfo import RequestInfo
 
 
 class Sink(Protocol):
     def write(self, event: Obj) -> None: ...
-
-
-def user_info(user: User) -> Obj:
-    info: Obj = {"username": user.name, "groups": list(user.groups)}
-    if user.uid:
-        info["uid"] = user.uid
-    if user.extra:
-        info["extra"] = dict(user.extra)
-    return info
 
 
 def reference(info: RequestInfo) -> Obj:

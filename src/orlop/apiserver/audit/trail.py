@@ -19,19 +19,21 @@ from ...api.objects import Obj
 from ...api.reading import decode_json
 from ...api.times import rfc3339_micro
 from ...errors import ApiError
-from ..auth.authentication import User
+from ..auth.authentication import User, user_info
 from ..request.body import decode_object, media_type_of
 from ..request.requestinfo import RequestInfo
 from .inside import Note
-from .policy import Decision, Level, Policy
-from .shape import Sink, reference, user_info, without_managed_fields
+from .policy import AuditDecision, AuditPolicy, Level
+from .shape import Sink, reference, without_managed_fields
 
 # What admission notes for the record of a request.
 ANNOTATIONS = web.RequestKey("audit annotations", dict[str, str])
 
 
 class Auditor:
-    def __init__(self, policy: Policy, sink: Sink, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, policy: AuditPolicy, sink: Sink, now: Callable[[], float] = time.time
+    ) -> None:
         self._policy = policy
         self._sink = sink
         self._now = now
@@ -56,7 +58,7 @@ class Trail:
         request: web.BaseRequest,
         info: RequestInfo,
         user: User,
-        decision: Decision,
+        decision: AuditDecision,
         sink: Sink,
         now: Callable[[], float],
     ) -> None:

@@ -12,7 +12,7 @@ from ...api.objects import Obj
 from ...errors import Unauthorized
 from ..registry import Call
 from ..request.failures import bad_request
-from .authentication import User, user
+from .authentication import User, user, user_info
 from .authorization import Authorizer
 from .bearer_tokens import BearerTokens
 from .rbac import Attributes, Rbac
@@ -45,7 +45,7 @@ class Reviews:
     async def _status(self, call: Call, spec: Obj) -> Obj:
         match call.kind.kind:
             case "SelfSubjectReview":
-                return {"userInfo": _user_info(call.user)}
+                return {"userInfo": user_info(call.user)}
             case "SelfSubjectAccessReview":
                 return self._access(call.user, spec)
             case "SubjectAccessReview" | "LocalSubjectAccessReview":
@@ -64,7 +64,7 @@ class Reviews:
             who, meant = await self._tokens.authenticate(token, audiences)
         except Unauthorized as error:
             return {"user": {}, "error": str(error)}
-        return {"authenticated": True, "user": _user_info(who), "audiences": list(meant)}
+        return {"authenticated": True, "user": user_info(who), "audiences": list(meant)}
 
     def _access(self, who: User, spec: Obj) -> Obj:
         return {"allowed": self._authorizer.allows(who, _attributes(spec))}
@@ -86,15 +86,6 @@ class Reviews:
             "nonResourceRules": path_rules,
             "incomplete": False,
         }
-
-
-def _user_info(who: User) -> Obj:
-    info: Obj = {"username": who.name, "groups": list(who.groups)}
-    if who.uid:
-        info["uid"] = who.uid
-    if who.extra:
-        info["extra"] = dict(who.extra)
-    return info
 
 
 def _subject(spec: Obj) -> User:

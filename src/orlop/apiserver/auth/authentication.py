@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...api.objects import Obj
 from ...errors import Unauthorized
 
 AUTHENTICATED = "system:authenticated"
@@ -33,6 +34,16 @@ class User:
 def user(name: str, groups: Iterable[str] = ()) -> User:
     """Make an authenticated user of these groups."""
     return User(name, tuple(dict.fromkeys([*groups, AUTHENTICATED])))
+
+
+def user_info(user: User) -> Obj:
+    """Make the UserInfo of authentication.k8s.io."""
+    info: Obj = {"username": user.name, "groups": list(user.groups)}
+    if user.uid:
+        info["uid"] = user.uid
+    if user.extra:
+        info["extra"] = dict(user.extra)
+    return info
 
 
 def from_certificate(certificate: Mapping[str, Any] | None) -> User:

@@ -14,7 +14,7 @@ import msgspec
 
 from ...api.kinds import Kind, Kinds, Subresource, subresource, version_priority
 from ...api.objects import Obj
-from ..aggregation import Extension, Extensions
+from ..aggregation import ExtensionServer, ExtensionServers
 from ..aggregation.discovered import aggregated
 from ..request.negotiation import clauses
 
@@ -49,19 +49,28 @@ def subresources_of(kind: Kind) -> list[Subresource]:
     return [facts for name in served if (facts := subresource(kind, name)) is not None]
 
 
-class Discovery:
-    def __init__(self, kinds: Kinds, extensions: Extensions | None = None) -> None:
+class Documents:
+    """Documents by path and form, kept until the kinds or the extension servers change."""
+
+    def __init__(self, kinds: Kinds, extension_servers: ExtensionServers | None = None) -> None:
         self._kinds = kinds
-        self._extensions = extensions
+        self._extension_servers = extension_servers
         self._documents: dict[tuple[str, str], Document] = {}
         self._made_of: tuple[object, ...] = ()
 
-    def document(self, path: str, accept: str) -> Document | None:
-        """Return the document at a path, in the form asked for; None if there is none."""
-        made_of = made_from(self._kinds, self._extensions)
+    def _forget_old(self) -> None:
+        servers = self._extension_servers
+        others = () if servers is None else tuple(one.name for one in servers.all())
+        made_of = (*self._kinds, others, 0 if servers is None else servers.stamp)
         if made_of != self._made_of:
             self._documents.clear()
             self._made_of = made_of
+
+
+class Discovery(Documents):
+    def document(self, path: str, accept: str) -> Document | None:
+        """Return the document at a path, in the form asked for; None if there is none."""
+        self._forget_old()
         path = path.rstrip("/")
         version = aggregated_version(accept) if path in ("/api", "/apis") else ""
         document = self._documents.get((path, version))
@@ -97,15 +106,19 @@ class Discovery:
     def _groups(self) -> dict[str, list[str]]:
         """Return our groups and those of extension servers, each version once."""
         groups = {group: list(versions) for group, versions in self._kinds.groups().items()}
-        for one in self._extensions.all() if self._extensions is not None else ():
+        for one in self._extension_servers.all() if self._extension_servers is not None else ():
             versions = groups.setdefault(one.group, [])
             if one.version not in versions:
                 versions.append(one.version)
                 versions.sort(key=version_priority, reverse=True)
         return groups
 
-    def _extension(self, group: str, version: str) -> Extension | None:
-        return self._extensions.known(group, version) if self._extensions is not None else None
+    def _extension_server(self, group: str, version: str) -> ExtensionServer | None:
+        return (
+            self._extension_servers.known(group, version)
+            if self._extension_servers is not None
+            else None
+        )
 
     def _resources(self, group: str, version: str) -> Obj | None:
         kinds = self._kinds.of_group_version(group, version)
@@ -139,20 +152,14 @@ class Discovery:
         }
 
     def _version(self, group: str, version: str) -> Obj:
-        extension = self._extension(group, version)
-        if extension is not None:
-            freshness = "Current" if extension.is_available else "Stale"
-            resources = aggregated(extension.discovered) if extension.is_available else []
+        server = self._extension_server(group, version)
+        if server is not None:
+            freshness = "Current" if server.is_available else "Stale"
+            resources = aggregated(server.discovered) if server.is_available else []
             return {"version": version, "resources": resources, "freshness": freshness}
         kinds = sorted(self._kinds.of_group_version(group, version), key=lambda kind: kind.plural)
         resources = [_aggregated_entry(kind) for kind in kinds]
         return {"version": version, "resources": resources, "freshness": "Current"}
-
-
-def made_from(kinds: Kinds, extensions: Extensions | None) -> tuple[object, ...]:
-    """Return all that documents depend on; they are made anew when it changes."""
-    others = tuple(one.name for one in extensions.all()) if extensions is not None else ()
-    return (*kinds, others, extensions.stamp if extensions is not None else 0)
 
 
 def aggregated_version(accept: str) -> str:

@@ -13,9 +13,9 @@ import msgspec
 from ...api.kinds import Kinds
 from ...api.objects import Obj
 from ...api.schema import Schema, gnostic, openapi
-from ..aggregation import Extensions
+from ..aggregation import ExtensionServers
 from ..request.negotiation import clauses
-from .documents import Document, made_from
+from .documents import Document, Documents
 
 _JSON = "application/json"
 _ASKED_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
@@ -23,20 +23,16 @@ _ASKED_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 _PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
-class OpenApi:
-    def __init__(self, kinds: Kinds, schema: Schema, extensions: Extensions | None = None) -> None:
-        self._kinds = kinds
-        self._extensions = extensions
+class OpenApi(Documents):
+    def __init__(
+        self, kinds: Kinds, schema: Schema, extension_servers: ExtensionServers | None = None
+    ) -> None:
+        super().__init__(kinds, extension_servers)
         self._schema = schema
-        self._documents: dict[tuple[str, str], Document] = {}
-        self._made_of: tuple[object, ...] = ()
 
     def document(self, path: str, accept: str) -> Document | None:
         """Return the document at a path, in the form asked for; None if there is none."""
-        made_of = made_from(self._kinds, self._extensions)
-        if made_of != self._made_of:
-            self._documents.clear()
-            self._made_of = made_of
+        self._forget_old()
         path = path.strip("/")
         media_type = _PROTOBUF if path == "openapi/v2" and _wants_protobuf(accept) else _JSON
         document = self._documents.get((path, media_type))
@@ -62,7 +58,7 @@ class OpenApi:
 
     def _index(self) -> Obj:
         index = openapi.v3_index(self._schema, self._kinds)
-        for one in self._extensions.all() if self._extensions is not None else ():
+        for one in self._extension_servers.all() if self._extension_servers is not None else ():
             path = f"apis/{one.group}/{one.version}"
             index["paths"].pop(path, None)
             if one.is_available and one.discovered.openapi_v3:
@@ -71,7 +67,7 @@ class OpenApi:
 
     def _with_others(self, document: Obj) -> Obj:
         """Add what extension servers have; a definition of theirs does not replace one of ours."""
-        for one in self._extensions.all() if self._extensions is not None else ():
+        for one in self._extension_servers.all() if self._extension_servers is not None else ():
             found = one.discovered.openapi_v2 if one.is_available else {}
             for part in ("paths", "definitions"):
                 document[part] = {**(found.get(part) or {}), **document[part]}

@@ -14,15 +14,15 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import aiohttp
-from aiohttp.client_proto import ResponseHandler
 
 from ...api import kinds
 from ...api.objects import Key, Obj, labels_of
 from ...destinations import ANYWHERE, Destinations
 from ...errors import ApiError, Unavailable
+from ...forwarding import SocketConnector
 from ...log import logger
 from ...store import Store
 from ..request.failures import bad_request, not_found
@@ -53,7 +53,7 @@ class Reached:
 Dial = Callable[[], Awaitable[Reached]]
 
 
-class Reaching:
+class ClusterDialer:
     def __init__(
         self,
         store: Store,
@@ -220,29 +220,15 @@ async def _down(
             await writer.drain()
 
 
-class Connector(aiohttp.BaseConnector):
-    """Lets aiohttp speak over connections of ours; `name` is what the certificate must say."""
+class Connector(SocketConnector):
+    """Lets aiohttp speak over connections into the cluster, and keeps why the newest failed."""
 
     def __init__(self, dial: Dial, tls: ssl.SSLContext | None = None, name: str = "") -> None:
-        super().__init__(limit=0)
-        self._dial = dial
-        self._tls = tls
-        self._name = name
+        super().__init__(self._reach, tls, name)
+        self._reached_by = dial
         self.words: list[str] = []  # of the newest connection
 
-    async def _create_connection(
-        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
-    ) -> ResponseHandler:
-        reached = await self._dial()
+    async def _reach(self) -> socket.socket:
+        reached = await self._reached_by()
         self.words = reached.words
-        try:
-            _, protocol = await self._loop.create_connection(
-                self._factory,
-                sock=reached.socket,
-                ssl=self._tls,
-                server_hostname=self._name if self._tls is not None else None,
-            )
-        except BaseException:
-            reached.socket.close()
-            raise
-        return protocol
+        return reached.socket

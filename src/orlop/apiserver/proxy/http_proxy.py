@@ -19,18 +19,15 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from ...errors import ApiError, BadRequest, Unavailable
+from ...forwarding import AUTO_HEADERS, HOP_BY_HOP, hop_by_hop, join
 from ...upgrade import Taken, request_head, take_over
 from ..auth.bearer_tokens import without_token
 from .cluster_dialer import Connector, Dial
-from .join import join
 from .webhook_client import reason
 
 _CHUNK = 256 << 10
 _MAX_HEAD = 64 << 10
 _ANSWER_TIMEOUT = 30.0  # for an upgrade
-# Of one connection, not of the request; RFC 9110, 7.6.1.
-_HOP = {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
-        "transfer-encoding", "upgrade", "proxy-connection"}  # fmt: skip
 _OURS = {"host", "authorization", "impersonate-user", "impersonate-group", "impersonate-uid",
          "content-length", "x-remote-user", "x-remote-group", "x-remote-uid"}  # fmt: skip
 _OURS_BEGIN = ("impersonate-extra-", "x-remote-extra-")
@@ -73,8 +70,7 @@ def passed_on(
     request: web.BaseRequest, more: Headers, untold: frozenset[str] = frozenset()
 ) -> CIMultiDict[str]:
     """Return the headers of a request that are the far side's business."""
-    named = {word.strip().lower() for word in request.headers.get("Connection", "").split(",")}
-    dropped = _HOP | _OURS | named | untold
+    dropped = hop_by_hop(request.headers) | _OURS | untold
     headers = CIMultiDict(
         (name, text)
         for name, text in request.headers.items()
@@ -122,7 +118,7 @@ async def pass_on(
             headers=sent,
             data=request.content if request.body_exists else None,
             allow_redirects=False,
-            skip_auto_headers=("User-Agent", "Content-Type", "Accept-Encoding", "Accept"),
+            skip_auto_headers=AUTO_HEADERS,
         )
     except (aiohttp.ClientError, OSError, TimeoutError, ApiError) as error:
         connector = session.connector
@@ -136,7 +132,7 @@ async def _answer(
     request: web.BaseRequest, reply: aiohttp.ClientResponse, host: str, prefix: str
 ) -> web.StreamResponse:
     headers = CIMultiDict(
-        (name, text) for name, text in reply.headers.items() if name.lower() not in _HOP
+        (name, text) for name, text in reply.headers.items() if name.lower() not in HOP_BY_HOP
     )
     if "Location" in headers and prefix:
         headers["Location"] = rewritten(headers["Location"], host, prefix)

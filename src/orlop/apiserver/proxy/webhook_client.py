@@ -20,7 +20,7 @@ import msgspec
 
 from ...api.objects import Key, Obj
 from ...errors import ApiError, Error
-from .cluster_dialer import Connector, Reaching
+from .cluster_dialer import ClusterDialer, Connector
 from .foreign_answers import decoded, whole
 from .sessions import Sessions
 
@@ -35,7 +35,7 @@ class CallFailed(Error):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WebhookTarget:
     """A webhook's place: exactly one of `url` and `service`, as clientConfig has it."""
 
     url: str
@@ -48,23 +48,23 @@ class Target:
         return f"{self.service.name}.{self.service.namespace}.svc" if self.service else ""
 
 
-def target_of(config: Obj) -> Target:
+def target_of(config: Obj) -> WebhookTarget:
     """Return the target that a clientConfig names."""
     bundle = config.get("caBundle") or ""
     if config.get("url"):
-        return Target(config["url"], bundle=bundle)
+        return WebhookTarget(config["url"], bundle=bundle)
     service = config.get("service") or {}
     key, port = Key(service.get("namespace", ""), service.get("name", "")), service.get("port", 443)
     path = (service.get("path") or "/").removeprefix("/")
-    return Target(f"https://{key.name}.{key.namespace}.svc:{port}/{path}", key, port, bundle)
+    return WebhookTarget(f"https://{key.name}.{key.namespace}.svc:{port}/{path}", key, port, bundle)
 
 
 class WebhookClient:
-    def __init__(self, reaching: Reaching) -> None:
-        self._reaching = reaching
-        self._sessions: Sessions[Target] = Sessions(_KEPT)
+    def __init__(self, dialer: ClusterDialer) -> None:
+        self._dialer = dialer
+        self._sessions: Sessions[WebhookTarget] = Sessions(_KEPT)
 
-    async def ask(self, target: Target, body: Obj, *, timeout: float) -> Obj:
+    async def ask(self, target: WebhookTarget, body: Obj, *, timeout: float) -> Obj:
         """Ask the webhook by POST for a JSON object; CallFailed where the answer is none."""
         url = f"{target.url}{'&' if '?' in target.url else '?'}timeout={timeout:g}s"
         try:
@@ -80,7 +80,7 @@ class WebhookClient:
             raise CallFailed("the answer is no object")
         return answer
 
-    async def _post(self, target: Target, url: str, body: bytes) -> Any:
+    async def _post(self, target: WebhookTarget, url: str, body: bytes) -> Any:
         async with (
             self._sessions.use(target, lambda: self._open(target)) as session,
             session.post(url, data=body, headers=_HEADERS, allow_redirects=False) as reply,
@@ -93,18 +93,18 @@ class WebhookClient:
         except ValueError as error:
             raise CallFailed(f"couldn't get version/kind; json parse error: {error}") from error
 
-    def _open(self, target: Target) -> aiohttp.ClientSession:
+    def _open(self, target: WebhookTarget) -> aiohttp.ClientSession:
         connector = self._connector(target)
         return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
 
-    def _connector(self, target: Target) -> aiohttp.BaseConnector:
+    def _connector(self, target: WebhookTarget) -> aiohttp.BaseConnector:
         tls = trusting(target.bundle)
         if target.service is None:
             return aiohttp.TCPConnector(ssl=tls, limit=0)
         service, port = target.service, target.port
-        return Connector(lambda: self._reaching.service(service, port), tls, target.server_name)
+        return Connector(lambda: self._dialer.service(service, port), tls, target.server_name)
 
-    def _why(self, target: Target, error: BaseException) -> str:
+    def _why(self, target: WebhookTarget, error: BaseException) -> str:
         session = self._sessions.get(target)
         connector = session.connector if session is not None else None
         if isinstance(connector, Connector) and connector.words:

@@ -166,7 +166,7 @@ class Dispatcher:
             return self._review
         source = virtual_kinds.source_of(self._registry, kind)
         if source is not None:
-            compute = self._get_computed if verb == "get" else self._list_computed
+            compute = self._get_virtual if verb == "get" else self._list_virtual
             return partial(compute, source)
         return self._bind if (kind.group, kind.plural) == ("", "bindings") else None
 
@@ -186,14 +186,14 @@ class Dispatcher:
         pieces, media_type = await renderer.page(page), renderer.form.media_type
         return await answer_pieces(request, pieces, media_type, warnings=call.warnings)
 
-    async def _get_computed(
+    async def _get_virtual(
         self, source: virtual_kinds.Source, request: web.BaseRequest, call: Call
     ) -> web.StreamResponse:
         renderer = self._renderer(request, call)
         record = await virtual_kinds.get(source, call)
         return answer(renderer.one(record), renderer.form.media_type)
 
-    async def _list_computed(
+    async def _list_virtual(
         self, source: virtual_kinds.Source, request: web.BaseRequest, call: Call
     ) -> web.StreamResponse:
         renderer = self._renderer(request, call)

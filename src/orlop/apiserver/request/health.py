@@ -19,7 +19,7 @@ class Health(NamedTuple):
     text: str
 
 
-class Checks:
+class HealthChecks:
     def __init__(self, checks: Mapping[str, Check], ready: Mapping[str, Check]) -> None:
         """Prepare the checks; those in `ready` count for /readyz and not for /livez."""
         self._checks = dict(checks)

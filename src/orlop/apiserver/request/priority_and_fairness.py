@@ -20,7 +20,7 @@ MUTATING, READ_ONLY, LARGE, UPLOAD = "mutating", "readOnly", "large", "upload"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SeatLimits:
     """The limits of one kind of requests."""
 
     seats: int  # requests at once, of all users
@@ -31,26 +31,35 @@ class Limits:
 
 # A write waits for the disk, and many share one turn of it. A read is work for the loop: as many as
 # have seats may run before the next user's turn, so there are fewer.
-WRITES, READS = Limits(400, 200), Limits(128, 32)
+WRITES, READS = SeatLimits(400, 200), SeatLimits(128, 32)
 # A large body is most of a second's work, which the loop does between others' requests or, where
 # that is easy, a thread beside it: never two at once, or a hundred of them would be a hundred
 # seconds in which nobody else is heard.
-LARGE_BODIES = Limits(1, 1, queued=50, patience=30.0)
+LARGE_BODIES = SeatLimits(1, 1, queued=50, patience=30.0)
 # A body that has not come with its head may never come. Who waits for it has a seat of another
 # kind, and not for long: those of the writes are for work.
-UPLOADS = Limits(256, 32)
+UPLOADS = SeatLimits(256, 32)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Seat:
+    """A place to work for one user, as long as `async with` lasts or until it is left."""
+
     seats: Seats
     user: str
+    is_taken: bool = False
 
     async def __aenter__(self) -> None:
         await self.seats.take(self.user)
+        self.is_taken = True
 
     async def __aexit__(self, *_: object) -> None:
-        self.seats.leave(self.user)
+        self.leave()
+
+    def leave(self) -> None:
+        if self.is_taken:
+            self.is_taken = False
+            self.seats.leave(self.user)
 
 
 class Seats:
@@ -60,7 +69,7 @@ class Seats:
     of them would run before anybody else's.
     """
 
-    def __init__(self, kind: str, limits: Limits) -> None:
+    def __init__(self, kind: str, limits: SeatLimits) -> None:
         self._kind = kind
         self._limits = limits
         self._taken: dict[str, int] = {}
@@ -151,15 +160,15 @@ class Seats:
                 passed = 0
 
 
-class Flow:
+class FlowControl:
     """The seats of the whole server."""
 
     def __init__(
         self,
-        writes: Limits = WRITES,
-        reads: Limits = READS,
-        large: Limits = LARGE_BODIES,
-        uploads: Limits = UPLOADS,
+        writes: SeatLimits = WRITES,
+        reads: SeatLimits = READS,
+        large: SeatLimits = LARGE_BODIES,
+        uploads: SeatLimits = UPLOADS,
     ) -> None:
         self._writes = Seats(MUTATING, writes)
         self._reads = Seats(READ_ONLY, reads)

@@ -15,9 +15,9 @@ from yarl import URL
 
 from ...api.names import is_port
 from ...api.objects import Obj
+from ...forwarding import join
 from ...upgrade import Taken, is_upgrade, take_over
 from ..auth.bearer_tokens import without_token
-from ..proxy.join import join
 from ..proxy.kubelet_dialer import KubeletClient, Upgraded
 from ..registry import Call, Registry
 from ..request.failures import bad_request

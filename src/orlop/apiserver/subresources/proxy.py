@@ -20,7 +20,7 @@ from ...api.names import is_port
 from ...api.objects import Key, Obj
 from ...errors import Unavailable
 from ...upgrade import is_upgrade
-from ..proxy.cluster_dialer import Reaching
+from ..proxy.cluster_dialer import ClusterDialer
 from ..proxy.http_proxy import Backend, pass_on, pass_upgrade, unreachable
 from ..proxy.kubelet_dialer import KubeletClient, urls_of
 from ..proxy.sessions import Sessions
@@ -58,9 +58,9 @@ def split_name(text: str) -> Named | None:
 
 
 class Proxies:
-    def __init__(self, registry: Registry, reaching: Reaching, kubelet: KubeletClient) -> None:
+    def __init__(self, registry: Registry, dialer: ClusterDialer, kubelet: KubeletClient) -> None:
         self._registry = registry
-        self._reaching = reaching
+        self._dialer = dialer
         self._kubelet = kubelet
         self._sessions: Sessions[tuple[str, str]] = Sessions(_KEPT)
 
@@ -114,7 +114,7 @@ class Proxies:
 
     def _pod(self, key: Key, named: Named, port: int) -> tuple[Backend, str]:
         host = f"{key.name}.{key.namespace}.pod:{port}"
-        backend = Backend(host, lambda: self._reaching.pod(key, port), _tls(named.scheme))
+        backend = Backend(host, lambda: self._dialer.pod(key, port), _tls(named.scheme))
         return backend, f"pod {key} {port}"
 
     def _service(self, key: Key, named: Named) -> tuple[Backend, str]:
@@ -123,7 +123,7 @@ class Proxies:
         As service/storage: isValidAddress. Else who may edit services could reach whatever this
         host does, and as this host.
         """
-        found = self._reaching.endpoints(key, named.port)
+        found = self._dialer.endpoints(key, named.port)
         endpoint = next((one for one in found if one.pod), None)
         if endpoint is None:
             raise Unavailable(f'no endpoints available for service "{key.name}"', details={})
@@ -154,7 +154,7 @@ class Proxies:
             is_kubelet = False  # a node may be this very host, and what else listens there is not
         backend = Backend(
             f"{host}:{port}",
-            lambda: self._reaching.address(host, port, is_ours=is_kubelet),
+            lambda: self._dialer.address(host, port, is_ours=is_kubelet),
             tls,
             server_name,
         )

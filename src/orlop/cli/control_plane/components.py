@@ -42,7 +42,7 @@ class Components:
         outputs = slurm.output_of if slurm is not None else no_outputs
         url = url_of(base.settings, port)
         self._kubelet = make_kubelet(base, server, informers, url, self.kubelet_tls, outputs)
-        server.serve_computed(self._kubelet.parts.serving.metrics)
+        server.serve_virtual(self._kubelet.parts.serving.metrics)
         self._controllers = self._manager(slurm.controllers() if slurm is not None else [])
         self._scheduler = Scheduler(
             client_of(server, "system:kube-scheduler"), informers, slurm=base.settings.slurm

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...client.informer import Informers
 from ...gateway.backends import Backends
-from ...gateway.ingress import IngressRouter
+from ...gateway.ingress import HostPorts, IngressRouter
 from ...gateway.ingress_pod import IngressPod
 from ...gateway.service_ports import ServicePorts
 from ...kubelet.network.wiring import NetworkParts
@@ -40,9 +40,7 @@ def make_gateway(
         client_of(server, "system:ingress"),
         informers,
         backends,
-        listen=settings.listen,
-        ports=(network.ingress_port, network.ingress_tls_port),
-        address=address,
+        at=HostPorts(settings.listen, (network.ingress_port, network.ingress_tls_port), address),
         tls=base.pki.server_context(base.pki.apiserver),
         key=network_key(base.pki.token_key),
     )

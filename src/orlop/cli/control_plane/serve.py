@@ -18,7 +18,7 @@ import click
 
 from ... import __version__, errors, log, pki
 from ...agent.compiling import NETWORK, STARTER, compile_helper, helper_file
-from ...apiserver import ApiServer
+from ...apiserver import ApiServer, ServerOptions
 from ...apiserver.aggregation import FrontProxy
 from ...apiserver.audit import AuditLog, Auditor, load_policy
 from ...apiserver.memory import settle
@@ -163,13 +163,15 @@ class ControlPlane:
             tls=tls,
             kubelet_tls=self.pki.client_context(self.pki.apiserver_kubelet_client),
             signing_key=signing_key,
-            auditor=self._auditor(stack),
-            ranges=self.ranges,
-            pod_security=self.settings.pod_security,
-            oidc=self.settings.oidc,
-            destinations=self.destinations,
-            front_proxy=FrontProxy(
-                self.pki.front_proxy_client, self.pki.front_proxy_ca, self.pki.ca
+            options=ServerOptions(
+                auditor=self._auditor(stack),
+                ranges=self.ranges,
+                pod_security=self.settings.pod_security,
+                oidc=self.settings.oidc,
+                destinations=self.destinations,
+                front_proxy=FrontProxy(
+                    self.pki.front_proxy_client, self.pki.front_proxy_ca, self.pki.ca
+                ),
             ),
         )
 

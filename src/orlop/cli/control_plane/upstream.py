@@ -128,7 +128,7 @@ class UpstreamServer:
         self._clients.append(api)
         return api
 
-    def serve_computed(self, source: object) -> None:
+    def serve_virtual(self, source: object) -> None:
         """Do nothing: upstream serves metrics.k8s.io through an APIService, or not at all."""
         log.info("metrics.k8s.io is not served by upstream's API server")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...api.gangs import Later, room_for
+from ...api.gangs import LaterMembers, room_for
 from ...api.objects import Obj, annotations_of, meta, uid_of
 from ...wellknown import GANG, GANG_ROOM, GANG_SIZE
 
@@ -28,7 +28,7 @@ def gang_of(
     *,
     default: bool = True,
     earlier: int = 0,
-    later: Sequence[Later] = (),
+    later: Sequence[LaterMembers] = (),
 ) -> dict[str, str]:
     """Return the annotations of a pod of `owner`'s gang, or a part of it; none for one pod.
 
@@ -45,7 +45,7 @@ def gang_of(
     return {**found, GANG_ROOM: room_for(later)} if later else found
 
 
-def to_come(count: int, template: Obj, inherited: Mapping[str, str]) -> Later:
+def to_come(count: int, template: Obj, inherited: Mapping[str, str]) -> LaterMembers:
     """Return the pods of a template, as far as it says what they ask of Slurm.
 
     `inherited` are the annotations of their owner, which the template's own overrule.
@@ -57,7 +57,7 @@ def to_come(count: int, template: Obj, inherited: Mapping[str, str]) -> Later:
     asked["containers"] = [_asked(one) for one in spec.get("containers") or []]
     if spec.get("initContainers"):
         asked["initContainers"] = [_asked(one) for one in spec["initContainers"]]
-    return Later(count, {"metadata": {"annotations": notes}, "spec": asked})
+    return LaterMembers(count, {"metadata": {"annotations": notes}, "spec": asked})
 
 
 def _asked(container: Obj) -> Obj:

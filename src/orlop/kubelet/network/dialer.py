@@ -13,7 +13,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from socket import AF_INET, SOCK_DGRAM
 
 from ...log import logger
@@ -33,6 +33,8 @@ CONNECT_TIME = 2.0  # seconds for a node that may not be reachable from here
 _CHUNK = 64 << 10
 
 log = logger(__name__)
+
+Prove = Callable[[socket.socket], Coroutine[None, None, None]]
 
 
 class Datagrams:
@@ -200,7 +202,7 @@ def _shown(client: Place | None) -> Place | None:
 
 async def _connected(
     to: Place,
-    prove: Callable[[socket.socket], Awaitable[None]] | None = None,
+    prove: Prove | None = None,
     give_up: Callable[[socket.socket], None] = socket.socket.close,
 ) -> socket.socket:
     family = socket.AF_INET6 if ":" in to[0] else socket.AF_INET
@@ -221,10 +223,12 @@ async def _made(
     sock: socket.socket,
     code: int,
     to: Place,
-    prove: Callable[[socket.socket], Awaitable[None]] | None,
+    prove: Prove | None,
 ) -> None:
     """Wait for the connection and for its proof, at once; raise OSError where it is refused."""
-    proving = asyncio.ensure_future(prove(sock)) if prove is not None else None
+    proving = None
+    if prove is not None:
+        proving = asyncio.create_task(prove(sock), name="proof of a connection")
     try:
         if code:
             await _writable(sock)

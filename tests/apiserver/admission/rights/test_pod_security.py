@@ -9,7 +9,7 @@ import pytest
 from orlop import errors
 from orlop.api import kinds
 from orlop.api.objects import Key
-from orlop.api.podsecurity import Policy, Standard
+from orlop.api.podsecurity import PodSecurityLevels, Standard
 from orlop.apiserver.admission import Admission
 from orlop.apiserver.admission.rights.pod_security import PodSecurity, PodSecurityConfig, config_of
 from orlop.settings import PodSecuritySettings
@@ -101,7 +101,7 @@ async def test_an_update_that_does_not_matter_is_let(local, pod) -> None:
 
 
 async def test_some_are_not_asked(site, local, pod) -> None:
-    strict = Policy(Standard("restricted"), Standard(), Standard())
+    strict = PodSecurityLevels(Standard("restricted"), Standard(), Standard())
     config = PodSecurityConfig(
         strict, exempt_namespaces=("safe",), exempt_users=("root",), exempt_runtime_classes=("vm",)
     )

@@ -31,7 +31,7 @@ _EVERYTHING = {
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class CompiledBinding:
     name: str
     matcher: Matcher | None
     param_ref: Obj | None
@@ -53,7 +53,7 @@ class Mutation:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class CompiledPolicy:
     name: str
     uid: str
     matcher: Matcher
@@ -61,7 +61,7 @@ class Policy:
     conditions: Sequence[Condition]
     variables: Mapping[str, Program]
     fails_closed: bool
-    bindings: tuple[Binding, ...]
+    bindings: tuple[CompiledBinding, ...]
     validations: Sequence[Validation] = ()
     annotations: Sequence[tuple[str, Program]] = ()
     mutations: Sequence[Mutation] = ()
@@ -69,8 +69,8 @@ class Policy:
     broken: str = ""  # why it cannot be evaluated
 
 
-P = TypeVar("P", bound=Policy)
-Compile = Callable[[Obj, tuple[Binding, ...]], Policy]
+P = TypeVar("P", bound=CompiledPolicy)
+Compile = Callable[[Obj, tuple[CompiledBinding, ...]], CompiledPolicy]
 
 
 @dataclass
@@ -82,9 +82,9 @@ class Policies(Generic[P]):
     binding_kind: Kind
     compile: Compile
     _seen: tuple[int, int] = (-1, -1)
-    _policies: list[Policy] = field(default_factory=list)
+    _policies: list[CompiledPolicy] = field(default_factory=list)
 
-    def all(self) -> list[Policy]:
+    def all(self) -> list[CompiledPolicy]:
         """Return the policies that are bound: a policy without a binding does nothing."""
         newest = (
             self.store.changed(self.policy_kind.resource),
@@ -95,8 +95,8 @@ class Policies(Generic[P]):
             self._seen = newest
         return self._policies
 
-    def _read(self) -> list[Policy]:
-        bindings: dict[str, list[Binding]] = {}
+    def _read(self) -> list[CompiledPolicy]:
+        bindings: dict[str, list[CompiledBinding]] = {}
         for record in sorted(
             self.store.list_newest(self.binding_kind.resource), key=lambda one: one.key.name
         ):
@@ -111,10 +111,10 @@ class Policies(Generic[P]):
         return found
 
 
-def _binding(raw: Obj) -> Binding:
+def _binding(raw: Obj) -> CompiledBinding:
     spec = raw["spec"]
     resources = spec.get("matchResources")
-    return Binding(
+    return CompiledBinding(
         raw["metadata"]["name"],
         _resources(resources) if resources is not None else None,
         spec.get("paramRef"),
@@ -132,7 +132,7 @@ def _resources(raw: Obj) -> Matcher | None:
     return matcher({**raw, "resourceRules": [_EVERYTHING]}, "resourceRules")
 
 
-def validating(raw: Obj, bindings: tuple[Binding, ...]) -> Policy:
+def validating(raw: Obj, bindings: tuple[CompiledBinding, ...]) -> CompiledPolicy:
     def fill(spec: Obj) -> dict[str, Any]:
         return {
             "validations": tuple(_validation(one) for one in spec.get("validations") or ()),
@@ -145,7 +145,7 @@ def validating(raw: Obj, bindings: tuple[Binding, ...]) -> Policy:
     return _policy(raw, bindings, fill)
 
 
-def mutating(raw: Obj, bindings: tuple[Binding, ...]) -> Policy:
+def mutating(raw: Obj, bindings: tuple[CompiledBinding, ...]) -> CompiledPolicy:
     def fill(spec: Obj) -> dict[str, Any]:
         return {
             "mutations": tuple(_mutation(one) for one in spec.get("mutations") or ()),
@@ -156,8 +156,8 @@ def mutating(raw: Obj, bindings: tuple[Binding, ...]) -> Policy:
 
 
 def _policy(
-    raw: Obj, bindings: tuple[Binding, ...], fill: Callable[[Obj], dict[str, Any]]
-) -> Policy:
+    raw: Obj, bindings: tuple[CompiledBinding, ...], fill: Callable[[Obj], dict[str, Any]]
+) -> CompiledPolicy:
     spec, metadata = raw["spec"], raw["metadata"]
     try:
         parts = {
@@ -172,7 +172,7 @@ def _policy(
     except CelSyntaxError as error:
         log.error("a policy cannot be compiled", policy=metadata["name"], error=error)
         parts, broken = {"conditions": (), "variables": {}}, str(error)
-    return Policy(
+    return CompiledPolicy(
         metadata["name"],
         metadata["uid"],
         matcher(spec.get("matchConstraints") or {}, "resourceRules"),

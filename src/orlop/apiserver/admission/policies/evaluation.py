@@ -20,7 +20,7 @@ from ..chain import Attributes
 from ..expressions import Budget, evaluate, seen
 from ..matching import is_exempt, namespace_labels
 from ..webhooks.asking import Asker
-from .compiled import Binding, Policy
+from .compiled import CompiledBinding, CompiledPolicy
 from .params import NotConfigured, Params
 
 
@@ -53,7 +53,9 @@ class Variables(Lazy):
 class Evaluation:
     """One policy, bound and parametrised, about one request."""
 
-    def __init__(self, policy: Policy, binding: Binding, variables: dict[str, Any]) -> None:
+    def __init__(
+        self, policy: CompiledPolicy, binding: CompiledBinding, variables: dict[str, Any]
+    ) -> None:
         self.policy = policy
         self.binding = binding
         self._budget = Budget()
@@ -79,8 +81,8 @@ class Evaluation:
 class Failure:
     """A binding that could not be evaluated."""
 
-    policy: Policy
-    binding: Binding
+    policy: CompiledPolicy
+    binding: CompiledBinding
     why: str
 
 
@@ -91,7 +93,7 @@ class Evaluations:
         self._authorizer = authorizer
 
     async def of(
-        self, policies: list[Policy], attributes: Attributes
+        self, policies: list[CompiledPolicy], attributes: Attributes
     ) -> AsyncIterator[Evaluation | Failure]:
         """Yield the evaluations that a request needs; each sees what the last has changed."""
         if not policies or is_exempt(attributes):
@@ -113,8 +115,8 @@ class Evaluations:
 
     async def _each(
         self,
-        policy: Policy,
-        binding: Binding,
+        policy: CompiledPolicy,
+        binding: CompiledBinding,
         attributes: Attributes,
         kind: Kind,
         namespace: Obj | None,

@@ -26,7 +26,7 @@ from ...crd.served import ServedKinds
 from ...objects.field_validation import within_bounds
 from ...request.failures import forbidden
 from ..chain import Attributes, Plugin
-from .compiled import Mutation, Policies, Policy, mutating
+from .compiled import CompiledPolicy, Mutation, Policies, mutating
 from .evaluation import Evaluation, Evaluations, Failure
 
 _NAME = "policies"
@@ -36,7 +36,7 @@ class MutatingPolicies(Plugin):
     def __init__(
         self, store: Store, evaluations: Evaluations, schema: Schema, served: ServedKinds
     ) -> None:
-        self._policies: Policies[Policy] = Policies(
+        self._policies: Policies[CompiledPolicy] = Policies(
             store,
             kinds.MUTATING_ADMISSION_POLICY,
             kinds.MUTATING_ADMISSION_POLICY_BINDING,
@@ -67,7 +67,9 @@ class MutatingPolicies(Plugin):
                 rounds.called.setdefault(_NAME, set()).add(uid)
         rounds.last[_NAME] = _bytes(attributes.obj)
 
-    def _failed(self, policy: Policy, binding: str, why: str, attributes: Attributes) -> None:
+    def _failed(
+        self, policy: CompiledPolicy, binding: str, why: str, attributes: Attributes
+    ) -> None:
         if policy.fails_closed:
             words = f"policy '{policy.name}' with binding '{binding}' denied request: {why}"
             raise forbidden(attributes.kind, attributes.name, words)

@@ -14,7 +14,7 @@ from ....api.objects import Key, Obj, labels_of
 from ....store import Store
 from ...objects.conversion import bucket_of, decode, ready
 from ..chain import Attributes
-from .compiled import Binding, Policy
+from .compiled import CompiledBinding, CompiledPolicy
 
 
 class NotConfigured(Exception):
@@ -27,7 +27,7 @@ class Params:
         self._served = served
 
     async def of(
-        self, policy: Policy, binding: Binding, attributes: Attributes
+        self, policy: CompiledPolicy, binding: CompiledBinding, attributes: Attributes
     ) -> Sequence[Obj | None]:
         """Return the parameters; each is evaluated apart. `[None]` where there are none to have."""
         reference = binding.param_ref

@@ -18,7 +18,7 @@ from ....errors import ApiError
 from ....store import Store
 from ...request.failures import forbidden
 from ..chain import Attributes, Plugin
-from .compiled import Policies, Policy, Validation, validating
+from .compiled import CompiledPolicy, Policies, Validation, validating
 from .evaluation import Evaluation, Evaluations, Failure
 
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
@@ -44,7 +44,7 @@ class Denial:
 
 class ValidatingPolicies(Plugin):
     def __init__(self, store: Store, evaluations: Evaluations) -> None:
-        self._policies: Policies[Policy] = Policies(
+        self._policies: Policies[CompiledPolicy] = Policies(
             store,
             kinds.VALIDATING_ADMISSION_POLICY,
             kinds.VALIDATING_ADMISSION_POLICY_BINDING,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ....api import kinds
 from ....api.asked import asked
 from ....api.objects import Key, Obj, labels_of, meta
-from ....api.podsecurity import PREFIX, Policy, Standard, policy_of, stricter, violations
+from ....api.podsecurity import PREFIX, PodSecurityLevels, Standard, levels_of, stricter, violations
 from ....api.validation import invalid
 from ....errors import ConfigError
 from ....settings import PodSecuritySettings
@@ -53,7 +53,7 @@ _MOST_PODS = 3000  # looked at when a namespace gets stricter
 class PodSecurityConfig:
     """The administrator's pod security: where labels say nothing, and who is not asked at all."""
 
-    defaults: Policy | None = None
+    defaults: PodSecurityLevels | None = None
     exempt_namespaces: tuple[str, ...] = ()
     exempt_users: tuple[str, ...] = ()
     exempt_runtime_classes: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ def config_of(settings: PodSecuritySettings) -> PodSecurityConfig:
     for mode, text in modes.items():
         level, _, version = text.partition(":")
         labels |= {PREFIX + mode: level, f"{PREFIX}{mode}-version": version or "latest"}
-    defaults, errors = policy_of(labels)
+    defaults, errors = levels_of(labels)
     if errors:
         raise ConfigError(f"pod_security in the configuration: {errors[0]}")
     return PodSecurityConfig(
@@ -97,25 +97,25 @@ class PodSecurity(Plugin):
             template = obj
             for name in _TEMPLATES[resource]:
                 template = template.get(name) or {}
-            policy = self._policy(attributes)
-            if policy is not None:
-                self._tell(attributes, policy, template)
+            levels = self._levels(attributes)
+            if levels is not None:
+                self._tell(attributes, levels, template)
 
     def _check_pod(self, attributes: Attributes, pod: Obj) -> None:
         if attributes.subresource not in ("", "ephemeralcontainers", "resize"):
             return
         if attributes.old is not None and not _is_significant(pod, attributes.old):
             return
-        policy = self._policy(attributes)
-        if policy is None or self._is_exempt_class(pod):
+        levels = self._levels(attributes)
+        if levels is None or self._is_exempt_class(pod):
             return
-        broken = _broken(policy.enforce, pod)
-        attributes.annotations["pod-security.kubernetes.io/enforce-policy"] = str(policy.enforce)
+        broken = _broken(levels.enforce, pod)
+        attributes.annotations["pod-security.kubernetes.io/enforce-policy"] = str(levels.enforce)
         if broken:
-            self._note(attributes, policy, pod)
-            why = f'violates PodSecurity "{policy.enforce}": {", ".join(broken)}'
+            self._note(attributes, levels, pod)
+            why = f'violates PodSecurity "{levels.enforce}": {", ".join(broken)}'
             raise forbidden(attributes.kind, attributes.name, why)
-        self._tell(attributes, policy, pod)
+        self._tell(attributes, levels, pod)
 
     def _check_unconfined(self, attributes: Attributes, job: Obj) -> None:
         """Check a job that runs outside of containers.
@@ -124,21 +124,21 @@ class PodSecurity(Plugin):
         """
         if not _starts_something(job, attributes.old):
             return
-        policy = self._policy(attributes)
-        if policy is None:
+        levels = self._levels(attributes)
+        if levels is None:
             return
         words = f"{attributes.kind.kind} (its program runs on a node outside of any container)"
-        if policy.audit.level != "privileged":
-            told = f'would violate PodSecurity "{policy.audit}": {words}'
+        if levels.audit.level != "privileged":
+            told = f'would violate PodSecurity "{levels.audit}": {words}'
             attributes.annotations["pod-security.kubernetes.io/audit-violations"] = told
-        if policy.enforce.level != "privileged":
-            why = f'violates PodSecurity "{policy.enforce}": {words}; run its program in a pod'
+        if levels.enforce.level != "privileged":
+            why = f'violates PodSecurity "{levels.enforce}": {words}; run its program in a pod'
             raise forbidden(attributes.kind, attributes.name, why)
-        if policy.warn.level != "privileged":
-            _warn(attributes, f'would violate PodSecurity "{policy.warn}": {words}')
+        if levels.warn.level != "privileged":
+            _warn(attributes, f'would violate PodSecurity "{levels.warn}": {words}')
 
-    def _policy(self, attributes: Attributes) -> Policy | None:
-        """Return the namespace's policy; None where nothing has to be looked at."""
+    def _levels(self, attributes: Attributes) -> PodSecurityLevels | None:
+        """Return the namespace's levels; None where nothing has to be looked at."""
         config = self._config
         if attributes.namespace in config.exempt_namespaces:
             attributes.annotations["pod-security.kubernetes.io/exempt"] = "namespace"
@@ -147,44 +147,44 @@ class PodSecurity(Plugin):
             attributes.annotations["pod-security.kubernetes.io/exempt"] = "user"
             return None
         found = self._namespaces.get(Key("", attributes.namespace))
-        policy, errors = policy_of(labels_of(found or {}), config.defaults)
-        is_open = all(one.level == "privileged" for one in policy)
+        levels, errors = levels_of(labels_of(found or {}), config.defaults)
+        is_open = all(one.level == "privileged" for one in levels)
         if errors:
             told = f"Failed to parse policy: {errors[0]}"
             attributes.annotations["pod-security.kubernetes.io/error"] = told
-        return None if is_open and not errors else policy
+        return None if is_open and not errors else levels
 
     def _is_exempt_class(self, pod: Obj) -> bool:
         name = (pod.get("spec") or {}).get("runtimeClassName")
         return bool(name) and name in self._config.exempt_runtime_classes
 
-    def _tell(self, attributes: Attributes, policy: Policy, pod: Obj) -> None:
+    def _tell(self, attributes: Attributes, levels: PodSecurityLevels, pod: Obj) -> None:
         if self._is_exempt_class(pod):
             return
-        self._note(attributes, policy, pod)
-        broken = _broken(policy.warn, pod)
+        self._note(attributes, levels, pod)
+        broken = _broken(levels.warn, pod)
         if broken:
-            _warn(attributes, f'would violate PodSecurity "{policy.warn}": {", ".join(broken)}')
+            _warn(attributes, f'would violate PodSecurity "{levels.warn}": {", ".join(broken)}')
 
-    def _note(self, attributes: Attributes, policy: Policy, pod: Obj) -> None:
-        broken = _broken(policy.audit, pod)
+    def _note(self, attributes: Attributes, levels: PodSecurityLevels, pod: Obj) -> None:
+        broken = _broken(levels.audit, pod)
         if broken:
-            told = f'would violate PodSecurity "{policy.audit}": {", ".join(broken)}'
+            told = f'would violate PodSecurity "{levels.audit}": {", ".join(broken)}'
             attributes.annotations["pod-security.kubernetes.io/audit-violations"] = told
 
     def _check_namespace(self, attributes: Attributes, namespace: Obj) -> None:
-        policy, errors = policy_of(labels_of(namespace), self._config.defaults)
+        levels, errors = levels_of(labels_of(namespace), self._config.defaults)
         old = attributes.old
-        before, former = policy_of(labels_of(old or {}), self._config.defaults)
+        before, former = levels_of(labels_of(old or {}), self._config.defaults)
         if errors and (old is None or [str(e) for e in errors] != [str(e) for e in former]):
             raise invalid(attributes.kind, attributes.name, errors)
-        if old is None or policy.enforce == before.enforce:
+        if old is None or levels.enforce == before.enforce:
             return
-        is_same_version = policy.enforce.version == before.enforce.version
-        if is_same_version and not stricter(policy.enforce, before.enforce):
+        is_same_version = levels.enforce.version == before.enforce.version
+        if is_same_version and not stricter(levels.enforce, before.enforce):
             return
         if attributes.name not in self._config.exempt_namespaces:
-            for line in self._existing(attributes.name, policy.enforce):
+            for line in self._existing(attributes.name, levels.enforce):
                 _warn(attributes, line)
 
     def _existing(self, namespace: str, standard: Standard) -> list[str]:

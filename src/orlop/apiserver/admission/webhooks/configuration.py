@@ -15,7 +15,7 @@ from ....api.kinds import Kind
 from ....api.objects import Obj
 from ....log import logger
 from ....store import Store
-from ...proxy.webhook_client import Target, target_of
+from ...proxy.webhook_client import WebhookTarget, target_of
 from ..expressions import Condition, conditions
 from ..matching import Matcher, matcher
 from .review import VERSIONS
@@ -29,7 +29,7 @@ class Webhook:
     configuration: str
     name: str
     index: int
-    target: Target
+    target: WebhookTarget
     matcher: Matcher
     conditions: Sequence[Condition]
     version: str  # of the review; empty where it knows none of ours

@@ -16,7 +16,7 @@ from ....api.kinds import Kind, subresource
 from ....api.objects import Obj
 from ....api.reading import decode_json
 from ....errors import ApiError
-from ...auth.authentication import User
+from ...auth.authentication import user_info
 from ...proxy.webhook_client import CallFailed
 from ..chain import Attributes
 
@@ -73,15 +73,6 @@ def namespace_of(attributes: Attributes) -> str:
     """Return the request's namespace. A request on a namespace is in it, as upstream has it."""
     is_namespace = attributes.kind.group == "" and attributes.kind.plural == "namespaces"
     return attributes.name if is_namespace else attributes.namespace
-
-
-def user_info(user: User) -> Obj:
-    info: Obj = {"username": user.name, "groups": list(user.groups)}
-    if user.uid:
-        info["uid"] = user.uid
-    if user.extra:
-        info["extra"] = dict(user.extra)
-    return info
 
 
 def review_of(request: Obj, uid: str, version: str) -> Obj:

@@ -25,7 +25,7 @@ from ...pki import Pair
 from ...store import Store
 from ...upgrade import is_upgrade
 from ..auth.authentication import User
-from ..proxy.cluster_dialer import Reaching
+from ..proxy.cluster_dialer import ClusterDialer
 from ..proxy.foreign_answers import decoded, whole
 from ..proxy.http_proxy import Backend, pass_on, pass_upgrade, unreachable
 from ..proxy.webhook_client import CallFailed, believing
@@ -52,7 +52,7 @@ class FrontProxy:
 
 
 @dataclass(slots=True)
-class Extension:
+class ExtensionServer:
     """An APIService that names a service, and what is known of its server."""
 
     name: str
@@ -79,23 +79,23 @@ class Extension:
         return f"{self.server_name}:{self.port}"
 
 
-class Extensions:
+class ExtensionServers:
     def __init__(
-        self, store: Store, reaching: Reaching, front_proxy: FrontProxy | None = None
+        self, store: Store, dialer: ClusterDialer, front_proxy: FrontProxy | None = None
     ) -> None:
         self._store = store
-        self.reaching = reaching
+        self.dialer = dialer
         self.front_proxy = front_proxy
         self._seen = -1
-        self._known: dict[tuple[str, str], Extension] = {}
+        self._known: dict[tuple[str, str], ExtensionServer] = {}
         self._left: list[aiohttp.ClientSession] = []  # to be closed
         self.stamp = 0  # another number whenever discovery has to be made anew
 
-    def all(self) -> list[Extension]:
+    def all(self) -> list[ExtensionServer]:
         self._refresh()
         return list(self._known.values())
 
-    def of(self, info: RequestInfo) -> Extension | None:
+    def of(self, info: RequestInfo) -> ExtensionServer | None:
         """Return the extension server of what a request asks for; None where we serve it."""
         if info.is_resource:
             return self.known(info.group, info.version)
@@ -104,17 +104,17 @@ class Extensions:
                 return self.known(group, version)
         return None
 
-    def known(self, group: str, version: str) -> Extension | None:
+    def known(self, group: str, version: str) -> ExtensionServer | None:
         self._refresh()
         return self._known.get((group, version))
 
     def takes(self, group: str, version: str) -> bool:
         return self.known(group, version) is not None
 
-    def discovered(self, extension: Extension, found: Discovered, *, is_available: bool) -> None:
+    def discovered(self, server: ExtensionServer, found: Discovered, *, is_available: bool) -> None:
         """Note what an extension's server says of itself."""
-        if (extension.discovered, extension.is_available) != (found, is_available):
-            extension.discovered, extension.is_available = found, is_available
+        if (server.discovered, server.is_available) != (found, is_available):
+            server.discovered, server.is_available = found, is_available
             self.stamp += 1
 
     def _refresh(self) -> None:
@@ -122,9 +122,9 @@ class Extensions:
         if newest == self._seen:
             return
         self._seen = newest
-        known: dict[tuple[str, str], Extension] = {}
+        known: dict[tuple[str, str], ExtensionServer] = {}
         for record in self._store.list(_BUCKET).records:
-            made = _extension(record.decode(), record.revision)
+            made = _extension_server(record.decode(), record.revision)
             if made is not None:
                 former = self._known.get((made.group, made.version))
                 if former is not None:
@@ -139,36 +139,36 @@ class Extensions:
         self._left += [one.session for one in self._known.values() if one.session is not None]
         self._known = known
 
-    def backend(self, extension: Extension) -> Backend:
+    def backend(self, server: ExtensionServer) -> Backend:
         return Backend(
-            extension.host,
-            lambda: self.reaching.service(extension.service, extension.port),
-            self._tls(extension),
-            extension.server_name,
+            server.host,
+            lambda: self.dialer.service(server.service, server.port),
+            self._tls(server),
+            server.server_name,
             _OTHERWISE,
         )
 
-    def session(self, extension: Extension) -> aiohttp.ClientSession:
-        current = self._known.get((extension.group, extension.version))
-        if current is not None and _where(current) == _where(extension):
-            extension = current  # looked at anew since the caller did: one session for both
-        if extension.session is None or extension.session.closed:
-            extension.session = self.backend(extension).session()
-            if extension is not current:
-                self._left.append(extension.session)
-        return extension.session
+    def session(self, server: ExtensionServer) -> aiohttp.ClientSession:
+        current = self._known.get((server.group, server.version))
+        if current is not None and _where(current) == _where(server):
+            server = current  # looked at anew since the caller did: one session for both
+        if server.session is None or server.session.closed:
+            server.session = self.backend(server).session()
+            if server is not current:
+                self._left.append(server.session)
+        return server.session
 
-    def _tls(self, extension: Extension) -> ssl.SSLContext:
-        if extension.tls is None:
-            extension.tls = self._made_tls(extension)
-        return extension.tls
+    def _tls(self, server: ExtensionServer) -> ssl.SSLContext:
+        if server.tls is None:
+            server.tls = self._made_tls(server)
+        return server.tls
 
-    def _made_tls(self, extension: Extension) -> ssl.SSLContext:
+    def _made_tls(self, server: ExtensionServer) -> ssl.SSLContext:
         try:
-            context = believing(extension.bundle)
+            context = believing(server.bundle)
         except CallFailed as error:  # whom it means is not known: then it is nobody
-            raise Unavailable(f"APIService {extension.name}: {error}", details={}) from error
-        if extension.is_insecure:
+            raise Unavailable(f"APIService {server.name}: {error}", details={}) from error
+        if server.is_insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if self.front_proxy is not None:
@@ -176,32 +176,32 @@ class Extensions:
         return context
 
     async def serve(
-        self, request: web.BaseRequest, info: RequestInfo, user: User, extension: Extension
+        self, request: web.BaseRequest, info: RequestInfo, user: User, server: ExtensionServer
     ) -> web.StreamResponse:
         """Pass a request on, on behalf of its user: just what was authorized."""
-        if not extension.is_available:
+        if not server.is_available:
             return web.Response(status=503, text="service unavailable\n")
-        backend, target = self.backend(extension), info.target + query_of(request.query)
+        backend, target = self.backend(server), info.target + query_of(request.query)
         headers = user_headers(user)
         if is_upgrade(request):
             return await pass_upgrade(request, backend, target, headers)
-        session = self.session(extension)
+        session = self.session(server)
         return await pass_on(request, backend, session, target, headers=headers)
 
     async def fetch(self, user: User, path: str, query: Mapping[str, str]) -> Obj:
         """Fetch what an extension's server answers to a GET of one of our own components."""
-        extension = self.of(parse("GET", path, query))
-        if extension is None:
+        server = self.of(parse("GET", path, query))
+        if server is None:
             raise no_such_path()
-        where = f"{extension.group}/{extension.version}"
-        if not extension.is_available:
-            raise Unavailable(f"the server of {where} ({extension.service}) is not available")
+        where = f"{server.group}/{server.version}"
+        if not server.is_available:
+            raise Unavailable(f"the server of {where} ({server.service}) is not available")
         headers = user_headers(user)
         headers.update({"Accept": "application/json", "Accept-Encoding": "identity"})
-        url = f"https://{self.backend(extension).host}{path}"
+        url = f"https://{self.backend(server).host}{path}"
         try:
             async with asyncio.timeout(_FETCH_TIME):
-                session = self.session(extension)
+                session = self.session(server)
                 async with session.get(url, params=query, headers=headers) as reply:
                     data = await whole(reply)
             answer = decoded(data)
@@ -222,13 +222,13 @@ class Extensions:
         await self.tidy()
 
 
-def _extension(obj: Obj, revision: int) -> Extension | None:
+def _extension_server(obj: Obj, revision: int) -> ExtensionServer | None:
     spec = obj.get("spec") or {}
     service = spec.get("service")
     if service is None or not spec.get("group"):
         return None
     conditions = (obj.get("status") or {}).get("conditions") or ()
-    return Extension(
+    return ExtensionServer(
         obj["metadata"]["name"],
         spec["group"],
         spec.get("version", ""),
@@ -243,8 +243,8 @@ def _extension(obj: Obj, revision: int) -> Extension | None:
     )
 
 
-def _where(extension: Extension) -> tuple[object, ...]:
-    return extension.service, extension.port, extension.bundle, extension.is_insecure
+def _where(server: ExtensionServer) -> tuple[object, ...]:
+    return server.service, server.port, server.bundle, server.is_insecure
 
 
 def user_headers(user: User) -> CIMultiDict[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from orlop.apiserver.proxy import foreign_answers
+from orlop.apiserver.proxy.foreign_answers import MAX_ANSWER
 from tests.apiserver.conftest import Http
 
 from .conftest import Hook, Obj, add, configure, patch
@@ -83,15 +83,11 @@ async def test_an_answer_that_is_too_much_is_not_read_to_its_end(
     assert time.monotonic() - begun < 20
 
 
-async def test_an_answer_that_never_ends_ends_at_the_bound(
-    http: Http, hook: Hook, pod, monkeypatch
-) -> None:
-    monkeypatch.setattr(foreign_answers, "MAX_ANSWER", 4 * MIB)
-    monkeypatch.setattr(foreign_answers.whole, "__defaults__", (4 * MIB,))
+async def test_an_answer_that_never_ends_ends_at_the_bound(http: Http, hook: Hook, pod) -> None:
     hook.reply = lambda review: web.Response(body=_endless(None))  # type: ignore[arg-type]
     await configure(http, "mutating", hook.config(timeoutSeconds=20))
     reply = await http("POST", PATH, pod())
-    assert f"more than {4 * MIB} bytes" in reply.json["message"]
+    assert f"more than {MAX_ANSWER} bytes" in reply.json["message"]
 
 
 def _encoded(operations: bytes) -> Callable[[Obj], Obj]:

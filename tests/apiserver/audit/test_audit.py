@@ -10,7 +10,7 @@ import pytest
 
 from orlop.api import kinds
 from orlop.api.objects import Key
-from orlop.apiserver import ApiServer
+from orlop.apiserver import ApiServer, ServerOptions
 from orlop.apiserver.audit import AuditLog, Auditor, load_policy
 from orlop.apiserver.audit.policy import Level
 from orlop.apiserver.auth.authentication import user
@@ -139,7 +139,8 @@ class Records(list):
 async def audited(tmp_path: Path, authority, schema, policy):
     store = await Store.open(tmp_path / "audited.db")
     tls, records = authority.server_context(authority.apiserver), Records()
-    server = ApiServer(store, tls=tls, schema=schema, auditor=Auditor(policy, records))
+    options = ServerOptions(auditor=Auditor(policy, records))
+    server = ApiServer(store, tls=tls, schema=schema, options=options)
     port = await server.start("127.0.0.1", 0)
     site = Site(server, store, port, authority, tmp_path)
     site.records = records  # type: ignore[attr-defined]
@@ -261,3 +262,10 @@ async def test_what_admission_notes_is_in_the_record(audited, config_map) -> Non
     assert notes["p/seen"] == "k is v"
     (failure,) = json.loads(notes["validation.policy.admission.k8s.io/validation_failure"])
     assert (failure["message"], failure["validationActions"]) == ("never", ["Audit"])
+
+
+async def test_paths_that_are_open_to_all_leave_no_record(audited) -> None:
+    async with audited.http() as admin, audited.http("") as nobody:
+        assert (await admin("GET", "/healthz")).code == 200
+        assert (await nobody("GET", "/livez/nothing")).code == 404
+    assert audited.records == []

@@ -4,9 +4,13 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+from orlop.extensions.registry import Extensions
 from tools.devroot import dev_root
 
 pytest_plugins = ["tests.cluster.fixtures"]
+
+# As a control plane does at its start: pods may be gangs by kinds of extensions, and wait for those.
+Extensions().tell_api()
 
 os.environ["PATH"] = f"{dev_root().bin}:{os.environ['PATH']}"
 

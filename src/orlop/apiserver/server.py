@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 
 from aiohttp import StreamReader, web
@@ -17,6 +17,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
+from ..api.aggregated_roles import AggregatedRole
 from ..api.reading import MAX_BYTES
 from ..api.schema import Schema, load
 from ..destinations import Destinations
@@ -81,6 +82,8 @@ class ApiServer:
         auditor: Auditor | None = None,
         ranges: Ranges | None = None,
         pod_security: PodSecuritySettings | None = None,
+        unconfined: Iterable[str] = (),
+        roles: Iterable[AggregatedRole] = (),
         front_proxy: FrontProxy | None = None,
         oidc: OidcSettings | None = None,
         destinations: Destinations | None = None,
@@ -90,8 +93,10 @@ class ApiServer:
         `tls` asks for client certificates (CERT_OPTIONAL); with None the server does not listen for
         HTTP. Without a `signing_key` no tokens of service accounts are issued, or taken; without an
         `auditor` no records are kept; without a `front_proxy` extension servers cannot tell that it
-        is us who ask.
+        is us who ask. `unconfined` are the custom kinds whose programs run outside of containers,
+        `roles` what custom kinds add to the roles that every cluster has.
         """
+        self._roles = tuple(roles)
         self._ranges = ranges or Ranges.of(NetworkSettings())
         tokens = Tokens(store, signing_key) if signing_key is not None else None
         issuer = OidcAuthenticator(oidc) if oidc is not None and oidc.issuer_url else None
@@ -110,7 +115,7 @@ class ApiServer:
             has_tokens=tokens is not None,
             addresses=self._ranges.services,
             means=means,
-            pod_security=config_of(pod_security or PodSecuritySettings()),
+            pod_security=config_of(pod_security or PodSecuritySettings(), unconfined),
         )
         self.registry = Registry(store, kinds, schema, admission, tokens)
         self.registry.aggregated = self._extensions.fetch
@@ -151,7 +156,7 @@ class ApiServer:
     async def prepare(self, port: int = 443) -> None:
         """Make the objects every cluster has, and serve its custom resources; part of `start`."""
         client = self.client("system:apiserver", ["system:masters"])
-        await objects.ensure(client, port, self._ranges, self._extensions.front_proxy)
+        await objects.ensure(client, port, self._ranges, self._extensions.front_proxy, self._roles)
         registry = self.registry
         aggregation = AggregationController(registry, client, self._extensions)
         await aggregation.keep_own()

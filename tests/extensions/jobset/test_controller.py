@@ -18,7 +18,7 @@ from orlop.extensions.jobset.children import coordinator, is_outdated, job_for, 
 from orlop.extensions.jobset.controller import DEFINITION, JOB_SET, JobSets
 from orlop.extensions.jobset.in_place_restart import ATTEMPT, CURRENT, PREVIOUS, judge_in_place
 from orlop.extensions.jobset.policy import Again, End, after, judge, may_start, progress
-from orlop.manifests import definitions
+from orlop.extensions.registry import definitions
 from tests.controllers.world import Kubelet, World, eventually, stays
 
 KEY = "jobset.sigs.k8s.io/"
@@ -269,7 +269,7 @@ def parts(cluster: World, fate: Fate) -> list[Any]:
     manifests = {DEFINITION: definitions()[DEFINITION]}
     api = cluster.api
     return [
-        lambda informers: BundledKinds(api, informers, manifests=manifests),
+        lambda informers: BundledKinds(api, informers, manifests),
         lambda informers: RunWhileInstalled(
             informers, [DEFINITION], lambda: [JobSets(api, informers)]
         ),

@@ -25,7 +25,7 @@ from orlop.extensions.leaderworkerset.controller import (
     LeaderWorkerSets,
 )
 from orlop.extensions.leaderworkerset.plan import Groups, observe, plan
-from orlop.manifests import definitions
+from orlop.extensions.registry import definitions
 from tests.controllers.world import Kubelet, World, eventually, stays
 
 KEY = "leaderworkerset.sigs.k8s.io/"
@@ -221,7 +221,7 @@ def parts(cluster: World) -> list[Any]:
     manifests = {DEFINITION: definitions()[DEFINITION]}
     api = cluster.api
     return [
-        lambda informers: BundledKinds(api, informers, manifests=manifests),
+        lambda informers: BundledKinds(api, informers, manifests),
         lambda informers: RunWhileInstalled(
             informers, [DEFINITION], lambda: [LeaderWorkerSets(api, informers)]
         ),

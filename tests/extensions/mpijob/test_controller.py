@@ -13,8 +13,8 @@ from orlop.api.objects import Obj, annotations_of, key_of, labels_of, meta, phas
 from orlop.controllers.workloads.job.controller import Jobs
 from orlop.extensions.bundled import BundledKinds, RunWhileInstalled
 from orlop.extensions.mpijob.controller import DEFINITION, MPI_JOB, MpiJobs
+from orlop.extensions.registry import definitions
 from orlop.extensions.training.metrics import MPI_JOBS
-from orlop.manifests import definitions
 from orlop.metrics import PROCESS
 from tests.controllers.world import Kubelet, World, eventually, stays
 from tests.extensions.mpijob.test_children import mpi_job
@@ -34,7 +34,7 @@ def parts(cluster: World, fate: Fate, **kubelet: Any) -> list[Any]:
     manifests = {DEFINITION: definitions()[DEFINITION]}
     api = cluster.api
     return [
-        lambda informers: BundledKinds(api, informers, manifests=manifests),
+        lambda informers: BundledKinds(api, informers, manifests),
         lambda informers: RunWhileInstalled(
             informers, [DEFINITION], lambda: [MpiJobs(api, informers)]
         ),

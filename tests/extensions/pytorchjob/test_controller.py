@@ -16,8 +16,8 @@ from orlop.extensions.bundled import BundledKinds, RunWhileInstalled
 from orlop.extensions.pytorchjob.children import ATTEMPT, pod_for
 from orlop.extensions.pytorchjob.controller import DEFINITION, PYTORCH_JOB, PyTorchJobs
 from orlop.extensions.pytorchjob.status import backoff_left, is_retried
+from orlop.extensions.registry import definitions
 from orlop.extensions.training.metrics import TRAINING_JOBS
-from orlop.manifests import definitions
 from tests.controllers.world import Kubelet, World, eventually, stays
 from tests.extensions.pytorchjob.test_children import pytorch_job, replica
 
@@ -40,7 +40,7 @@ def clock(cluster: World) -> ManualClock:
 def parts(cluster: World, fate: Fate, clock: ManualClock | None = None) -> list[Any]:
     manifests, api = {DEFINITION: definitions()[DEFINITION]}, cluster.api
     return [
-        lambda informers: BundledKinds(api, informers, manifests=manifests),
+        lambda informers: BundledKinds(api, informers, manifests),
         lambda informers: RunWhileInstalled(
             informers, [DEFINITION], lambda: [PyTorchJobs(api, informers, clock=clock)]
         ),
@@ -311,7 +311,7 @@ async def test_pods_that_wait_for_too_long_are_told_of(cluster: World) -> None:
     manifests, api = {DEFINITION: definitions()[DEFINITION]}, cluster.api
     node = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
     async with cluster.running(
-        lambda informers: BundledKinds(api, informers, manifests=manifests),
+        lambda informers: BundledKinds(api, informers, manifests),
         lambda informers: RunWhileInstalled(
             informers, [DEFINITION], lambda: [PyTorchJobs(api, informers)]
         ),

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from orlop.api.kinds import NODE
 from orlop.api.objects import Obj
 from orlop.api.schema import Schema, load
+from orlop.client.clock import SystemClock
 from orlop.client.informer import Informers
 from orlop.extensions.bridgejob.s3 import Server
-from orlop.extensions.bundled import BundledKinds
-from orlop.extensions.slurmjob.assembly import SlurmObjects
 from orlop.extensions.slurmjob.kinds import SLURM_JOB
 from orlop.settings import NetworkSettings, Paths, Settings, SlurmSettings
+from orlop.slurm.submit.user_slurm import UserSlurm
 from tests.controllers.world import World, eventually, world
 from tests.extensions.slurmjob.slurm import FakeSlurm
 
@@ -39,16 +40,15 @@ def s3() -> Iterator[Server]:
 
 
 class Together:
-    """All controllers as one, as the control plane runs them."""
+    """All controllers of what needs Slurm as one, as the control plane runs them."""
 
-    def __init__(self, objects: SlurmObjects) -> None:
-        self.objects = objects
+    def __init__(self, host: Host) -> None:
+        entries = [entry for entry in ENTRIES if entry.load().needs_slurm]
+        self._controllers = Extensions(entries=entries).controllers(host)
 
     async def run(self) -> None:
-        import asyncio
-
         async with asyncio.TaskGroup() as group:
-            for controller in self.objects.controllers():
+            for controller in self._controllers:
                 group.create_task(controller.run())
 
 
@@ -60,19 +60,25 @@ class Site:
     settings: SlurmSettings = TICKS
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[SlurmObjects]:
-        made: list[SlurmObjects] = []
+    async def running(self) -> AsyncIterator[Outputs]:
+        """Run all of it; what it yields says which file a container of a pod prints to."""
+        outputs: list[Outputs] = []
 
         def objects(informers: Informers) -> Together:
             network = NetworkSettings(allow_destinations=["127.0.0.1"])  # where the S3 server is
-            settings = Settings(slurm=self.settings, network=network)
-            made.append(SlurmObjects(self.cluster.api, informers, self.slurm, settings, self.paths))
-            return Together(made[0])
+            host = Host(
+                client=lambda user: self.cluster.api,
+                informers=informers,
+                clock=SystemClock(),
+                settings=Settings(slurm=self.settings, network=network),
+                paths=self.paths,
+                slurm=cast("UserSlurm", self.slurm),
+                show_outputs=outputs.append,
+            )
+            return Together(host)
 
-        async with self.cluster.running(
-            lambda informers: BundledKinds(self.cluster.api, informers), objects
-        ):
-            yield made[0]
+        async with self.cluster.running(objects):
+            yield lambda pod, container: outputs[-1](pod, container)
 
     async def create(self, name: str, **spec: Any) -> Obj:
         spec = spec if "script" in spec else {"command": ["true"], **spec}

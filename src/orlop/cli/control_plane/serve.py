@@ -14,6 +14,7 @@ import os
 import ssl
 import sys
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import click
@@ -28,15 +29,12 @@ from ...apiserver.memory import settle
 from ...client.api import Api
 from ...client.clock import SystemClock
 from ...client.informer import Informers
-from ...controllers.framework.controller import Runnable
 from ...controllers.framework.manager import ControllerManager
 from ...controllers.namespaces.slurm_quota import Quota
 from ...controllers.storage.folder_provisioner import folders_in
 from ...destinations import Destinations
-from ...extensions import registry as extensions
-from ...extensions.podgroup.controller import BUILT_IN_DEFINITIONS
-from ...extensions.slurmjob import kinds as slurm_kinds
-from ...extensions.slurmjob.assembly import DEFINITIONS, SlurmObjects
+from ...extensions.extension import Host
+from ...extensions.registry import Extensions
 from ...files import write_private
 from ...gateway.backends import Backends
 from ...gateway.ingress import IngressRouter
@@ -91,8 +89,8 @@ def run(paths: Paths, settings: Settings, engine: str, ready: Readiness, *, job:
     try:
         for folder in (paths.run, paths.log, paths.pods, paths.images, paths.volumes):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with HomeLock(paths) as tenancy:
-            plane = ControlPlane(paths, settings, engine, tenancy)
+        with HomeLock(paths) as home_lock:
+            plane = ControlPlane(paths, settings, engine, home_lock)
             asyncio.run(plane.run(ready, job))
     except BaseException as error:
         ready.failed(_first(error), is_in_use=isinstance(error, errors.HomeInUse))
@@ -109,12 +107,14 @@ def _first(error: BaseException) -> str:
 
 
 class ControlPlane:
-    def __init__(self, paths: Paths, settings: Settings, engine: str, tenancy: HomeLock) -> None:
+    def __init__(self, paths: Paths, settings: Settings, engine: str, home_lock: HomeLock) -> None:
         self.paths = paths
         self.settings = settings
+        self.extensions = Extensions(settings.without_kinds)
+        self.extensions.tell_api()
         ensure_cluster_uid(paths)
         self.engine = engine_for(engine, settings, paths)
-        self.tenancy = tenancy
+        self.home_lock = home_lock
         self.ranges = Ranges.of(settings.network)
         self.destinations = Destinations.of(settings.network.allow_destinations)
         hosts = [*addresses.host_names(), *addresses.addresses(), *settings.advertise]
@@ -171,12 +171,17 @@ class ControlPlane:
                 ),
                 autoscaling=self.settings.autoscaling,
                 wall_time=self.settings.wall_time,
-                extensions=[
-                    *extensions.controllers(
-                        api, informers, clock=SystemClock(), without=self._without_kinds()
-                    ),
-                    *self._slurm_objects(server, informers, kubelet),
-                ],
+                extensions=self.extensions.controllers(
+                    Host(
+                        client=partial(_client, server),
+                        informers=informers,
+                        clock=SystemClock(),
+                        settings=self.settings,
+                        paths=self.paths,
+                        slurm=self._user_slurm(),
+                        show_outputs=kubelet.show_outputs,
+                    )
+                ),
                 slurm_quota=self._slurm_quota(),
             )
             scheduler = Scheduler(
@@ -194,7 +199,7 @@ class ControlPlane:
 
             mine = record.mine(url=self._url(port), port=port, engine=self.engine.name, job=job)
             self._write_kubeconfig(mine.url)
-            self.tenancy.declare(mine)
+            self.home_lock.declare(mine)
             logger.info(
                 "control plane is up", version=__version__, url=mine.url, engine=mine.engine
             )
@@ -235,8 +240,8 @@ class ControlPlane:
                 services=str(self.ranges.services),
             )
         # Where there are no locks, SQLite must not ask for them; the home lock keeps others out.
-        options = "" if self.tenancy.has_locks else "vfs=unix-none"
-        store = await Store.open(self.paths.state, options=options, fence=self.tenancy.fence)
+        options = "" if self.home_lock.has_locks else "vfs=unix-none"
+        store = await Store.open(self.paths.state, options=options, fence=self.home_lock.fence)
         stack.push_async_callback(store.close)
         return ApiServer(
             store,
@@ -246,6 +251,8 @@ class ControlPlane:
             auditor=self._auditor(stack),
             ranges=self.ranges,
             pod_security=self.settings.pod_security,
+            unconfined=self.extensions.unconfined,
+            roles=self.extensions.roles,
             oidc=self.settings.oidc,
             destinations=self.destinations,
             front_proxy=FrontProxy(
@@ -253,18 +260,12 @@ class ControlPlane:
             ),
         )
 
-    def _slurm_objects(
-        self, server: ApiServer | UpstreamServer, informers: Informers, kubelet: Kubelet
-    ) -> list[Runnable]:
-        """Return the controllers of Slurm's own jobs, where there is a Slurm."""
+    def _user_slurm(self) -> UserSlurm | None:
+        """Return Slurm as extensions use it, where there is one."""
         if not isinstance(self.engine, SlurmJobs):
-            return []
+            return None
         cluster = self.paths.cluster_uid.read_text().strip()
-        slurm = UserSlurm(self.engine, self.engine.commands, cluster)
-        api = _client(server, slurm_kinds.USER)
-        objects = SlurmObjects(api, informers, slurm, self.settings, self.paths)
-        kubelet.show_outputs(objects.output_of)
-        return objects.controllers()
+        return UserSlurm(self.engine, self.engine.commands, cluster)
 
     def _gateway(
         self,
@@ -302,16 +303,6 @@ class ControlPlane:
             address=self._ipv4(),
         )
         return [ports, router, pod]
-
-    def _without_kinds(self) -> list[str]:
-        """Return the kinds to leave out.
-
-        The original API server has its own PodGroup and Workload, where it has any at all; and what
-        is Slurm's means nothing without it.
-        """
-        theirs = BUILT_IN_DEFINITIONS if self.settings.control_plane == "upstream" else ()
-        slurms = () if isinstance(self.engine, SlurmJobs) else DEFINITIONS
-        return [*self.settings.without_kinds, *theirs, *slurms]
 
     def _auditor(self, stack: AsyncExitStack) -> Auditor | None:
         if not self.settings.audit_policy:
@@ -365,7 +356,7 @@ class ControlPlane:
         while True:
             await asyncio.sleep(BEAT)
             try:
-                self.tenancy.beat()
+                self.home_lock.beat()
             except FileNotFoundError:
                 raise
             except OSError as error:

@@ -22,7 +22,6 @@ from ...controllers.workloads.finished import expire
 from ...controllers.workloads.owned_objects import Possessions
 from ...controllers.workloads.volume_claim_templates import ClaimMaker
 from ..bundled import bundled_kind
-from ..extension import Extension
 from .children import (
     ATTEMPT,
     NAME,
@@ -281,6 +280,3 @@ def _by_job_set(pod: Obj) -> tuple[str, ...]:
     """Index: the uid of the JobSet that a pod belongs to."""
     uid = labels_of(pod).get(UID)
     return (uid,) if uid else ()
-
-
-EXTENSIONS = (Extension(DEFINITION, (JobSets,)),)

@@ -19,7 +19,6 @@ from ...controllers.workloads.owned_objects import Possessions
 from ...controllers.workloads.pod_control import PodControl, watched_fields
 from ...controllers.workloads.volume_claim_templates import ClaimMaker
 from ..bundled import bundled_kind
-from ..extension import Extension
 from .children import (
     GROUP,
     NAME,
@@ -131,6 +130,3 @@ class LeaderWorkerSets(Controller):
     def _groups(self, lws: Obj) -> Groups:
         pods = self.pods.by_index(BY_CONTROLLER, uid_of(lws))
         return Groups(lws, [pod for pod in pods if meta(pod).get("labels")])
-
-
-EXTENSIONS = (Extension(DEFINITION, (LeaderWorkerSets,)),)

@@ -30,12 +30,11 @@ from ...client.informer import Informers
 from ...controllers.framework.controller import BY_CONTROLLER, Controller, Result
 from ...controllers.workloads.finished import expire
 from ...controllers.workloads.gang_annotations import gang_of
+from ...controllers.workloads.min_resources import REASON, lacking
 from ...controllers.workloads.owned_objects import Possessions
 from ...controllers.workloads.pod_control import PodControl, watched_fields
 from ...wellknown import GANG
 from ..bundled import bundled_kind
-from ..extension import Extension
-from ..podgroup.min_resources import REASON, lacking
 from ..training.metrics import MPI_JOB_INFO, MPI_JOBS, count
 from ..training.run_policy import (
     is_lost,
@@ -279,6 +278,3 @@ def _without_workers(job: Obj) -> Obj:
         replicas["Worker"] = {k: v for k, v in replicas["Worker"].items() if k != "active"}
         status["replicaStatuses"] = replicas
     return status
-
-
-EXTENSIONS = (Extension(DEFINITION, (MpiJobs,)),)

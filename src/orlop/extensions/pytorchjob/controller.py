@@ -14,11 +14,10 @@ from ...client.clock import Clock
 from ...client.informer import Informers
 from ...controllers.framework.controller import BY_CONTROLLER, Controller, Result
 from ...controllers.workloads.finished import expire
+from ...controllers.workloads.min_resources import REASON, lacking
 from ...controllers.workloads.owned_objects import Possessions
 from ...controllers.workloads.pod_control import PodControl, watched_fields
 from ..bundled import bundled_kind
-from ..extension import Extension
-from ..podgroup.min_resources import REASON, lacking
 from ..training.metrics import TRAINING_JOBS, count
 from ..training.run_policy import (
     is_suspended,
@@ -138,6 +137,3 @@ class PyTorchJobs(Controller):
             job = await self.write_status(job, left_over(job))
         ttl = run_policy(job).get("ttlSecondsAfterFinished")
         return await expire(self, job, ttl, finished_time(job))
-
-
-EXTENSIONS = (Extension(DEFINITION, (PyTorchJobs,)),)

@@ -1,100 +1,60 @@
-"""Puts the controllers of Slurm's own jobs together, for the control plane to run.
+"""Brings SlurmJobs, and all other jobs of the user as objects, where the engine is Slurm.
 
-Made where the engine is Slurm. Each controller runs while its kinds are ours; the queue is asked
-for all of them.
+Each controller runs while the kind is ours; the queue is asked for all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
+from ...api.aggregated_roles import AggregatedRole
+from ...api.dependencies import AwaitedKind
 from ...api.objects import Obj
-from ...client.api import Api
-from ...client.clock import Clock, SystemClock
-from ...client.informer import Informers
 from ...controllers.framework.controller import Runnable
-from ...destinations import Destinations
-from ...settings import Paths, Settings
-from ...slurm.submit.user_slurm import UserSlurm
-from ..bridgejob.controller import BridgeJobs
-from ..bundled import RunWhileInstalled
-from ..wlmjob.controller import WlmJobs, WlmSlurmJobs
-from .adapter import Adapter
-from .controller import Site, SlurmJobs
-from .kinds import BRIDGE_JOB, SITE_KINDS, SLURM_JOB, WLM_JOB, WLM_SLURM_JOB
+from ..extension import Controllers, Extension, Host
+from .controller import Site, SlurmJobs, number_of, phase_of
+from .kinds import FAILED, FOLDER, GROUP, SLURM_JOB, SUCCEEDED, USER
 from .queue import Queue
 from .queue_mirror import ShownJobs
-from .site_objects import SiteObjects
 
-ADAPTERS: tuple[type[Adapter], ...] = (WlmSlurmJobs, WlmJobs, BridgeJobs)
-# Definitions that mean nothing without Slurm.
-DEFINITIONS = tuple(
-    kind.resource for kind in (SLURM_JOB, WLM_SLURM_JOB, WLM_JOB, BRIDGE_JOB, *SITE_KINDS)
+
+def controllers(host: Host) -> list[Controllers]:
+    slurm, settings = host.slurm, host.settings.slurm
+    if slurm is None:
+        return []
+    api = host.client(USER)
+    queue = Queue(slurm, busy=settings.busy_tick, idle=settings.idle_tick, clock=host.clock)
+    site = Site(slurm, queue, host.paths, settings)
+
+    def jobs() -> list[Runnable]:
+        made = SlurmJobs(api, host.informers, site, clock=host.clock)
+        host.show_outputs(made.output_of)
+        return [made]
+
+    def shown() -> list[Runnable]:
+        return [ShownJobs(api, host.informers, slurm, queue, clock=host.clock)]
+
+    needed = (SLURM_JOB.resource,)
+    made = [Controllers((), lambda: [queue]), Controllers(needed, jobs)]
+    return [*made, Controllers(needed, shown)] if settings.show_queue else made
+
+
+def has_succeeded(job: Obj) -> bool | None:
+    """Return whether a SlurmJob has succeeded; None while it has not ended."""
+    return {SUCCEEDED: True, FAILED: False}.get(phase_of(job))
+
+
+EXTENSION = Extension(
+    controllers=controllers,
+    needs_slurm=True,
+    unconfined=(SLURM_JOB.resource,),
+    # What became of jobs; who submits some runs programs as Orlop's user.
+    roles=(
+        AggregatedRole(
+            "system:aggregated-slurm-reader",
+            "view",
+            GROUP,
+            (SLURM_JOB.plural, f"{SLURM_JOB.plural}/status"),
+        ),
+    ),
+    awaited=(AwaitedKind(SLURM_JOB, has_succeeded, number_of),),
+    home_folders=(FOLDER,),
 )
-
-
-class SlurmObjects:
-    def __init__(
-        self,
-        api: Api,
-        informers: Informers,
-        slurm: UserSlurm,
-        settings: Settings,
-        paths: Paths,
-        *,
-        clock: Clock | None = None,
-    ) -> None:
-        self._api = api
-        self._informers = informers
-        self._clock = clock or SystemClock()
-        ticks = settings.slurm
-        self.queue = Queue(slurm, busy=ticks.busy_tick, idle=ticks.idle_tick, clock=self._clock)
-        self._slurm = slurm
-        self._every = ticks.idle_tick
-        self._destinations = Destinations.of(settings.network.allow_destinations)
-        self._is_shown = settings.slurm.show_queue
-        self._site = Site(slurm, self.queue, paths, settings.slurm)
-        self._jobs: SlurmJobs | None = None
-
-    def controllers(self) -> list[Runnable]:
-        """Return the controllers, to be run side by side as long as the control plane runs."""
-        jobs = SLURM_JOB.resource
-        found: list[Runnable] = [
-            self.queue,
-            RunWhileInstalled(self._informers, [jobs], self._make_jobs),
-        ]
-        found += [
-            RunWhileInstalled(self._informers, [jobs, adapter.kind.resource], self._maker(adapter))
-            for adapter in ADAPTERS
-        ]
-        if self._is_shown:
-            found.append(RunWhileInstalled(self._informers, [jobs], self._make_shown))
-            site = [kind.resource for kind in SITE_KINDS]
-            found.append(RunWhileInstalled(self._informers, site, self._make_site))
-        return found
-
-    def _make_jobs(self) -> list[Runnable]:
-        self._jobs = SlurmJobs(self._api, self._informers, self._site, clock=self._clock)
-        return [self._jobs]
-
-    def _maker(self, adapter: type[Adapter]) -> Callable[[], list[Runnable]]:
-        def make() -> list[Runnable]:
-            made = adapter(self._api, self._informers, clock=self._clock)
-            made.destinations = self._destinations
-            return [made]
-
-        return make
-
-    def _make_shown(self) -> list[Runnable]:
-        return [ShownJobs(self._api, self._informers, self._slurm, self.queue, clock=self._clock)]
-
-    def _make_site(self) -> list[Runnable]:
-        commands = self._slurm.commands
-        return [
-            SiteObjects(self._api, self._informers, commands, every=self._every, clock=self._clock)
-        ]
-
-    def output_of(self, pod: Obj, container: str) -> Path | None:
-        """Return where a container's output lies; see kubelet.server.mirror_logs.Outputs."""
-        return self._jobs.output_of(pod, container) if self._jobs is not None else None

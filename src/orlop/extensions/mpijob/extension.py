@@ -1,0 +1,8 @@
+"""Brings MPIJobs: a controller, and no more."""
+
+from __future__ import annotations
+
+from ..extension import Extension, run_while_installed
+from .controller import MpiJobs
+
+EXTENSION = Extension(controllers=run_while_installed(MpiJobs))

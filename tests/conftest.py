@@ -9,7 +9,7 @@ from tools.devroot import dev_root
 
 pytest_plugins = ["tests.cluster.fixtures"]
 
-# As a control plane does at its start: pods may be gangs by kinds of extensions, and wait for those.
+# As a control plane does at its start: gangs and dependencies may be objects of extensions.
 Extensions().tell_api()
 
 os.environ["PATH"] = f"{dev_root().bin}:{os.environ['PATH']}"

@@ -17,6 +17,8 @@ from orlop.api.schema import Schema, load
 from orlop.client.clock import SystemClock
 from orlop.client.informer import Informers
 from orlop.extensions.bridgejob.s3 import Server
+from orlop.extensions.extension import Host, Outputs
+from orlop.extensions.registry import ENTRIES, Extensions
 from orlop.extensions.slurmjob.kinds import SLURM_JOB
 from orlop.settings import NetworkSettings, Paths, Settings, SlurmSettings
 from orlop.slurm.submit.user_slurm import UserSlurm

@@ -42,10 +42,10 @@ def s3() -> Iterator[Server]:
 
 
 class Together:
-    """All controllers of what needs Slurm as one, as the control plane runs them."""
+    """All controllers of what runs programs on Slurm's nodes, as the control plane runs them."""
 
     def __init__(self, host: Host) -> None:
-        entries = [entry for entry in ENTRIES if entry.load().needs_slurm]
+        entries = [entry for entry in ENTRIES if entry.load().unconfined]
         self._controllers = Extensions(entries=entries).controllers(host)
 
     async def run(self) -> None:

@@ -14,6 +14,7 @@ import click
 
 from ...api.objects import Obj, key_of
 from ...errors import ConfigError
+from ...settings import home_from_env, load
 from ...slurm.translate.ranks import rank_set
 from .kubectl_slurm import CONTEXT, KUBECONFIG, NAMESPACE, connect, pod_named
 
@@ -55,6 +56,10 @@ def rank_logs(
 
 
 def _ranks_of(pod: Obj) -> str:
+    """Return the container of a pod that runs once per task; raise ConfigError if none does."""
+    from ...extensions.registry import Extensions  # slow to import, and only asked for here
+
+    Extensions(load(home_from_env()).without_kinds).tell_api()  # which kinds make a pod a member
     found = rank_set(pod)
     if found is None:
         words = "runs its containers once each, without ranks"

@@ -14,7 +14,7 @@ from typing import Literal
 class AggregatedRole:
     """A cluster role that is summed into another: several of one name are one role."""
 
-    name: str
+    name: str  # `system:aggregated-…`, which is summed after upstream's own
     adds_to: Literal["admin", "edit", "view"]
     group: str
     resources: tuple[str, ...]

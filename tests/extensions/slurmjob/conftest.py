@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from orlop.api.objects import Obj
 from orlop.api.schema import Schema, load
 from orlop.client.clock import SystemClock
 from orlop.client.informer import Informers
+from orlop.controllers.framework.controller import Runnable
 from orlop.extensions.bridgejob.s3 import Server
 from orlop.extensions.extension import Host, Outputs
 from orlop.extensions.registry import ENTRIES, Extensions
@@ -42,16 +43,15 @@ def s3() -> Iterator[Server]:
 
 
 class Together:
-    """All controllers of what runs programs on Slurm's nodes, as the control plane runs them."""
+    """Controllers as one, side by side as the control plane runs them."""
 
-    def __init__(self, host: Host) -> None:
-        entries = [entry for entry in ENTRIES if entry.load().unconfined]
-        self._controllers = Extensions(entries=entries).controllers(host)
+    def __init__(self, controllers: Iterable[Runnable]) -> None:
+        self._controllers = list(controllers)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             for controller in self._controllers:
-                group.create_task(controller.run())
+                group.create_task(controller.run(), name=controller.name)
 
 
 @dataclass
@@ -63,24 +63,29 @@ class Site:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Outputs]:
-        """Run all of it; what it yields says which file a container of a pod prints to."""
+        """Run what has programs run; what it yields says where a container of a pod prints to."""
         outputs: list[Outputs] = []
+        extensions = Extensions(entries=[one for one in ENTRIES if one.load().unconfined])
 
         def objects(informers: Informers) -> Together:
-            network = NetworkSettings(allow_destinations=["127.0.0.1"])  # where the S3 server is
-            host = Host(
-                client=lambda user: self.cluster.api,
-                informers=informers,
-                clock=SystemClock(),
-                settings=Settings(slurm=self.settings, network=network),
-                paths=self.paths,
-                slurm=cast("UserSlurm", self.slurm),
-                show_outputs=outputs.append,
-            )
-            return Together(host)
+            return Together(extensions.controllers(self.host(informers, outputs.append)))
 
         async with self.cluster.running(objects):
             yield lambda pod, container: outputs[-1](pod, container)
+
+    def host(
+        self, informers: Informers, show_outputs: Callable[[Outputs], None] = lambda outputs: None
+    ) -> Host:
+        network = NetworkSettings(allow_destinations=["127.0.0.1"])  # where the S3 server is
+        return Host(
+            client=lambda user: self.cluster.api,
+            informers=informers,
+            clock=SystemClock(),
+            settings=Settings(slurm=self.settings, network=network),
+            paths=self.paths,
+            slurm=cast("UserSlurm", self.slurm),
+            show_outputs=show_outputs,
+        )
 
     async def create(self, name: str, **spec: Any) -> Obj:
         spec = spec if "script" in spec else {"command": ["true"], **spec}

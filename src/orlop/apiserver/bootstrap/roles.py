@@ -229,7 +229,8 @@ BINDINGS: dict[str, tuple[str, list[str]]] = {
 
 def cluster_roles(added: Sequence[AggregatedRole] = ()) -> dict[str, Role]:
     """Return all cluster roles: with those that custom kinds add, and sums that have them."""
-    roles = {one.name: Role(adds_to=one.adds_to) for one in added}
+    # In the order in which the controller that keeps the sums adds them up.
+    roles = {one.name: Role(adds_to=one.adds_to) for one in sorted(added, key=lambda one: one.name)}
     for one in _merged(added):
         roles[one.name].rules.append(_rule(list(one.verbs), one.group, *one.resources))
 

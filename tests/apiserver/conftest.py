@@ -18,7 +18,7 @@ from orlop.api.schema import Schema, load
 from orlop.apiserver import ApiServer
 from orlop.client.api import Api
 from orlop.client.https import HttpsApi
-from orlop.extensions.registry import Extensions
+from orlop.extensions.registry import Extensions, unconfined
 from orlop.jwt import SigningKey
 from orlop.store import Limits, Store
 
@@ -110,14 +110,13 @@ async def site(
     tmp_path: Path, authority: pki.Pki, schema: Schema, limits: Limits
 ) -> AsyncIterator[Site]:
     store = await Store.open(tmp_path / "state.db", limits=limits)
-    extensions = Extensions()
     server = ApiServer(
         store,
         tls=authority.server_context(authority.apiserver),
         kubelet_tls=authority.client_context(authority.apiserver_kubelet_client),
         schema=schema,
-        unconfined=extensions.unconfined,
-        roles=extensions.roles,
+        unconfined=unconfined(),
+        roles=Extensions().roles,
     )
     port = await server.start("127.0.0.1", 0)
     yield Site(server, store, port, authority, tmp_path)

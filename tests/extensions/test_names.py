@@ -1,4 +1,4 @@
-"""No module outside of extensions/ names one of their kinds in code, but for those with a reason."""
+"""No module outside of extensions/ names one of their kinds in code without a reason."""
 
 from __future__ import annotations
 

@@ -21,7 +21,14 @@ from orlop.client.informer import Informers
 from orlop.controllers.accounts.clusterrole_aggregation import ClusterRoleAggregation
 from orlop.extensions import registry
 from orlop.extensions.extension import Host
-from orlop.extensions.registry import ENTRIES, Entry, Extensions, definitions, home_folders
+from orlop.extensions.registry import (
+    ENTRIES,
+    Entry,
+    Extensions,
+    definitions,
+    home_folders,
+    unconfined,
+)
 from orlop.kubelet.pod.dependencies import Dependencies
 from orlop.kubelet.pod.gangs import Gangs
 from orlop.settings import Paths, Settings
@@ -29,7 +36,7 @@ from orlop.store import Store
 from tests.controllers.world import Quota, World, eventually, stays
 from tests.extensions.ropes.extension import ROPE
 
-ROPES = Entry("tests.extensions.ropes")
+ROPES = Entry("tests.extensions.ropes", is_unconfined=True)
 LISTED = (*ENTRIES, ROPES)
 DEPENDENCY = "slurm.orlop.dev/dependency"
 
@@ -45,9 +52,7 @@ def extensions() -> Iterator[Extensions]:
 @pytest.fixture
 async def site(tmp_path: Path, schema: Schema, extensions: Extensions) -> AsyncIterator[World]:
     store = await Store.open(tmp_path / "state.db")
-    server = ApiServer(
-        store, schema=schema, unconfined=extensions.unconfined, roles=extensions.roles
-    )
+    server = ApiServer(store, schema=schema, unconfined=unconfined(LISTED), roles=extensions.roles)
     await server.prepare()
     yield World(store, server, server.client("test", ["system:masters"]), Quota())
     await server.stop()
@@ -110,7 +115,6 @@ async def test_left_out_its_objects_stay_and_nothing_is_done_for_them(
         await stays(untouched)
         # Others go on: a definition that went is not theirs to wait for.
         await eventually(lambda: site.get(DEFINITION, "jobsets.jobset.x-k8s.io"), within=60)
-    assert ROPE.resource not in less.unconfined
     assert mark_of(a_pod(labels={"rig.example/rope": "a"})) is None
 
 
@@ -196,18 +200,25 @@ def test_what_it_keeps_in_the_home_is_purged(
     assert not home.exists()
 
 
-def test_a_kind_that_runs_as_another_is_left_out_with_it() -> None:
-    less = Extensions(["slurmjobs.slurm.orlop.dev"])
-    assert less.unconfined == frozenset()
-
-
-def test_a_definition_of_several_is_left_out_alone() -> None:
-    less = Extensions(["slurmjobs.wlm.sylabs.io"])
-    assert less.unconfined == {
+def test_what_runs_outside_of_containers() -> None:
+    assert unconfined() == [
         "slurmjobs.slurm.orlop.dev",
+        "slurmjobs.wlm.sylabs.io",
         "wlmjobs.wlm.sylabs.io",
         "bridgejobs.bridgejob.ibm.com",
-    }
+    ]
+
+
+async def test_a_definition_of_several_is_left_out_alone(site: World) -> None:
+    less = Extensions(["podgroups.scheduling.x-k8s.io"])
+    less.tell_api()
+    by_label = a_pod(labels={"scheduling.x-k8s.io/pod-group": "g"})
+    assert mark_of(by_label) is None
+    by_field = {**by_label, "spec": {"schedulingGroup": {"podGroupName": "g"}}}
+    assert mark_of(by_field) is not None
+    async with site.running(lambda informers: Together(site, informers, less)):
+        await eventually(lambda: site.get(DEFINITION, "podgroups.scheduling.k8s.io"), within=60)
+        assert await site.find(DEFINITION, "podgroups.scheduling.x-k8s.io") is None
 
 
 def test_every_folder_of_a_kind_is_listed() -> None:

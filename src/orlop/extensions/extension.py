@@ -57,8 +57,6 @@ class Extension:
     needs_slurm: bool = False  # without Slurm nothing is installed, and nothing runs
     # Definitions that the original API server needs not, because the kind is built into it.
     built_in_upstream: tuple[str, ...] = ()
-    # Definitions of what runs on a node outside of any container: for `privileged` namespaces.
-    unconfined: tuple[str, ...] = ()
     roles: tuple[AggregatedRole, ...] = ()  # what admin, edit and view may do with its objects
     gangs: tuple[GroupKind, ...] = ()  # its objects that make pods start together
     awaited: tuple[AwaitedKind, ...] = ()  # its objects that pods may wait for by name

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,6 +26,9 @@ class Entry:
 
     package: str
     runs_as: str = ""  # the package whose objects its own become; it is left out with that one
+    # Its programs run on a node outside of any container: for `privileged` namespaces. Said here,
+    # for it holds also while it is left out: what is made then runs once it is back.
+    is_unconfined: bool = False
 
     def definitions(self) -> dict[str, Manifest]:
         """Return the definitions in its folder, by name."""
@@ -46,10 +48,10 @@ ENTRIES = (
     Entry("orlop.extensions.jobset"),
     Entry("orlop.extensions.leaderworkerset"),
     Entry("orlop.extensions.podgroup"),
-    Entry("orlop.extensions.slurmjob"),
+    Entry("orlop.extensions.slurmjob", is_unconfined=True),
     Entry("orlop.extensions.slurmsite"),
-    Entry("orlop.extensions.wlmjob", runs_as="orlop.extensions.slurmjob"),
-    Entry("orlop.extensions.bridgejob", runs_as="orlop.extensions.slurmjob"),
+    Entry("orlop.extensions.wlmjob", runs_as="orlop.extensions.slurmjob", is_unconfined=True),
+    Entry("orlop.extensions.bridgejob", runs_as="orlop.extensions.slurmjob", is_unconfined=True),
 )
 
 
@@ -61,6 +63,11 @@ def definitions(entries: Sequence[Entry] = ENTRIES) -> dict[str, Manifest]:
 def home_folders(entries: Sequence[Entry] = ENTRIES) -> list[str]:
     """Return what extensions may have put into a home, left out by now or not."""
     return [folder for entry in entries for folder in entry.load().home_folders]
+
+
+def unconfined(entries: Sequence[Entry] = ENTRIES) -> list[str]:
+    """Return the resources whose programs run outside of containers, left out by now or not."""
+    return [name for entry in entries if entry.is_unconfined for name in entry.definitions()]
 
 
 class Extensions:
@@ -85,13 +92,7 @@ class Extensions:
             else:
                 left_out.add(entry.package)
 
-    @cached_property
-    def unconfined(self) -> frozenset[str]:
-        """The resources whose programs run outside of containers, `slurmjobs.slurm.orlop.dev`."""
-        named = {name for extension, _ in self._chosen for name in extension.unconfined}
-        return frozenset(named - self._without)
-
-    @cached_property
+    @property
     def roles(self) -> list[AggregatedRole]:
         return [role for extension, _ in self._chosen for role in extension.roles]
 

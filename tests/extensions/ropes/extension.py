@@ -32,7 +32,6 @@ def rope_of(pod: Obj) -> str:
 
 EXTENSION = Extension(
     controllers=run_while_installed(Ropes),
-    unconfined=(ROPE.resource,),
     roles=(
         AggregatedRole("system:aggregated-ropes-viewer", "view", ROPE.group, ("ropes",)),
         AggregatedRole(

@@ -65,7 +65,7 @@ class Site:
     async def running(self) -> AsyncIterator[Outputs]:
         """Run what has programs run; what it yields says where a container of a pod prints to."""
         outputs: list[Outputs] = []
-        extensions = Extensions(entries=[one for one in ENTRIES if one.load().unconfined])
+        extensions = Extensions(entries=[one for one in ENTRIES if one.is_unconfined])
 
         def objects(informers: Informers) -> Together:
             return Together(extensions.controllers(self.host(informers, outputs.append)))

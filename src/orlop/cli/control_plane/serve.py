@@ -34,7 +34,7 @@ from ...controllers.namespaces.slurm_quota import Quota
 from ...controllers.storage.folder_provisioner import folders_in
 from ...destinations import Destinations
 from ...extensions.extension import Host
-from ...extensions.registry import Extensions
+from ...extensions.registry import Extensions, unconfined
 from ...files import write_private
 from ...gateway.backends import Backends
 from ...gateway.ingress import IngressRouter
@@ -251,7 +251,7 @@ class ControlPlane:
             auditor=self._auditor(stack),
             ranges=self.ranges,
             pod_security=self.settings.pod_security,
-            unconfined=self.extensions.unconfined,
+            unconfined=unconfined(),
             roles=self.extensions.roles,
             oidc=self.settings.oidc,
             destinations=self.destinations,

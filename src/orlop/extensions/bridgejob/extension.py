@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from ..extension import Extension
 from ..slurmjob.adapter import run_adapters
-from .controller import BRIDGE_JOB, BridgeJobs
+from .controller import BridgeJobs
 
 EXTENSION = Extension(
     controllers=run_adapters(BridgeJobs),
     needs_slurm=True,
-    unconfined=(BRIDGE_JOB.resource,),
 )

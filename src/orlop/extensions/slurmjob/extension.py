@@ -45,7 +45,6 @@ def has_succeeded(job: Obj) -> bool | None:
 EXTENSION = Extension(
     controllers=controllers,
     needs_slurm=True,
-    unconfined=(SLURM_JOB.resource,),
     # What became of jobs; who submits some runs programs as Orlop's user.
     roles=(
         AggregatedRole(

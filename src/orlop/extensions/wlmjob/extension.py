@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from ..extension import Extension
 from ..slurmjob.adapter import run_adapters
-from .controller import WLM_JOB, WLM_SLURM_JOB, WlmJobs, WlmSlurmJobs
+from .controller import WlmJobs, WlmSlurmJobs
 
 EXTENSION = Extension(
     controllers=run_adapters(WlmSlurmJobs, WlmJobs),
     needs_slurm=True,
-    unconfined=(WLM_SLURM_JOB.resource, WLM_JOB.resource),
 )

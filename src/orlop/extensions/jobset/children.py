@@ -11,7 +11,11 @@ import hashlib
 from collections import Counter
 
 from ...api.objects import Obj, annotations_of, labels_of, meta, owner_reference, uid_of
-from ...controllers.workloads.distributed.environment import Place, noted, wish_of
+from ...controllers.workloads.distributed.environment import (
+    Place,
+    distributed_annotations,
+    place_annotation,
+)
 from ...controllers.workloads.gang_annotations import gang_of, inherited_by_pods, to_come
 from ...controllers.workloads.pod_control import deep_copy
 from ...controllers.workloads.volume_claim_templates import claim_from, mounts, with_claims
@@ -127,7 +131,7 @@ def job_for(jobset: Obj, one: Obj, index: int) -> Obj:
     pod_metadata["annotations"] = {
         **inherited_by_pods(jobset),
         **_gang(jobset, one),
-        **wish_of(jobset),
+        **distributed_annotations(jobset),
         **(pod_metadata.get("annotations") or {}),
         **(_place(jobset, one, index) if DISTRIBUTED in annotations_of(jobset) else {}),
         **marks,
@@ -193,7 +197,7 @@ def _place(jobset: Obj, one: Obj, index: int) -> dict[str, str]:
                 first = len(hosts)
             name = job_name(jobset, each, number)
             hosts += [f"{name}-{pod}.{subdomain(jobset)}" for pod in range(pods_of(each))]
-    return noted(Place(first, hosts))
+    return place_annotation(Place(first, hosts))
 
 
 def _gang(jobset: Obj, one: Obj) -> dict[str, str]:

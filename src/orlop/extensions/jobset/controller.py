@@ -19,7 +19,7 @@ from ...client.informer import Informers
 from ...controllers.framework.controller import BY_CONTROLLER, Controller, Result
 from ...controllers.framework.status import condition, is_true, with_condition
 from ...controllers.workloads.finished import expire
-from ...controllers.workloads.owned_objects import Possessions
+from ...controllers.workloads.owned_objects import OwnedObjects
 from ...controllers.workloads.volume_claim_templates import ClaimMaker
 from ..bundled import bundled_kind
 from .children import (
@@ -54,7 +54,6 @@ from .policy import (
 )
 
 JOB_SET = bundled_kind("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")
-DEFINITION = "jobsets.jobset.x-k8s.io"
 MANAGED_BY = "jobset.sigs.k8s.io/jobset-controller"
 BY_JOB_SET = "job set"
 
@@ -67,8 +66,8 @@ class JobSets(Controller):
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)
         self.jobs = informers.informer(JOB)
-        self._services = Possessions(api, informers, self.recorder, SERVICE)
-        self._made = Possessions(api, informers, self.recorder, JOB)
+        self._services = OwnedObjects(api, informers, self.recorder, SERVICE)
+        self._made = OwnedObjects(api, informers, self.recorder, JOB)
         self._claims = ClaimMaker(api, informers, self.recorder)
         self._pods = informers.informer(POD)
         self._pods.add_index(BY_JOB_SET, _by_job_set)

@@ -12,7 +12,11 @@ import hashlib
 import msgspec
 
 from ...api.objects import Obj, annotations_of, labels_of, meta, owner_reference
-from ...controllers.workloads.distributed.environment import Place, wish_of, with_variables
+from ...controllers.workloads.distributed.environment import (
+    Place,
+    distributed_annotations,
+    with_variables,
+)
 from ...controllers.workloads.gang_annotations import gang_of, inherited_by_pods, to_come
 from ...controllers.workloads.pod_control import deep_copy, pod_from_template
 from ...controllers.workloads.volume_claim_templates import claim_from, with_claims
@@ -124,7 +128,7 @@ def pod_for(lws: Obj, group: int, worker: int, together: dict[str, str]) -> Obj:
     metadata["annotations"] = {
         **inherited_by_pods(lws),
         **together,
-        **wish_of(lws),
+        **distributed_annotations(lws),
         **(metadata.get("annotations") or {}),
         SIZE: str(size_of(lws)),
         **({LEADER: leader} if worker else {}),

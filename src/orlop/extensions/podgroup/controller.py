@@ -21,9 +21,6 @@ from ...controllers.framework.status import condition, with_condition
 from ...controllers.workloads.min_resources import REASON, lacking
 from .groups import BUILT_IN, POD_GROUP, pod_group_of, scheduling_group_of
 
-DEFINITION = "podgroups.scheduling.x-k8s.io"
-BUILT_IN_DEFINITION = "podgroups.scheduling.k8s.io"
-BUILT_IN_DEFINITIONS = (BUILT_IN_DEFINITION, "workloads.scheduling.k8s.io")
 BY_GROUP, BY_BUILT_IN = "pod group", "built-in pod group"
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 

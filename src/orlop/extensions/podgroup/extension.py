@@ -7,8 +7,8 @@ are gangs all the same.
 from __future__ import annotations
 
 from ..extension import Extension, run_while_installed
-from .controller import BUILT_IN_DEFINITIONS, BuiltInPodGroups, PodGroups
-from .groups import GANGS
+from .controller import BuiltInPodGroups, PodGroups
+from .groups import BUILT_IN_DEFINITIONS, GANGS
 
 EXTENSION = Extension(
     controllers=run_while_installed(PodGroups, BuiltInPodGroups),

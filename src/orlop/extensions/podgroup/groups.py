@@ -14,6 +14,7 @@ from ..bundled import bundled_kind
 
 POD_GROUP = bundled_kind("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups")
 BUILT_IN = bundled_kind("scheduling.k8s.io", "v1alpha3", "PodGroup", "podgroups")
+BUILT_IN_DEFINITIONS = (BUILT_IN.resource, "workloads.scheduling.k8s.io")
 # Of the built-in kind, since spec.schedulingGroup.
 _EARLIER = Kind("scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups", namespaced=True)
 

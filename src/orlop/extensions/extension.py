@@ -32,7 +32,7 @@ Outputs = Callable[[Obj, str], Path | None]
 class Host:
     """What the control plane has for the controllers of an extension."""
 
-    client: Callable[[str], Api]  # by the name of the user as whom they write
+    client: Callable[[str], Api]  # by the user as whom they write; one for each
     informers: Informers
     clock: Clock
     settings: Settings

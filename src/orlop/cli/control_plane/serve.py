@@ -14,7 +14,7 @@ import os
 import ssl
 import sys
 from contextlib import AsyncExitStack
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import click
@@ -33,7 +33,7 @@ from ...controllers.framework.manager import ControllerManager
 from ...controllers.namespaces.slurm_quota import Quota
 from ...controllers.storage.folder_provisioner import folders_in
 from ...destinations import Destinations
-from ...extensions.extension import Host
+from ...extensions.extension import CONTROLLER_MANAGER, Host
 from ...extensions.registry import Extensions, unconfined
 from ...files import write_private
 from ...gateway.backends import Backends
@@ -155,35 +155,7 @@ class ControlPlane:
                 api_server=self._url(port),
             )
             server.serve_computed(kubelet.metrics)
-            api = _client(server, "system:kube-controller-manager")
-            manager = ControllerManager(
-                api,
-                informers,
-                root_ca=self.pki.ca.read_text(),
-                signing_key=signing_key,
-                sign=self.pki.sign_request,
-                api_endpoint=(self._host(), port),
-                folders=folders_in(
-                    self.paths.volumes,
-                    self.settings.storage.scratch,
-                    self.paths.cluster_uid.read_text().strip(),
-                    in_namespace,
-                ),
-                autoscaling=self.settings.autoscaling,
-                wall_time=self.settings.wall_time,
-                extensions=self.extensions.controllers(
-                    Host(
-                        client=partial(_client, server),
-                        informers=informers,
-                        clock=SystemClock(),
-                        settings=self.settings,
-                        paths=self.paths,
-                        slurm=self._user_slurm(),
-                        show_outputs=kubelet.show_outputs,
-                    )
-                ),
-                slurm_quota=self._slurm_quota(),
-            )
+            manager = self._controllers(server, port, informers, kubelet, signing_key)
             scheduler = Scheduler(
                 _client(server, "system:kube-scheduler"), informers, slurm=self.settings.slurm
             )
@@ -220,6 +192,46 @@ class ControlPlane:
                 }
             )
         logger.info("control plane has stopped")
+
+    def _controllers(
+        self,
+        server: ApiServer | UpstreamServer,
+        port: int,
+        informers: Informers,
+        kubelet: Kubelet,
+        signing_key: SigningKey,
+    ) -> ControllerManager:
+        """Return all controllers, those of extensions among them."""
+        client = cache(partial(_client, server))
+        api = client(CONTROLLER_MANAGER)
+        return ControllerManager(
+            api,
+            informers,
+            root_ca=self.pki.ca.read_text(),
+            signing_key=signing_key,
+            sign=self.pki.sign_request,
+            api_endpoint=(self._host(), port),
+            folders=folders_in(
+                self.paths.volumes,
+                self.settings.storage.scratch,
+                self.paths.cluster_uid.read_text().strip(),
+                in_namespace,
+            ),
+            autoscaling=self.settings.autoscaling,
+            wall_time=self.settings.wall_time,
+            extensions=self.extensions.controllers(
+                Host(
+                    client=client,
+                    informers=informers,
+                    clock=SystemClock(),
+                    settings=self.settings,
+                    paths=self.paths,
+                    slurm=self._user_slurm(),
+                    show_outputs=kubelet.show_outputs,
+                )
+            ),
+            slurm_quota=self._slurm_quota(),
+        )
 
     def _slurm_quota(self) -> tuple[Quota, bool] | None:
         """Return Slurm's limits, for ResourceQuotas; no other engine has any."""

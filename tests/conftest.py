@@ -10,7 +10,7 @@ from tools.devroot import dev_root
 pytest_plugins = ["tests.cluster.fixtures"]
 
 # As a control plane does at its start: gangs and dependencies may be objects of extensions.
-Extensions().tell_api()
+Extensions().register_pod_references()
 
 os.environ["PATH"] = f"{dev_root().bin}:{os.environ['PATH']}"
 

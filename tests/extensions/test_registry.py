@@ -44,9 +44,9 @@ DEPENDENCY = "slurm.orlop.dev/dependency"
 @pytest.fixture
 def extensions() -> Iterator[Extensions]:
     made = Extensions(entries=LISTED)
-    made.tell_api()
+    made.register_pod_references()
     yield made
-    Extensions().tell_api()
+    Extensions().register_pod_references()
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ async def test_left_out_its_objects_stay_and_nothing_is_done_for_them(
         await eventually(lambda: site.create(ROPE, a_rope()), within=60)
         await eventually(lambda: tied(site, "a"), within=60)
     less = Extensions([ROPE.resource], LISTED)
-    less.tell_api()
+    less.register_pod_references()
     async with site.running(lambda informers: Together(site, informers, less)):
         assert (await site.get(ROPE, "a"))["status"]["tied"]
         await site.create(ROPE, a_rope("b"))
@@ -211,7 +211,7 @@ def test_what_runs_outside_of_containers() -> None:
 
 async def test_a_definition_of_several_is_left_out_alone(site: World) -> None:
     less = Extensions(["podgroups.scheduling.x-k8s.io"])
-    less.tell_api()
+    less.register_pod_references()
     by_label = a_pod(labels={"scheduling.x-k8s.io/pod-group": "g"})
     assert mark_of(by_label) is None
     by_field = {**by_label, "spec": {"schedulingGroup": {"podGroupName": "g"}}}

@@ -63,7 +63,7 @@ class Extension:
     home_folders: tuple[str, ...] = ()  # what it keeps in the home, for `orlop down --purge`
 
 
-def run_while_installed(*classes: type[Controller]) -> Callable[[Host], Sequence[Controllers]]:
+def controllers_of(*classes: type[Controller]) -> Callable[[Host], Sequence[Controllers]]:
     """Return the `controllers` of an extension whose controllers need no more than the API.
 
     Each is run while the definition of its kind is ours.

@@ -96,7 +96,7 @@ class Extensions:
     def roles(self) -> list[AggregatedRole]:
         return [role for extension, _ in self._chosen for role in extension.roles]
 
-    def tell_api(self) -> None:
+    def register_pod_references(self) -> None:
         """Let `orlop.api` read from pods which gang they are in and what they wait for."""
         extensions = [extension for extension, _ in self._chosen]
         gangs.use_group_kinds(

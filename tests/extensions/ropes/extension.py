@@ -8,7 +8,7 @@ from orlop.api.gangs import GroupKind
 from orlop.api.objects import Key, Obj, labels_of
 from orlop.controllers.framework.controller import Controller, Result
 from orlop.extensions.bundled import bundled_kind
-from orlop.extensions.extension import Extension, run_while_installed
+from orlop.extensions.extension import Extension, controllers_of
 
 ROPE = bundled_kind("rig.example", "v1", "Rope", "ropes")
 
@@ -31,7 +31,7 @@ def rope_of(pod: Obj) -> str:
 
 
 EXTENSION = Extension(
-    controllers=run_while_installed(Ropes),
+    controllers=controllers_of(Ropes),
     roles=(
         AggregatedRole("system:aggregated-ropes-viewer", "view", ROPE.group, ("ropes",)),
         AggregatedRole(

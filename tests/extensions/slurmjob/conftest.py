@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,6 @@ from orlop.api.schema import Schema, load
 from orlop.client.clock import SystemClock
 from orlop.client.informer import Informers
 from orlop.controllers.framework.controller import Runnable
-from orlop.extensions.bridgejob.s3 import Server
 from orlop.extensions.extension import Host, Outputs
 from orlop.extensions.registry import ENTRIES, Extensions
 from orlop.extensions.slurmjob.kinds import SLURM_JOB
@@ -32,14 +31,6 @@ TICKS = SlurmSettings(busy_tick=0.02, idle_tick=0.02)
 @pytest.fixture(scope="session")
 def schema() -> Schema:
     return load(None)
-
-
-@pytest.fixture(scope="session")
-def s3() -> Iterator[Server]:
-    from tests.extensions.slurmjob.s3_server import serving  # slow to import, for those who need it
-
-    with serving() as server:
-        yield server
 
 
 class Together:

@@ -111,7 +111,7 @@ class ControlPlane:
         self.paths = paths
         self.settings = settings
         self.extensions = Extensions(settings.without_kinds)
-        self.extensions.tell_api()
+        self.extensions.register_pod_references()
         ensure_cluster_uid(paths)
         self.engine = engine_for(engine, settings, paths)
         self.home_lock = home_lock

@@ -59,7 +59,9 @@ def _ranks_of(pod: Obj) -> str:
     """Return the container of a pod that runs once per task; raise ConfigError if none does."""
     from ...extensions.registry import Extensions  # slow to import, and only asked for here
 
-    Extensions(load(home_from_env()).without_kinds).tell_api()  # which kinds make a pod a member
+    Extensions(
+        load(home_from_env()).without_kinds
+    ).register_pod_references()  # which kinds make a pod a member
     found = rank_set(pod)
     if found is None:
         words = "runs its containers once each, without ranks"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..extension import Extension, run_while_installed
+from ..extension import Extension, controllers_of
 from .controller import MpiJobs
 
-EXTENSION = Extension(controllers=run_while_installed(MpiJobs))
+EXTENSION = Extension(controllers=controllers_of(MpiJobs))

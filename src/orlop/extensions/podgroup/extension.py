@@ -6,12 +6,12 @@ are gangs all the same.
 
 from __future__ import annotations
 
-from ..extension import Extension, run_while_installed
+from ..extension import Extension, controllers_of
 from .controller import BuiltInPodGroups, PodGroups
 from .groups import BUILT_IN_DEFINITIONS, GANGS
 
 EXTENSION = Extension(
-    controllers=run_while_installed(PodGroups, BuiltInPodGroups),
+    controllers=controllers_of(PodGroups, BuiltInPodGroups),
     built_in_upstream=BUILT_IN_DEFINITIONS,
     gangs=GANGS,
 )

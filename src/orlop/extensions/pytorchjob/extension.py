@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..extension import Extension, run_while_installed
+from ..extension import Extension, controllers_of
 from .controller import PyTorchJobs
 
-EXTENSION = Extension(controllers=run_while_installed(PyTorchJobs))
+EXTENSION = Extension(controllers=controllers_of(PyTorchJobs))

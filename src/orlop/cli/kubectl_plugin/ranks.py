@@ -59,9 +59,8 @@ def _ranks_of(pod: Obj) -> str:
     """Return the container of a pod that runs once per task; raise ConfigError if none does."""
     from ...extensions.registry import Extensions  # slow to import, and only asked for here
 
-    Extensions(
-        load(home_from_env()).without_kinds
-    ).register_pod_references()  # which kinds make a pod a member
+    # A member of a gang has no ranks, and which kinds are gangs is for extensions to say.
+    Extensions(load(home_from_env()).without_kinds).register_pod_references()
     found = rank_set(pod)
     if found is None:
         words = "runs its containers once each, without ranks"

@@ -33,7 +33,7 @@ def rope_of(pod: Obj) -> str:
 EXTENSION = Extension(
     controllers=controllers_of(Ropes),
     roles=(
-        AggregatedRole("system:aggregated-ropes-viewer", "view", ROPE.group, ("ropes",)),
+        AggregatedRole("system:aggregated-a-ropes-viewer", "view", ROPE.group, ("ropes",)),
         AggregatedRole(
             "system:aggregated-ropes-editor", "edit", ROPE.group, ("ropes",), ("create", "delete")
         ),

@@ -4,9 +4,13 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+from orlop.extensions.registry import Extensions
 from tools.devroot import dev_root
 
 pytest_plugins = ["tests.cluster.fixtures"]
+
+# As a control plane does at its start: gangs and dependencies may be objects of extensions.
+Extensions().register_pod_references()
 
 os.environ["PATH"] = f"{dev_root().bin}:{os.environ['PATH']}"
 

@@ -110,6 +110,8 @@ def pure_modules() -> list[Path]:
 
 
 PURE = pure_modules()
+# Each has a table that extensions fill once, when the process begins.
+FILLED_ONCE = {SOURCES / "api" / "gangs.py", SOURCES / "api" / "dependencies.py"}
 
 
 @pytest.mark.parametrize("path", PURE, ids=lambda path: str(path.relative_to(SOURCES)))
@@ -127,7 +129,8 @@ def test_a_module_that_calls_itself_pure_is(path: Path) -> None:
             wrong.append(f"{module}.{name}")
     for node in ast.walk(found):
         if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.Global):
-            wrong.append(type(node).__name__)
+            is_known = isinstance(node, ast.Global) and path in FILLED_ONCE
+            wrong += [] if is_known else [type(node).__name__]
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             harmless = whole.get(node.value.id)
             if harmless is not None and not re.fullmatch(harmless, node.attr):

@@ -194,9 +194,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advertise: list[str] = []  # addresses compute nodes may reach us at, beside those found
     log_level: str = "info"
     log_format: str = "text"
-    without_kinds: list[
-        str
-    ] = []  # bundled definitions not to install, e.g. `jobsets.jobset.x-k8s.io`
+    without_kinds: list[str] = []  # bundled kinds to leave out, by the names of their definitions
     audit_policy: str = ""  # file with a Policy of audit.k8s.io/v1; empty: no audit log
     upstream: UpstreamSettings = UpstreamSettings()
     oidc: OidcSettings = OidcSettings()
@@ -267,11 +265,6 @@ class Paths:
     def gangs(self) -> Path:
         """Return the folder of gangs: which step of one job is which pod."""
         return self.home / "gangs"
-
-    @property
-    def slurm_jobs(self) -> Path:
-        """Return the folder of Slurm's own jobs: a folder for each SlurmJob."""
-        return self.home / "slurmjobs"
 
     @property
     def volumes(self) -> Path:

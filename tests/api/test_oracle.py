@@ -15,7 +15,7 @@ from orlop.api.kinds import Kind, Kinds
 from orlop.api.schema import Schema
 from orlop.api.schema.definitions import definition_name
 from orlop.api.schema.model import struct_name
-from orlop.manifests import definitions
+from orlop.extensions.registry import definitions
 
 from .validation import test_kinds, test_pods, test_workloads
 from .validation.objects import prepared

@@ -15,9 +15,10 @@ import pytest
 
 from orlop import pki
 from orlop.api.schema import Schema, load
-from orlop.apiserver import ApiServer
+from orlop.apiserver import ApiServer, ServerOptions
 from orlop.client.api import Api
 from orlop.client.https import HttpsApi
+from orlop.extensions.registry import Extensions, unconfined
 from orlop.jwt import SigningKey
 from orlop.store import Limits, Store
 
@@ -114,6 +115,7 @@ async def site(
         tls=authority.server_context(authority.apiserver),
         kubelet_tls=authority.client_context(authority.apiserver_kubelet_client),
         schema=schema,
+        options=ServerOptions(unconfined=unconfined(), roles=Extensions().roles),
     )
     port = await server.start("127.0.0.1", 0)
     yield Site(server, store, port, authority, tmp_path)

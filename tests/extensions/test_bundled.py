@@ -19,7 +19,8 @@ from orlop.extensions.bundled import (
     bundled_kind,
     is_ours,
 )
-from orlop.manifests import Manifest, definitions
+from orlop.extensions.definitions import Manifest
+from orlop.extensions.registry import definitions
 from tests.controllers.world import World, eventually
 
 NAME = "ropes.rig.example"
@@ -40,9 +41,9 @@ spec:
 ROPE = bundled_kind("rig.example", "v1", "Rope", "ropes")
 
 
-def installer(cluster: World, text: str = TEXT, **options: Any) -> Any:
+def installer(cluster: World, text: str = TEXT) -> Any:
     manifests = {NAME: Manifest(NAME, text)}
-    return lambda informers: BundledKinds(cluster.api, informers, manifests=manifests, **options)
+    return lambda informers: BundledKinds(cluster.api, informers, manifests)
 
 
 def foreign() -> Obj:
@@ -72,13 +73,6 @@ async def test_a_missing_kind_is_installed_with_our_label(cluster: World) -> Non
     assert labels_of(made)[MANAGED_BY] == "orlop"
     assert is_ours(made)
     await eventually(lambda: cluster.list(ROPE), within=60)  # it is served
-
-
-async def test_a_kind_that_is_not_wanted_is_not_installed(cluster: World) -> None:
-    async with cluster.running(installer(cluster, without=[NAME])) as informers:
-        await informers.synced()
-        await asyncio.sleep(0.05)
-    assert await cluster.find(DEFINITION, NAME) is None
 
 
 async def test_ours_is_brought_up_to_date(cluster: World) -> None:
@@ -153,11 +147,11 @@ async def test_controllers_run_while_the_kind_is_ours(cluster: World) -> None:
 
 
 async def test_every_bundled_kind_is_accepted_and_served(cluster: World) -> None:
-    names = sorted(definitions())
-    async with cluster.running(lambda informers: BundledKinds(cluster.api, informers)):
+    every = definitions()
+    async with cluster.running(lambda informers: BundledKinds(cluster.api, informers, every)):
 
         async def all_served() -> None:
-            for name in names:
+            for name in every:
                 kind = kind_of(await cluster.get(DEFINITION, name))
                 assert kind is not None
                 assert await cluster.list(kind) == []

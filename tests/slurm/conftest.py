@@ -21,7 +21,7 @@ import pytest
 from orlop.engine import Job, JobId, Submission
 from orlop.settings import Paths, Settings, SlurmSettings
 from orlop.slurm.commands import Commands
-from orlop.slurm.jobs import SlurmJobs
+from orlop.slurm.jobs import SlurmEngine
 from tests.cluster.cluster import SlurmCluster
 from tests.cluster.namespaces import enter_command
 from tests.cluster.rootless import RootlessSlurm
@@ -41,10 +41,10 @@ class Site:
         self.settings = Settings(slurm=SlurmSettings(**slurm))
         self.engine = self.another_engine()
 
-    def another_engine(self, **more: Any) -> SlurmJobs:
+    def another_engine(self, **more: Any) -> SlurmEngine:
         """As after a restart of the control plane."""
         commands = more.pop("commands", self.commands)
-        return SlurmJobs(self.settings, Paths(self.home), self.cluster_uid, commands, **more)
+        return SlurmEngine(self.settings, Paths(self.home), self.cluster_uid, commands, **more)
 
     def submission(
         self,

@@ -1,18 +1,21 @@
 """Reads what a job waits for, in sbatch's words: `afterok:17,afterany:job/prepare:pod/seed`.
 
-Used by the kubelet for pods, whose annotation may name objects where sbatch has numbers, and by
-SlurmJobs for what their conditions mean. Pure; what is there is for others to look at.
+Used by the kubelet for pods, whose annotation may name objects where sbatch has numbers, and for
+what conditions mean. What is there is for others to look at.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..errors import ConfigError
+from .kinds import JOB, POD, Kind
+from .objects import Obj
 
 CONDITIONS = ("after", "afterany", "afterok", "afternotok", "aftercorr")
 _NAMED = ("after", "afterany", "afterok", "afternotok")
-_KINDS = {"job": "Job", "pod": "Pod", "slurmjob": "SlurmJob"}
+_BUILT_IN = (JOB.kind, POD.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,29 @@ class Wait:
 
     def __str__(self) -> str:
         return f"{self.condition}:{self.number}" if self.number else self.condition
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedKind:
+    """A kind whose objects may be waited for by name, as its extension brings it."""
+
+    kind: Kind
+    has_succeeded: Callable[[Obj], bool | None]  # None while an object has not ended
+    job_of: Callable[[Obj], str]  # the number of its Slurm job; empty before it has one
+
+
+_awaited_kinds: tuple[AwaitedKind, ...] = ()
+
+
+def use_awaited_kinds(found: Iterable[AwaitedKind]) -> None:
+    """Set what may be waited for beside Jobs and pods: once, when the process begins."""
+    global _awaited_kinds
+    _awaited_kinds = tuple(found)
+
+
+def awaited_kind(kind: str) -> AwaitedKind | None:
+    """Return what an extension has brought for a kind; None for Jobs and pods."""
+    return next((one for one in _awaited_kinds if one.kind.kind == kind), None)
 
 
 def names_objects(text: str) -> bool:
@@ -50,10 +76,13 @@ def _wait(condition: str, whom: str, where: str) -> Wait:
     word, slash, name = whom.partition("/")
     if not slash:
         return Wait(condition, whom)
-    kind = _KINDS.get(word.lower().removesuffix("s"))
+    kinds = {
+        kind.lower(): kind for kind in (*_BUILT_IN, *(one.kind.kind for one in _awaited_kinds))
+    }
+    kind = kinds.get(word.lower().removesuffix("s"))
     if kind is None or not name:
-        expected = "expected job/<name>, pod/<name> or slurmjob/<name>"
-        raise ConfigError(f"{where}: {expected}, found {whom!r}")
+        *others, last = (f"{one}/<name>" for one in kinds)
+        raise ConfigError(f"{where}: expected {', '.join(others)} or {last}, found {whom!r}")
     if condition not in _NAMED:
         expected = f"expected one of {', '.join(_NAMED)} before {whom}"
         raise ConfigError(f"{where}: {expected}, found {condition!r}")

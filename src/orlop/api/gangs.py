@@ -1,22 +1,22 @@
 """Tells which gang a pod is a member of: pods that must start together, or not at all.
 
 Asked by the scheduler, which gives all members one node, and by the kubelet, which has them start
-together. Pure. Marks, the first that is there counts: the annotation `slurm.orlop.dev/gang`, the
-label of a PodGroup of scheduling.x-k8s.io, `spec.schedulingGroup` with one of scheduling.k8s.io.
-The annotation also says that there is none, whatever else a pod has. How many members a gang needs
-is not known here.
+together. Marks, the first that is there counts: the annotation `slurm.orlop.dev/gang`, and what a
+pod has of the kinds whose objects are gangs, which extensions bring. The annotation also says that
+there is none, whatever else a pod has. How many members a gang needs is not known here.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from .. import wellknown
 from ..errors import ConfigError
-from .objects import Obj, annotations_of, controller_of, key_of, labels_of
+from .kinds import Kind
+from .objects import Obj, annotations_of, controller_of, key_of
 from .reading import decode_json
 
 BY_GANG = "gang"  # index of pods, shared by the scheduler and the kubelet
@@ -28,14 +28,42 @@ NONE = "false"  # and: none, as in a PodGroup whose pods need not start together
 class Mark(NamedTuple):
     """A pod's word about its gang."""
 
-    kind: str  # gang, owner, podgroup or schedulinggroup
+    kind: str  # gang, owner, or the mark of a GroupKind
     namespace: str
-    name: str  # of the gang, of the controller, or of the PodGroup
+    name: str  # of the gang, of the controller, or of the object that is the gang
     key: str  # the same for all members, and for no other gang; empty: it cannot be one
 
     @property
     def title(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKind:
+    """A kind whose objects are gangs, as its extension brings it."""
+
+    mark: str  # of Mark, and a part of the gang's key
+    versions: tuple[Kind, ...]  # that are asked for the object, the best first
+    named_by: Callable[[Obj], str]  # the object that a pod names; empty if none
+    size_of: Callable[[Obj], int]  # how many members the object needs; 0: it is no gang
+
+    @property
+    def resource(self) -> str:
+        return self.versions[0].resource
+
+
+_group_kinds: tuple[GroupKind, ...] = ()
+
+
+def use_group_kinds(found: Iterable[GroupKind]) -> None:
+    """Set which kinds' objects are gangs: once, when the process begins."""
+    global _group_kinds
+    _group_kinds = tuple(found)
+
+
+def group_kind(mark: str) -> GroupKind | None:
+    """Return the kind whose objects are gangs of that mark."""
+    return next((one for one in _group_kinds if one.mark == mark), None)
 
 
 def mark_of(pod: Obj) -> Mark | None:
@@ -51,19 +79,11 @@ def mark_of(pod: Obj) -> Mark | None:
         return None
     if name:
         return Mark("gang", namespace, name, f"{namespace}/gang/{name}")
-    group = labels_of(pod).get(wellknown.POD_GROUP_LABEL, "")
-    if group:
-        return Mark("podgroup", namespace, group, f"{namespace}/podgroup/{group}")
-    group = scheduling_group_of(pod)
-    if group:
-        return Mark("schedulinggroup", namespace, group, f"{namespace}/schedulinggroup/{group}")
+    for one in _group_kinds:
+        group = one.named_by(pod)
+        if group:
+            return Mark(one.mark, namespace, group, f"{namespace}/{one.mark}/{group}")
     return None
-
-
-def scheduling_group_of(pod: Obj) -> str:
-    """Return the name of its built-in PodGroup, a gang or not; empty for a pod without."""
-    group = (pod.get("spec") or {}).get("schedulingGroup") or {}
-    return str(group.get("podGroupName") or "")
 
 
 @dataclass(frozen=True, slots=True)

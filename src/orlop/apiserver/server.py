@@ -18,6 +18,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
+from ..api.aggregated_roles import AggregatedRole
 from ..api.reading import MAX_BYTES
 from ..api.schema import Schema, load
 from ..destinations import Destinations
@@ -82,6 +83,8 @@ class ServerOptions:
     oidc: OidcSettings | None = None
     destinations: Destinations | None = None
     flow_control: FlowControl | None = None
+    unconfined: Sequence[str] = ()  # custom kinds whose programs run outside of containers
+    roles: Sequence[AggregatedRole] = ()  # what custom kinds add to the roles of every cluster
     request_timeout: float = REQUEST_TIMEOUT
     keepalive: float = 90.0  # seconds that a connection may be silent
 
@@ -121,7 +124,9 @@ class ApiServer:
             has_tokens=tokens is not None,
             addresses=self._ranges.services,
             means=means,
-            pod_security=config_of(options.pod_security or PodSecuritySettings()),
+            pod_security=config_of(
+                options.pod_security or PodSecuritySettings(), options.unconfined
+            ),
         )
         self.registry = Registry(store, kinds, schema, admission, tokens)
         self.registry.aggregated = self.extension_servers.fetch
@@ -160,7 +165,9 @@ class ApiServer:
     async def prepare(self, port: int = 443) -> None:
         """Make the objects every cluster has, and serve its custom resources; part of `start`."""
         client = self.client("system:apiserver", ["system:masters"])
-        await objects.ensure(client, port, self._ranges, self.extension_servers.front_proxy)
+        await objects.ensure(
+            client, port, self._ranges, self.extension_servers.front_proxy, self._options.roles
+        )
         registry = self.registry
         aggregation = AggregationController(registry, client, self.extension_servers)
         await aggregation.keep_own()

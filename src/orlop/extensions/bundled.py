@@ -20,7 +20,7 @@ from ..client.informer import Informers
 from ..controllers.framework.controller import Loop, Result, Runnable
 from ..controllers.framework.custom_kinds import kind_of
 from ..log import logger
-from ..manifests import Manifest, definitions
+from .definitions import Manifest
 
 log = logger(__name__)
 
@@ -61,15 +61,13 @@ class BundledKinds(Loop[str]):
         self,
         api: Api,
         informers: Informers,
+        manifests: Mapping[str, Manifest],
         *,
         clock: Clock | None = None,
-        manifests: Mapping[str, Manifest] | None = None,
-        without: Sequence[str] = (),
     ) -> None:
         super().__init__(api, informers, clock=clock)
         self._definitions = informers.informer(CUSTOM_RESOURCE_DEFINITION)
-        found = definitions() if manifests is None else manifests
-        self._manifests = {name: one for name, one in found.items() if name not in without}
+        self._manifests = manifests
 
     async def run(self) -> None:
         await self._definitions.synced()

@@ -31,7 +31,7 @@ from .submit.submitter import Submitter
 from .translate.policy import Policy
 
 
-class SlurmJobs:
+class SlurmEngine:
     """Implements engine.Engine with sbatch, squeue, sacct, scancel, sinfo and scontrol."""
 
     name = "slurm"

@@ -21,7 +21,7 @@ from orlop.agent.exec.group_exec import FIRST_NUMBER, PIPES, Group
 from orlop.agent.exec.processes import Execs
 from orlop.agent.exec.sessions import Sessions
 from orlop.agent.pod.supervisor import Supervisor
-from orlop.manifests import script
+from orlop.extensions.mpijob.children import script
 
 SHELLS = [["dash"], ["bash", "--posix"], ["busybox", "sh"]]
 TIMEOUT = 60.0

@@ -33,8 +33,8 @@ def test_nobody_lives_in_an_empty_home(paths):
 
 def test_a_control_plane_is_seen_while_it_is_there_and_not_after(paths):
     mine = record.mine(port=7)
-    with HomeLock(paths) as tenancy:
-        tenancy.declare(mine)
+    with HomeLock(paths) as lock:
+        lock.declare(mine)
         assert resident(paths) == mine
     assert resident(paths) is None
     assert record.read(paths) == mine.stopped()
@@ -58,18 +58,18 @@ def test_one_on_another_host_lives_as_long_as_its_heart_beats(paths, age, lives)
 
 def test_who_was_stopped_for_long_looks_again_before_it_writes(paths):
     now = 0.0
-    with HomeLock(paths, clock=lambda: now) as tenancy:
-        tenancy.declare(record.mine())
+    with HomeLock(paths, clock=lambda: now) as lock:
+        lock.declare(record.mine())
         now = DOUBT - 1
         paths.pid.unlink()
-        tenancy.fence()  # all is well: nothing is read
-        tenancy.declare(record.mine())
+        lock.fence()  # all is well: nothing is read
+        lock.declare(record.mine())
         now += DOUBT + 1
-        tenancy.fence()  # nobody came: this was a heartbeat
+        lock.fence()  # nobody came: this was a heartbeat
         now += DOUBT + 1
         record.write(paths, Record("another-host", 1, "boot/1"))
         with pytest.raises(HomeInUse, match="another-host"):
-            tenancy.fence()
+            lock.fence()
 
 
 def test_a_file_system_without_locks_is_lived_with(paths, monkeypatch):
@@ -79,9 +79,9 @@ def test_a_file_system_without_locks_is_lived_with(paths, monkeypatch):
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr("fcntl.flock", no_locks)
-    with HomeLock(paths) as tenancy:
-        assert not tenancy.has_locks
-        tenancy.declare(record.mine(port=7))
+    with HomeLock(paths) as lock:
+        assert not lock.has_locks
+        lock.declare(record.mine(port=7))
         with pytest.raises(HomeInUse), HomeLock(paths):
             pass
 
@@ -120,37 +120,37 @@ def test_the_lock_keeps_out_even_one_whose_record_is_lost(paths):
 
 
 def test_a_beat_changes_the_time_and_nothing_else(paths):
-    with HomeLock(paths) as tenancy:
-        tenancy.declare(record.mine())
+    with HomeLock(paths) as lock:
+        lock.declare(record.mine())
         before = paths.pid.read_bytes()
         beat_ago(paths, 30)
         assert 25 < silence(paths) < 35
-        tenancy.beat()
+        lock.beat()
         assert silence(paths) < 5
         assert paths.pid.read_bytes() == before
 
 
 def test_another_tenants_record_is_not_touched_on_leaving(paths):
     other = Record("another-host", 1, "boot/1")
-    with HomeLock(paths) as tenancy:
-        tenancy.declare(record.mine())
+    with HomeLock(paths) as lock:
+        lock.declare(record.mine())
         record.write(paths, other)
     assert record.read(paths) == other
 
 
 def test_one_that_was_taken_for_dead_notices_that_it_is(paths):
-    with HomeLock(paths) as tenancy:
-        tenancy.declare(record.mine())
+    with HomeLock(paths) as lock:
+        lock.declare(record.mine())
         record.write(paths, Record("another-host", os.getpid(), "boot/1"))
         beat_ago(paths, 30)
         with pytest.raises(HomeInUse, match="another-host"):
-            tenancy.beat()
+            lock.beat()
         assert silence(paths) > 20  # the other one's heartbeat is its own
 
 
 def test_a_home_that_has_gone_is_noticed(paths):
-    with HomeLock(paths) as tenancy:
-        tenancy.declare(record.mine())
+    with HomeLock(paths) as lock:
+        lock.declare(record.mine())
         paths.pid.unlink()
         with pytest.raises(FileNotFoundError):
-            tenancy.beat()
+            lock.beat()

@@ -15,10 +15,10 @@ from orlop.controllers.gc.garbage_collector import GarbageCollector
 from orlop.controllers.workloads.job.controller import Jobs
 from orlop.extensions.bundled import BundledKinds, RunWhileInstalled
 from orlop.extensions.jobset.children import coordinator, is_outdated, job_for, service
-from orlop.extensions.jobset.controller import DEFINITION, JOB_SET, JobSets
+from orlop.extensions.jobset.controller import JOB_SET, JobSets
 from orlop.extensions.jobset.in_place_restart import ATTEMPT, CURRENT, PREVIOUS, judge_in_place
 from orlop.extensions.jobset.policy import Again, End, after, judge, may_start, progress
-from orlop.manifests import definitions
+from orlop.extensions.registry import definitions
 from tests.controllers.world import Kubelet, World, eventually, stays
 
 KEY = "jobset.sigs.k8s.io/"
@@ -266,12 +266,12 @@ def test_what_depends_on_another_waits_for_it(status: str, wanted: bool) -> None
 
 
 def parts(cluster: World, fate: Fate) -> list[Any]:
-    manifests = {DEFINITION: definitions()[DEFINITION]}
+    manifests = {JOB_SET.resource: definitions()[JOB_SET.resource]}
     api = cluster.api
     return [
-        lambda informers: BundledKinds(api, informers, manifests=manifests),
+        lambda informers: BundledKinds(api, informers, manifests),
         lambda informers: RunWhileInstalled(
-            informers, [DEFINITION], lambda: [JobSets(api, informers)]
+            informers, [JOB_SET.resource], lambda: [JobSets(api, informers)]
         ),
         lambda informers: Jobs(api, informers),
         lambda informers: GarbageCollector(api, informers),

@@ -20,12 +20,11 @@ from orlop.extensions.leaderworkerset.children import (
     subgroup,
 )
 from orlop.extensions.leaderworkerset.controller import (
-    DEFINITION,
     LEADER_WORKER_SET,
     LeaderWorkerSets,
 )
 from orlop.extensions.leaderworkerset.plan import Groups, observe, plan
-from orlop.manifests import definitions
+from orlop.extensions.registry import definitions
 from tests.controllers.world import Kubelet, World, eventually, stays
 
 KEY = "leaderworkerset.sigs.k8s.io/"
@@ -218,12 +217,12 @@ def test_the_status_counts_groups() -> None:
 
 
 def parts(cluster: World) -> list[Any]:
-    manifests = {DEFINITION: definitions()[DEFINITION]}
+    manifests = {LEADER_WORKER_SET.resource: definitions()[LEADER_WORKER_SET.resource]}
     api = cluster.api
     return [
-        lambda informers: BundledKinds(api, informers, manifests=manifests),
+        lambda informers: BundledKinds(api, informers, manifests),
         lambda informers: RunWhileInstalled(
-            informers, [DEFINITION], lambda: [LeaderWorkerSets(api, informers)]
+            informers, [LEADER_WORKER_SET.resource], lambda: [LeaderWorkerSets(api, informers)]
         ),
         lambda informers: Kubelet(api, informers, fate=lambda pod: None),
     ]

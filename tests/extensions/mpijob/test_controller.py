@@ -12,9 +12,9 @@ from orlop.api.kinds import CONFIG_MAP, EVENT, JOB, NODE, POD, SERVICE
 from orlop.api.objects import Obj, annotations_of, key_of, labels_of, meta, phase_of
 from orlop.controllers.workloads.job.controller import Jobs
 from orlop.extensions.bundled import BundledKinds, RunWhileInstalled
-from orlop.extensions.mpijob.controller import DEFINITION, MPI_JOB, MpiJobs
+from orlop.extensions.mpijob.controller import MPI_JOB, MpiJobs
+from orlop.extensions.registry import definitions
 from orlop.extensions.training.metrics import MPI_JOBS
-from orlop.manifests import definitions
 from orlop.metrics import PROCESS
 from tests.controllers.world import Kubelet, World, eventually, stays
 from tests.extensions.mpijob.test_children import mpi_job
@@ -31,12 +31,12 @@ def launcher_ends(code: int | None) -> Fate:
 
 
 def parts(cluster: World, fate: Fate, **kubelet: Any) -> list[Any]:
-    manifests = {DEFINITION: definitions()[DEFINITION]}
+    manifests = {MPI_JOB.resource: definitions()[MPI_JOB.resource]}
     api = cluster.api
     return [
-        lambda informers: BundledKinds(api, informers, manifests=manifests),
+        lambda informers: BundledKinds(api, informers, manifests),
         lambda informers: RunWhileInstalled(
-            informers, [DEFINITION], lambda: [MpiJobs(api, informers)]
+            informers, [MPI_JOB.resource], lambda: [MpiJobs(api, informers)]
         ),
         lambda informers: Jobs(api, informers),
         lambda informers: Kubelet(api, informers, fate=fate, **kubelet),

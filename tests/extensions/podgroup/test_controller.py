@@ -10,16 +10,12 @@ from orlop.api.kinds import EVENT, NODE, POD
 from orlop.api.objects import Key, Obj, condition_of
 from orlop.extensions.bundled import BundledKinds, RunWhileInstalled, bundled_kind
 from orlop.extensions.podgroup.controller import (
-    BUILT_IN,
-    BUILT_IN_DEFINITION,
-    BUILT_IN_DEFINITIONS,
-    DEFINITION,
-    POD_GROUP,
     BuiltInPodGroups,
     PodGroups,
     status_of,
 )
-from orlop.manifests import definitions
+from orlop.extensions.podgroup.groups import BUILT_IN, BUILT_IN_DEFINITIONS, POD_GROUP
+from orlop.extensions.registry import definitions
 from tests.controllers.world import World, eventually
 
 LABEL = "scheduling.x-k8s.io/pod-group"
@@ -73,11 +69,11 @@ def test_the_start_of_scheduling_and_whose_members_they_are_are_kept():
 
 
 def controllers(cluster: World) -> list[Any]:
-    manifests = {DEFINITION: definitions()[DEFINITION]}
+    manifests = {POD_GROUP.resource: definitions()[POD_GROUP.resource]}
     return [
-        lambda informers: BundledKinds(cluster.api, informers, manifests=manifests),
+        lambda informers: BundledKinds(cluster.api, informers, manifests),
         lambda informers: RunWhileInstalled(
-            informers, [DEFINITION], lambda: [PodGroups(cluster.api, informers)]
+            informers, [POD_GROUP.resource], lambda: [PodGroups(cluster.api, informers)]
         ),
     ]
 
@@ -106,7 +102,7 @@ async def test_a_groups_status_follows_its_pods(cluster):
 
 
 async def test_a_built_in_group_says_whether_it_was_scheduled(cluster):
-    manifests = {BUILT_IN_DEFINITION: definitions()[BUILT_IN_DEFINITION]}
+    manifests = {BUILT_IN.resource: definitions()[BUILT_IN.resource]}
     group = {
         "apiVersion": "scheduling.k8s.io/v1alpha3",
         "kind": "PodGroup",
@@ -114,9 +110,9 @@ async def test_a_built_in_group_says_whether_it_was_scheduled(cluster):
         "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}},
     }
     async with cluster.running(
-        lambda informers: BundledKinds(cluster.api, informers, manifests=manifests),
+        lambda informers: BundledKinds(cluster.api, informers, manifests),
         lambda informers: RunWhileInstalled(
-            informers, [BUILT_IN_DEFINITION], lambda: [BuiltInPodGroups(cluster.api, informers)]
+            informers, [BUILT_IN.resource], lambda: [BuiltInPodGroups(cluster.api, informers)]
         ),
     ):
         await eventually(lambda: cluster.api.create(BUILT_IN, group))
@@ -157,9 +153,7 @@ async def test_what_kubernetes_documents_is_served_in_its_versions(cluster, vers
         "metadata": {"name": "pg", "namespace": "default"},
         "spec": {"podGroupTemplateRef": named, **policy},
     }
-    async with cluster.running(
-        lambda informers: BundledKinds(cluster.api, informers, manifests=manifests)
-    ):
+    async with cluster.running(lambda informers: BundledKinds(cluster.api, informers, manifests)):
         for made, plural in ((workload, "workloads"), (group, "podgroups")):
             kind = bundled_kind("scheduling.k8s.io", version, made["kind"], plural)
             await eventually(lambda kind=kind, made=made: cluster.api.create(kind, made))
@@ -169,11 +163,11 @@ async def test_what_kubernetes_documents_is_served_in_its_versions(cluster, vers
 
 
 async def test_a_group_that_needs_more_than_any_node_has_is_told_so(cluster: World) -> None:
-    manifests, api = {DEFINITION: definitions()[DEFINITION]}, cluster.api
+    manifests, api = {POD_GROUP.resource: definitions()[POD_GROUP.resource]}, cluster.api
     async with cluster.running(
-        lambda informers: BundledKinds(api, informers, manifests=manifests),
+        lambda informers: BundledKinds(api, informers, manifests),
         lambda informers: RunWhileInstalled(
-            informers, [DEFINITION], lambda: [PodGroups(api, informers)]
+            informers, [POD_GROUP.resource], lambda: [PodGroups(api, informers)]
         ),
     ):
         node = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}

@@ -14,10 +14,10 @@ from orlop.api.objects import Obj, annotations_of, key_of, meta, phase_of
 from orlop.client.clock import ManualClock
 from orlop.extensions.bundled import BundledKinds, RunWhileInstalled
 from orlop.extensions.pytorchjob.children import ATTEMPT, pod_for
-from orlop.extensions.pytorchjob.controller import DEFINITION, PYTORCH_JOB, PyTorchJobs
+from orlop.extensions.pytorchjob.controller import PYTORCH_JOB, PyTorchJobs
 from orlop.extensions.pytorchjob.status import backoff_left, is_retried
+from orlop.extensions.registry import definitions
 from orlop.extensions.training.metrics import TRAINING_JOBS
-from orlop.manifests import definitions
 from tests.controllers.world import Kubelet, World, eventually, stays
 from tests.extensions.pytorchjob.test_children import pytorch_job, replica
 
@@ -38,11 +38,11 @@ def clock(cluster: World) -> ManualClock:
 
 
 def parts(cluster: World, fate: Fate, clock: ManualClock | None = None) -> list[Any]:
-    manifests, api = {DEFINITION: definitions()[DEFINITION]}, cluster.api
+    manifests, api = {PYTORCH_JOB.resource: definitions()[PYTORCH_JOB.resource]}, cluster.api
     return [
-        lambda informers: BundledKinds(api, informers, manifests=manifests),
+        lambda informers: BundledKinds(api, informers, manifests),
         lambda informers: RunWhileInstalled(
-            informers, [DEFINITION], lambda: [PyTorchJobs(api, informers, clock=clock)]
+            informers, [PYTORCH_JOB.resource], lambda: [PyTorchJobs(api, informers, clock=clock)]
         ),
         lambda informers: Kubelet(api, informers, fate=fate, clock=clock),
     ]
@@ -308,12 +308,12 @@ async def test_it_goes_with_all_it_made_when_its_time_has_come(cluster: World) -
 
 async def test_pods_that_wait_for_too_long_are_told_of(cluster: World) -> None:
     policy = {"scheduleTimeoutSeconds": 1, "minResources": {"cpu": "1000"}}
-    manifests, api = {DEFINITION: definitions()[DEFINITION]}, cluster.api
+    manifests, api = {PYTORCH_JOB.resource: definitions()[PYTORCH_JOB.resource]}, cluster.api
     node = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
     async with cluster.running(
-        lambda informers: BundledKinds(api, informers, manifests=manifests),
+        lambda informers: BundledKinds(api, informers, manifests),
         lambda informers: RunWhileInstalled(
-            informers, [DEFINITION], lambda: [PyTorchJobs(api, informers)]
+            informers, [PYTORCH_JOB.resource], lambda: [PyTorchJobs(api, informers)]
         ),
     ):
         await cluster.create(NODE, node)

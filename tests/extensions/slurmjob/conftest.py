@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from orlop.api.kinds import NODE
 from orlop.api.objects import Obj
 from orlop.api.schema import Schema, load
+from orlop.client.clock import SystemClock
 from orlop.client.informer import Informers
-from orlop.extensions.bundled import BundledKinds
-from orlop.extensions.slurmjob.assembly import SlurmObjects
+from orlop.controllers.framework.controller import Runnable
+from orlop.extensions.extension import Host, Outputs
+from orlop.extensions.registry import ENTRIES, Extensions
 from orlop.extensions.slurmjob.kinds import SLURM_JOB
 from orlop.settings import NetworkSettings, Paths, Settings, SlurmSettings
+from orlop.slurm.submit.user_slurm import UserSlurm
 from tests.controllers.world import World, eventually, world
 from tests.extensions.bridgejob.conftest import s3
 from tests.extensions.slurmjob.slurm import FakeSlurm
@@ -33,17 +37,15 @@ def schema() -> Schema:
 
 
 class Together:
-    """All controllers as one, as the control plane runs them."""
+    """Controllers as one, side by side as the control plane runs them."""
 
-    def __init__(self, objects: SlurmObjects) -> None:
-        self.objects = objects
+    def __init__(self, controllers: Iterable[Runnable]) -> None:
+        self._controllers = list(controllers)
 
     async def run(self) -> None:
-        import asyncio
-
         async with asyncio.TaskGroup() as group:
-            for controller in self.objects.controllers():
-                group.create_task(controller.run())
+            for controller in self._controllers:
+                group.create_task(controller.run(), name=controller.name)
 
 
 @dataclass
@@ -54,19 +56,30 @@ class Site:
     settings: SlurmSettings = TICKS
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[SlurmObjects]:
-        made: list[SlurmObjects] = []
+    async def running(self) -> AsyncIterator[Outputs]:
+        """Run what has programs run; what it yields says where a container of a pod prints to."""
+        outputs: list[Outputs] = []
+        extensions = Extensions(entries=[one for one in ENTRIES if one.is_unconfined])
 
         def objects(informers: Informers) -> Together:
-            network = NetworkSettings(allow_destinations=["127.0.0.1"])  # where the S3 server is
-            settings = Settings(slurm=self.settings, network=network)
-            made.append(SlurmObjects(self.cluster.api, informers, self.slurm, settings, self.paths))
-            return Together(made[0])
+            return Together(extensions.controllers(self.host(informers, outputs.append)))
 
-        async with self.cluster.running(
-            lambda informers: BundledKinds(self.cluster.api, informers), objects
-        ):
-            yield made[0]
+        async with self.cluster.running(objects):
+            yield lambda pod, container: outputs[-1](pod, container)
+
+    def host(
+        self, informers: Informers, show_outputs: Callable[[Outputs], None] = lambda outputs: None
+    ) -> Host:
+        network = NetworkSettings(allow_destinations=["127.0.0.1"])  # where the S3 server is
+        return Host(
+            client=lambda user: self.cluster.api,
+            informers=informers,
+            clock=SystemClock(),
+            settings=Settings(slurm=self.settings, network=network),
+            paths=self.paths,
+            slurm=cast("UserSlurm", self.slurm),
+            show_outputs=show_outputs,
+        )
 
     async def create(self, name: str, **spec: Any) -> Obj:
         spec = spec if "script" in spec else {"command": ["true"], **spec}

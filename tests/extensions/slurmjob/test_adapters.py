@@ -14,11 +14,16 @@ import pytest
 from orlop.api.kinds import SECRET, Kind
 from orlop.api.objects import Key, Obj, controller_of
 from orlop.errors import ConfigError
-from orlop.extensions.bridgejob.controller import BridgeJobs
+from orlop.extensions.bridgejob.controller import BRIDGE_JOB, BridgeJobs
 from orlop.extensions.bridgejob.s3 import Server
 from orlop.extensions.slurmjob import adapter
-from orlop.extensions.slurmjob.kinds import BRIDGE_JOB, SLURM_JOB, WLM_JOB, WLM_SLURM_JOB
-from orlop.extensions.wlmjob.controller import WlmJobs, container_script
+from orlop.extensions.slurmjob.kinds import SLURM_JOB
+from orlop.extensions.wlmjob.controller import (
+    WLM_JOB,
+    WLM_SLURM_JOB,
+    WlmJobs,
+    container_script,
+)
 from tests.controllers.world import eventually, stays
 from tests.extensions.slurmjob.answers import Answer, answering
 from tests.extensions.slurmjob.conftest import Site

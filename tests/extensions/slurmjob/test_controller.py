@@ -20,7 +20,7 @@ from tests.extensions.slurmjob.conftest import Site
 
 
 def folder_of(site: Site, name: str) -> Path:
-    return next(site.paths.slurm_jobs.glob(f"default_{name}_*"))
+    return next((site.paths.home / "slurmjobs").glob(f"default_{name}_*"))
 
 
 async def gone(site: Site, name: str) -> None:
@@ -42,7 +42,7 @@ async def test_a_job_is_submitted_and_followed_to_its_end(site: Site) -> None:
 
 
 async def test_its_pod_shows_where_it_prints(site: Site) -> None:
-    async with site.running() as objects:
+    async with site.running() as output_of:
         await site.create("hello")
         await site.reach("hello", phase="Pending", jobId="101", podName="hello-job")
         site.slurm.become("101", "RUNNING", node_list="n1", started=2.0)
@@ -52,8 +52,8 @@ async def test_its_pod_shows_where_it_prints(site: Site) -> None:
             assert pod["status"]["phase"] == "Running"
             assert annotations_of(pod)["slurm.orlop.dev/job-id"] == "101"
             expected = folder_of(site, "hello") / "slurm-101.out"
-            assert objects.output_of(pod, "job") == expected
-            assert objects.output_of(pod, "other") is None
+            assert output_of(pod, "job") == expected
+            assert output_of(pod, "other") is None
 
         await eventually(runs, within=60)
         site.slurm.become("101", "TIMEOUT")
@@ -67,23 +67,23 @@ async def test_its_pod_shows_where_it_prints(site: Site) -> None:
 
 async def test_errors_apart_are_a_container_of_their_own(site: Site) -> None:
     script = "#!/bin/sh\n#SBATCH -D /w -o %N.out -e %j.err\ntrue\n"
-    async with site.running() as objects:
+    async with site.running() as output_of:
         await site.create("hello", script=script)
         await site.reach("hello", podName="hello-job", stderr="/w/101.err")
         site.slurm.become("101", "RUNNING", node_list="n[3-4]", started=2.0)
         await site.reach("hello", stdout="/w/n3.out")
         pod = await site.cluster.get(POD, "hello-job")
         assert annotations_of(pod)["kubectl.kubernetes.io/default-container"] == "job"
-        assert objects.output_of(pod, "job") == Path("/w/n3.out")
-        assert objects.output_of(pod, "errors") == Path("/w/101.err")
+        assert output_of(pod, "job") == Path("/w/n3.out")
+        assert output_of(pod, "errors") == Path("/w/101.err")
         site.slurm.become("101", "COMPLETED")
         await site.reach("hello", phase="Succeeded")
-        assert objects.output_of(pod, "job") == Path("/w/n3.out")
+        assert output_of(pod, "job") == Path("/w/n3.out")
 
 
 async def test_each_task_has_its_errors(site: Site) -> None:
     script = "#!/bin/sh\n#SBATCH -D /w -o %A_%a.out -e %j.err\ntrue\n"
-    async with site.running() as objects:
+    async with site.running() as output_of:
         await site.create("many", script=script, array="0-1")
         await site.reach("many", podName="many-job", stdout="%A_%a.out", stderr="%j.err")
         site.slurm.become("101_1", "RUNNING", own_number="102")
@@ -91,8 +91,8 @@ async def test_each_task_has_its_errors(site: Site) -> None:
         pod = await site.cluster.get(POD, "many-job")
         names = [one["name"] for one in pod["spec"]["containers"]]
         assert names == ["task-0", "task-1", "errors-0", "errors-1"]
-        assert objects.output_of(pod, "task-1") == Path("/w/101_1.out")
-        assert objects.output_of(pod, "errors-1") == Path("/w/102.err")
+        assert output_of(pod, "task-1") == Path("/w/101_1.out")
+        assert output_of(pod, "errors-1") == Path("/w/102.err")
 
 
 async def test_a_pod_that_somebody_deletes_is_made_anew(site: Site) -> None:
@@ -170,7 +170,7 @@ async def told(site: Site, number: str) -> None:
 
 
 async def test_a_status_that_names_another_file_shows_none(site: Site) -> None:
-    async with site.running() as objects:
+    async with site.running() as output_of:
         await site.create("hello", script="#!/bin/sh\n#SBATCH -D /w -o %N.%j.out\ntrue\n")
         await site.reach("hello", podName="hello-job", jobId="101")
         pod = await site.cluster.get(POD, "hello-job")
@@ -179,7 +179,7 @@ async def test_a_status_that_names_another_file_shows_none(site: Site) -> None:
             lie = {"status": {"stdout": file}}
             await site.cluster.api.patch(SLURM_JOB, key, lie, subresource="status")
             for _ in range(20):  # until the controller has put it right, and after
-                assert objects.output_of(pod, "job") != Path(file)
+                assert output_of(pod, "job") != Path(file)
                 await asyncio.sleep(0.01)
 
 

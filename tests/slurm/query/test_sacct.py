@@ -12,7 +12,7 @@ import pytest
 from orlop.engine import JobState
 from orlop.errors import SubmitDeferred, SubmitRejected
 from orlop.settings import Paths
-from orlop.slurm.jobs import SlurmJobs
+from orlop.slurm.jobs import SlurmEngine
 from orlop.slurm.query import detect
 from tests.cluster.cluster import SlurmCluster
 from tests.cluster.spec import Spec
@@ -27,9 +27,9 @@ def site(slurm_with: Callable[[Spec], SlurmCluster], on_cluster: Callable[..., S
     return on_cluster(slurm_with(Spec(nodes=1, accounting=True)))
 
 
-def forgetful(site: Site) -> SlurmJobs:
+def forgetful(site: Site) -> SlurmEngine:
     """An engine to which slurmctld lists nothing, as if MinJobAge had passed."""
-    return SlurmJobs(site.settings, Paths(site.home), "another-cluster", site.commands)
+    return SlurmEngine(site.settings, Paths(site.home), "another-cluster", site.commands)
 
 
 def has_ended(job) -> bool:
@@ -190,7 +190,7 @@ async def test_a_job_that_the_accounting_calls_alive_for_ever_is_given_up(site: 
     job = await site.submit()
     await site.wait_for(job, lambda job: job.state is JobState.RUNNING)
     now = 0.0
-    engine = SlurmJobs(
+    engine = SlurmEngine(
         site.settings, Paths(site.home), "another-cluster", site.commands, clock=lambda: now
     )
     assert (await engine.ended([job]))[job].state is JobState.UNKNOWN

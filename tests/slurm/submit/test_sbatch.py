@@ -124,10 +124,10 @@ from pathlib import Path
 from orlop.engine import Submission
 from orlop.settings import Paths, Settings
 from orlop.slurm.commands import Commands
-from orlop.slurm.jobs import SlurmJobs
+from orlop.slurm.jobs import SlurmEngine
 
 home, uid, folder, environ, pod = json.loads(sys.argv[1])
-engine = SlurmJobs(Settings(), Paths(Path(home)), uid, Commands(environ, 20.0))
+engine = SlurmEngine(Settings(), Paths(Path(home)), uid, Commands(environ, 20.0))
 submission = Submission(pod, Path(folder), ("/bin/sleep", "600"), "main")
 asyncio.run(engine.submit(submission))
 """

@@ -7,9 +7,10 @@ whoever may have changed it, but for rules that a bootstrap role lacks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 
 from ...api import kinds
+from ...api.aggregated_roles import AggregatedRole
 from ...api.kinds import Kind
 from ...api.objects import Key, Obj, annotations_of
 from ...client.api import Api
@@ -18,7 +19,7 @@ from ...network.ranges import Ranges
 from ..admission.priority import SYSTEM_CLASSES
 from ..aggregation import FrontProxy
 from . import flows
-from .roles import BINDINGS, CLUSTER_ROLES, Role
+from .roles import BINDINGS, Role, cluster_roles
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
@@ -34,13 +35,19 @@ _INGRESS_CLASS: Obj = {
 
 
 async def ensure(
-    api: Api, port: int, ranges: Ranges, front_proxy: FrontProxy | None = None
+    api: Api,
+    port: int,
+    ranges: Ranges,
+    front_proxy: FrontProxy | None = None,
+    roles: Sequence[AggregatedRole] = (),
 ) -> None:
     """Make what is missing, in few turns of the disk."""
     await _together(
         _ensure(api, kinds.NAMESPACE, {"metadata": {"name": name}}) for name in NAMESPACES
     )
-    await _together(_ensure_role(api, _role(name, role)) for name, role in CLUSTER_ROLES.items())
+    await _together(
+        _ensure_role(api, _role(name, role)) for name, role in cluster_roles(roles).items()
+    )
     await _together(
         _ensure(api, kinds.CLUSTER_ROLE_BINDING, _binding(name, role, groups))
         for name, (role, groups) in BINDINGS.items()

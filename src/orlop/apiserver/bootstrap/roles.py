@@ -2,13 +2,16 @@
 
 Read by bootstrap at each start. `admin`, `edit` and `view` are sums of the roles labelled for them,
 as a controller keeps them afterwards. As plugin/pkg/auth/authorizer/rbac/bootstrappolicy, without
-the roles of upstream's own components, which run in process here. Data; nothing is decided.
+the roles of upstream's own components, which run in process here. Data;
+what custom kinds add to it is given.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
+from ...api.aggregated_roles import AggregatedRole
 from ...api.objects import Obj
 
 READ = ["get", "list", "watch"]
@@ -129,39 +132,26 @@ _ADMIN = [
     _rule(["create"], "authorization.k8s.io", "localsubjectaccessreviews"),
     _rule([*READ, *WRITE], "rbac.authorization.k8s.io", "rolebindings", "roles"),
 ]
-_MEASURED = [_rule(READ, "metrics.k8s.io", "nodes", "pods")]
-_SLURM = [
-    _rule(
-        READ,
-        "slurm.orlop.dev",
-        "slurmaccounts",
-        *_with("slurmjobs", "status"),
-        "slurmpartitions",
-        "slurmqos",
-        "slurmreservations",
-    )
-]
-_SEEN = _VIEW + _MEASURED + _SLURM
+# As metrics-server's own manifests have it: who may view pods may view what they use.
+_MEASURED = AggregatedRole(
+    "system:aggregated-metrics-reader", "view", "metrics.k8s.io", ("nodes", "pods")
+)
 
 
 def _approver(what: str) -> list[Obj]:
     return [_rule(["create"], "certificates.k8s.io", f"certificatesigningrequests/{what}")]
 
 
-CLUSTER_ROLES: dict[str, Role] = {
+_ROLES: dict[str, Role] = {
     "cluster-admin": Role(
         [_rule(["*"], "*", "*"), {"verbs": ["*"], "nonResourceURLs": ["*"]}],
     ),
-    "admin": Role(_EDIT + _SEEN + _ADMIN, sums="admin"),
-    "edit": Role(_EDIT + _SEEN, adds_to="admin", sums="edit"),
-    "view": Role(_SEEN, adds_to="edit", sums="view"),
+    "admin": Role(sums="admin"),
+    "edit": Role(adds_to="admin", sums="edit"),
+    "view": Role(adds_to="edit", sums="view"),
     "system:aggregate-to-admin": Role(_ADMIN, adds_to="admin"),
     "system:aggregate-to-edit": Role(_EDIT, adds_to="edit"),
     "system:aggregate-to-view": Role(_VIEW, adds_to="view"),
-    # As metrics-server's own manifests have it: who may view pods may view what they use.
-    "system:aggregated-metrics-reader": Role(_MEASURED, adds_to="view"),
-    # What Slurm has, and what became of jobs; who submits some runs programs as Orlop's user.
-    "system:aggregated-slurm-reader": Role(_SLURM, adds_to="view"),
     "system:basic-user": Role(
         [
             _rule(
@@ -235,3 +225,32 @@ BINDINGS: dict[str, tuple[str, list[str]]] = {
         ["system:serviceaccounts"],
     ),
 }
+
+
+def cluster_roles(added: Sequence[AggregatedRole] = ()) -> dict[str, Role]:
+    """Return all cluster roles: with those that custom kinds add, and sums that have them."""
+    # In the order in which the controller that keeps the sums adds them up.
+    every = sorted([_MEASURED, *added], key=lambda one: one.name)
+    roles = {one.name: Role(adds_to=one.adds_to) for one in every}
+    for one in _merged(every):
+        roles[one.name].rules.append(_rule(list(one.verbs), one.group, *one.resources))
+
+    def more(name: str) -> list[Obj]:
+        return [rule for role in roles.values() if role.adds_to == name for rule in role.rules]
+
+    view = [*_VIEW, *more("view")]
+    edit = [*_EDIT, *more("edit"), *view]
+    sums = {"admin": [*edit, *_ADMIN, *more("admin")], "edit": edit, "view": view}
+    summed = {name: replace(_ROLES[name], rules=rules) for name, rules in sums.items()}
+    return {**_ROLES, **summed, **roles}
+
+
+def _merged(added: Sequence[AggregatedRole]) -> list[AggregatedRole]:
+    """Return one of each role, group and verbs, with all of their resources in order."""
+    found: dict[AggregatedRole, set[str]] = {}
+    for one in added:
+        found.setdefault(replace(one, resources=()), set()).update(one.resources)
+    return [replace(one, resources=tuple(sorted(named))) for one, named in found.items()]
+
+
+CLUSTER_ROLES = cluster_roles()  # of a cluster without custom kinds

@@ -19,8 +19,9 @@ import click
 from ... import wellknown
 from ...engine import Engine
 from ...errors import ConfigError, EngineUnavailable, HomeInUse
+from ...extensions.registry import home_folders
 from ...settings import Paths, Settings, home_from_env, load
-from ...slurm.jobs import SlurmJobs
+from ...slurm.jobs import SlurmEngine
 from ..control_plane import in_job, launch
 from ..control_plane.engines import engine_for, known_engine
 from ..home.home_lock import resident
@@ -29,7 +30,8 @@ from ..home.record import Record
 GRACE = 30.0  # seconds for the control plane to end in order
 JOBS_GRACE = 60.0  # and for cancelled jobs to leave the queue
 
-# All that Orlop ever makes in its home, beside the database and its companions, `state.*`.
+# All that Orlop ever makes in its home, beside what extensions keep there, and the database and its
+# companions, `state.*`.
 OURS = (
     wellknown.CONFIG_FILE,
     wellknown.KUBECONFIG_FILE,
@@ -40,7 +42,6 @@ OURS = (
     "pki",
     "arrays",
     "gangs",
-    "slurmjobs",
     "pods",
     "run",
     "volumes",
@@ -112,14 +113,15 @@ async def end_jobs(paths: Paths, settings: Settings) -> None:
 async def living(engine: Engine) -> list[Any]:
     """Return jobs of pods and of SlurmJobs that have not ended."""
     of_pods = [id for id, job in (await engine.jobs()).items() if not job.state.has_ended]
-    of_objects = engine.of_objects() if isinstance(engine, SlurmJobs) else []
+    of_objects = engine.of_objects() if isinstance(engine, SlurmEngine) else []
     return [*of_pods, *of_objects]
 
 
 def remove(paths: Paths) -> None:
     """Remove our own files, then the folder if it is empty."""
+    ours = {*OURS, *home_folders()}
     for path in paths.home.iterdir():
-        if path.name in OURS or path.name.startswith(("state.", "before-restore-")):
+        if path.name in ours or path.name.startswith(("state.", "before-restore-")):
             shutil.rmtree(path, onerror=make_writable) if path.is_dir() else path.unlink()
     left = sorted(path.name for path in paths.home.iterdir())
     if left:

@@ -11,6 +11,7 @@ from ...apiserver import ApiServer
 from ...client.api import Api
 from ...destinations import Destinations
 from ...engine import Engine
+from ...extensions.registry import Extensions
 from ...jwt import SigningKey
 from ...pki import Pki
 from ...settings import Paths, Settings
@@ -27,6 +28,7 @@ class Base:
     pki: Pki
     signing_key: SigningKey
     destinations: Destinations
+    extensions: Extensions
 
 
 def client_of(server: Server, user: str) -> Api:

@@ -7,27 +7,39 @@ made; nothing runs before `tasks`.
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
+from ...api.objects import Obj
 from ...client.clock import SystemClock
 from ...client.informer import Informers
-from ...controllers.framework.controller import Runnable
 from ...controllers.framework.manager import ControllerManager
 from ...controllers.namespaces.slurm_quota import Quota
 from ...controllers.storage.folder_provisioner import folders_in
-from ...extensions import registry as extensions
-from ...extensions.podgroup.controller import BUILT_IN_DEFINITIONS
-from ...extensions.slurmjob import kinds as slurm_kinds
-from ...extensions.slurmjob.assembly import DEFINITIONS, SlurmObjects
-from ...kubelet.server.mirror_logs import no_outputs
+from ...extensions.extension import CONTROLLER_MANAGER, Host
+from ...kubelet.server.mirror_logs import Outputs, no_outputs
 from ...scheduler import Scheduler
-from ...slurm.jobs import SlurmJobs
+from ...slurm.jobs import SlurmEngine
 from ...slurm.submit.user_slurm import UserSlurm
 from ..home.removal import in_namespace
 from .base import Base, Server, client_of
 from .gateway import make_gateway
 from .kubelet import make_kubelet
 from .own_address import host_of, url_of
+
+
+class _MirrorOutputs:
+    """Finds what mirror pods print to, once an extension that makes such pods runs."""
+
+    def __init__(self) -> None:
+        self._find: Outputs = no_outputs
+
+    def show(self, find: Outputs) -> None:
+        self._find = find
+
+    def __call__(self, pod: Obj, container: str) -> Path | None:
+        return self._find(pod, container)
 
 
 class Components:
@@ -38,12 +50,11 @@ class Components:
         self._port = port
         self._informers = informers = Informers(client_of(server, "system:orlop"))
         self.kubelet_tls = base.pki.server_context(base.pki.kubelet)
-        slurm = self._slurm_objects()
-        outputs = slurm.output_of if slurm is not None else no_outputs
+        outputs = _MirrorOutputs()
         url = url_of(base.settings, port)
         self._kubelet = make_kubelet(base, server, informers, url, self.kubelet_tls, outputs)
         server.serve_virtual(self._kubelet.parts.serving.metrics)
-        self._controllers = self._manager(slurm.controllers() if slurm is not None else [])
+        self._controllers = self._manager(outputs)
         self._scheduler = Scheduler(
             client_of(server, "system:kube-scheduler"), informers, slurm=base.settings.slurm
         )
@@ -59,23 +70,23 @@ class Components:
             **{part.name: part.run() for part in self._gateway},
         }
 
-    def _slurm_objects(self) -> SlurmObjects | None:
-        """Return what serves Slurm's own jobs, where there is a Slurm."""
-        engine, paths = self._base.engine, self._base.paths
-        if not isinstance(engine, SlurmJobs):
-            return None
-        slurm = UserSlurm(engine, engine.commands, paths.cluster_uid.read_text().strip())
-        api = client_of(self._server, slurm_kinds.USER)
-        return SlurmObjects(api, self._informers, slurm, self._base.settings, paths)
-
-    def _manager(self, slurm_controllers: list[Runnable]) -> ControllerManager:
+    def _manager(self, outputs: _MirrorOutputs) -> ControllerManager:
+        """Return all controllers, those of extensions among them."""
         base, informers = self._base, self._informers
         settings, paths = base.settings, base.paths
-        api = client_of(self._server, "system:kube-controller-manager")
-        without = self._without_kinds()
         cluster = paths.cluster_uid.read_text().strip()
+        client = cache(partial(client_of, self._server))
+        host = Host(
+            client=client,
+            informers=informers,
+            clock=SystemClock(),
+            settings=settings,
+            paths=paths,
+            slurm=self._user_slurm(cluster),
+            show_outputs=outputs.show,
+        )
         return ControllerManager(
-            api,
+            client(CONTROLLER_MANAGER),
             informers,
             root_ca=base.pki.ca.read_text(),
             signing_key=base.signing_key,
@@ -84,26 +95,19 @@ class Components:
             folders=folders_in(paths.volumes, settings.storage.scratch, cluster, in_namespace),
             autoscaling=settings.autoscaling,
             wall_time=settings.wall_time,
-            extensions=[
-                *extensions.controllers(api, informers, clock=SystemClock(), without=without),
-                *slurm_controllers,
-            ],
+            extensions=base.extensions.controllers(host),
             slurm_quota=self._slurm_quota(),
+        )
+
+    def _user_slurm(self, cluster: str) -> UserSlurm | None:
+        """Return Slurm as extensions use it, where there is one."""
+        engine = self._base.engine
+        return (
+            UserSlurm(engine, engine.commands, cluster) if isinstance(engine, SlurmEngine) else None
         )
 
     def _slurm_quota(self) -> tuple[Quota, bool] | None:
         """Return Slurm's limits, for ResourceQuotas; no other engine has any."""
-        if not isinstance(self._base.engine, SlurmJobs):
+        if not isinstance(self._base.engine, SlurmEngine):
             return None
         return self._base.engine.quota, self._base.settings.slurm.mirror_quota
-
-    def _without_kinds(self) -> list[str]:
-        """Return the kinds to leave out.
-
-        The original API server has its own PodGroup and Workload, where it has any at all; and what
-        is Slurm's means nothing without it.
-        """
-        settings = self._base.settings
-        theirs = BUILT_IN_DEFINITIONS if settings.control_plane == "upstream" else ()
-        slurms = () if isinstance(self._base.engine, SlurmJobs) else DEFINITIONS
-        return [*settings.without_kinds, *theirs, *slurms]

@@ -55,10 +55,10 @@ def engine_for(name: str, settings: Settings, paths: Paths) -> Engine:
     """Return the engine of that name, for this home's cluster."""
     if name == SLURM:
         from ...slurm.commands import Commands
-        from ...slurm.jobs import SlurmJobs
+        from ...slurm.jobs import SlurmEngine
 
         commands = Commands.of_process(settings.slurm.command_timeout)
-        return SlurmJobs(settings, paths, cluster_uid(paths), commands)
+        return SlurmEngine(settings, paths, cluster_uid(paths), commands)
     if name == LOCAL:
         from ...engine.local import LocalEngine
 

@@ -62,7 +62,7 @@ async def _submit(
 
 
 def _job(paths: Paths, settings: Settings, arguments: list[str]) -> JobSpec:
-    wishes = {
+    given = {
         "partition": settings.slurm.partition,
         "account": settings.slurm.account,
         "qos": settings.slurm.qos,
@@ -78,7 +78,7 @@ def _job(paths: Paths, settings: Settings, arguments: list[str]) -> JobSpec:
         ("requeue", None),
         # A minute before its time is over it stops in order; pods run on without it.
         ("signal", "B:TERM@60"),
-        *((name, value) for name, value in wishes.items() if value),
+        *((name, value) for name, value in given.items() if value),
     ]
     serve = ["serve", "--in-job", *arguments]
     return JobSpec(

@@ -23,6 +23,7 @@ from ...apiserver.aggregation import FrontProxy
 from ...apiserver.audit import AuditLog, Auditor, load_policy
 from ...apiserver.memory import settle
 from ...destinations import Destinations
+from ...extensions.registry import Extensions, unconfined
 from ...files import write_private
 from ...jwt import SigningKey
 from ...network.ranges import Ranges
@@ -68,8 +69,8 @@ def run(paths: Paths, settings: Settings, engine: str, ready: Readiness, *, job:
     try:
         for folder in (paths.run, paths.log, paths.pods, paths.images, paths.volumes):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with HomeLock(paths) as tenancy:
-            plane = ControlPlane(paths, settings, engine, tenancy)
+        with HomeLock(paths) as home_lock:
+            plane = ControlPlane(paths, settings, engine, home_lock)
             asyncio.run(plane.run(ready, job))
     except BaseException as error:
         ready.failed(_first(error), is_in_use=isinstance(error, errors.HomeInUse))
@@ -86,12 +87,14 @@ def _first(error: BaseException) -> str:
 
 
 class ControlPlane:
-    def __init__(self, paths: Paths, settings: Settings, engine: str, tenancy: HomeLock) -> None:
+    def __init__(self, paths: Paths, settings: Settings, engine: str, home_lock: HomeLock) -> None:
         self.paths = paths
         self.settings = settings
+        self.extensions = Extensions(settings.without_kinds)
+        self.extensions.register_pod_references()
         ensure_cluster_uid(paths)
         self.engine = engine_for(engine, settings, paths)
-        self.tenancy = tenancy
+        self.home_lock = home_lock
         self.ranges = Ranges.of(settings.network)
         self.destinations = Destinations.of(settings.network.allow_destinations)
         hosts = [*addresses.host_names(), *addresses.addresses(), *settings.advertise]
@@ -115,7 +118,13 @@ class ControlPlane:
             stack.push_async_callback(server.stop)
 
             base = Base(
-                self.paths, self.settings, self.engine, self.pki, signing_key, self.destinations
+                self.paths,
+                self.settings,
+                self.engine,
+                self.pki,
+                signing_key,
+                self.destinations,
+                self.extensions,
             )
             components = Components(base, server, port)
             contexts = {self.pki.apiserver: tls, self.pki.kubelet: components.kubelet_tls}
@@ -124,7 +133,7 @@ class ControlPlane:
                 url=url_of(self.settings, port), port=port, engine=self.engine.name, job=job
             )
             self._write_kubeconfig(mine.url)
-            self.tenancy.declare(mine)
+            self.home_lock.declare(mine)
             logger.info(
                 "control plane is up", version=__version__, url=mine.url, engine=mine.engine
             )
@@ -155,8 +164,8 @@ class ControlPlane:
                 services=str(self.ranges.services),
             )
         # Where there are no locks, SQLite must not ask for them; the home lock keeps others out.
-        options = "" if self.tenancy.has_locks else "vfs=unix-none"
-        store = await Store.open(self.paths.state, options=options, fence=self.tenancy.fence)
+        options = "" if self.home_lock.has_locks else "vfs=unix-none"
+        store = await Store.open(self.paths.state, options=options, fence=self.home_lock.fence)
         stack.push_async_callback(store.close)
         return ApiServer(
             store,
@@ -167,6 +176,8 @@ class ControlPlane:
                 auditor=self._auditor(stack),
                 ranges=self.ranges,
                 pod_security=self.settings.pod_security,
+                unconfined=unconfined(),
+                roles=self.extensions.roles,
                 oidc=self.settings.oidc,
                 destinations=self.destinations,
                 front_proxy=FrontProxy(
@@ -214,7 +225,7 @@ class ControlPlane:
         while True:
             await asyncio.sleep(BEAT)
             try:
-                self.tenancy.beat()
+                self.home_lock.beat()
             except FileNotFoundError:
                 raise
             except OSError as error:

@@ -28,10 +28,10 @@ from ...api.objects import (
 from ...errors import ConfigError, EngineError, Error
 from ...printable import lines, one_line
 from ...settings import home_from_env, load
-from ..commands.usage import Usage, noted, usage_of
 from ..home.kubeconfig_file import loaded
 from ..kubeapi import KubeApi, default_config
 from ..table import table
+from .usage import Usage, noted, usage_of
 
 NAMESPACE = click.option("-n", "--namespace", default="", help="Namespace; default: the context's.")
 KUBECONFIG = click.option("--kubeconfig", default="", help="The kubeconfig to use.")
@@ -178,7 +178,9 @@ def script(pod: str, namespace: str, kubeconfig: str, context: str) -> None:
     path = paths.pod(key.namespace, key.name, uid_of(found)) / wellknown.SCRIPT_FILE
     owner = controller_of(found)
     if owner is not None and wellknown.MIRROR in annotations_of(found):
-        path = paths.slurm_jobs / f"{key.namespace}_{owner['name']}_{owner['uid']}" / "script"
+        path = (
+            paths.home / "slurmjobs" / f"{key.namespace}_{owner['name']}_{owner['uid']}" / "script"
+        )
     try:
         click.echo(path.read_text(), nl=False)
     except FileNotFoundError:

@@ -14,6 +14,7 @@ import click
 
 from ...api.objects import Obj, key_of
 from ...errors import ConfigError
+from ...settings import home_from_env, load
 from ...slurm.translate.ranks import rank_set
 from .kubectl_slurm import CONTEXT, KUBECONFIG, NAMESPACE, connect, pod_named
 
@@ -55,6 +56,11 @@ def rank_logs(
 
 
 def _ranks_of(pod: Obj) -> str:
+    """Return the container of a pod that runs once per task; raise ConfigError if none does."""
+    from ...extensions.registry import Extensions  # slow to import, and only asked for here
+
+    # A member of a gang has no ranks, and which kinds are gangs is for extensions to say.
+    Extensions(load(home_from_env()).without_kinds).register_pod_references()
     found = rank_set(pod)
     if found is None:
         words = "runs its containers once each, without ranks"

@@ -1,7 +1,8 @@
 """`kubectl slurm sbatch` and `logs`: run a user's batch script as a SlurmJob, and show its output.
 
-Part of the plugin. A command line is what `sbatch_line` makes of it; what becomes of it is the
-SlurmJob's. What sbatch refuses is told at once, and leaves no object behind.
+Part of the plugin, a client of that kind as kubectl is of Jobs. A command line is what
+`sbatch_line` makes of it; what becomes of it is the SlurmJob's. What sbatch refuses is told at
+once, and leaves no object behind.
 """
 
 from __future__ import annotations

@@ -11,7 +11,14 @@ from collections.abc import Mapping, Sequence
 
 from ...api.gangs import LaterMembers, room_for
 from ...api.objects import Obj, annotations_of, meta, uid_of
-from ...wellknown import GANG, GANG_ROOM, GANG_SIZE
+from ...wellknown import (
+    DISTRIBUTED,
+    DISTRIBUTED_PORT,
+    GANG,
+    GANG_ROOM,
+    GANG_SIZE,
+    SLURM_PREFIX,
+)
 
 _OWN = frozenset({GANG, GANG_SIZE, GANG_ROOM})
 # What of a pod's spec is asked of Slurm, beside what its containers say.
@@ -43,6 +50,13 @@ def gang_of(
     words = [owner["kind"].lower(), meta(owner)["name"], part, uid_of(owner)[:8]]
     found = {GANG: "-".join(word for word in words if word), GANG_SIZE: str(size)}
     return {**found, GANG_ROOM: room_for(later)} if later else found
+
+
+def inherited_by_pods(owner: Obj) -> dict[str, str]:
+    """Return the annotations of a workload that ask something of Slurm for all of its pods."""
+    own = {*_OWN, DISTRIBUTED, DISTRIBUTED_PORT, SLURM_PREFIX + "launcher"}
+    given = annotations_of(owner).items()
+    return {name: v for name, v in given if name.startswith(SLURM_PREFIX) and name not in own}
 
 
 def to_come(count: int, template: Obj, inherited: Mapping[str, str]) -> LaterMembers:

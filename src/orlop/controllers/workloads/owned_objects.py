@@ -25,7 +25,7 @@ class Taken(errors.Conflict):
     """Raised where somebody else has an object of the name."""
 
 
-class Possessions:
+class OwnedObjects:
     """Writes the objects of one controller; `fields` are what is kept up to date, say `data`."""
 
     def __init__(

@@ -1,9 +1,9 @@
 """Runs BridgeJobs of Bridge Operator (bridgejob.ibm.com/v1alpha1) as SlurmJobs of ours.
 
-Run by the control plane while its definition is ours. The cluster that it names is the one Orlop
-runs on: `resourceURL` and `resourcesecret` need not be right, because no REST server is asked. A
-script may be in S3, and what the job prints goes there after its end. Jobs for LSF, Ray and quantum
-machines are refused in plain words.
+Run by the controller manager while its definition, and that of SlurmJobs, are ours. The cluster
+that it names is the one Orlop runs on: `resourceURL` and `resourcesecret` need not be right,
+because no REST server is asked. A script may be in S3, and what the job prints goes there after its
+end. Jobs for LSF, Ray and quantum machines are refused in plain words.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from ...api.objects import Key, Obj, key_of, meta
 from ...api.reading import decode_json
 from ...api.times import parse as parse_time
 from ...errors import ConfigError, Error, Unavailable
+from ..bundled import bundled_kind
 from ..slurmjob.adapter import Adapter, job_status
-from ..slurmjob.kinds import BRIDGE_JOB
 from ..slurmjob.status import COMPLETE, IS_FAILED
 from .s3 import Server
 
 T = TypeVar("T")
+
+BRIDGE_JOB = bundled_kind("bridgejob.ibm.com", "v1alpha1", "BridgeJob", "bridgejobs")
 
 _OPTIONS = {
     "NodesNumber": "nodes",

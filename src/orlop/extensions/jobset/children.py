@@ -11,11 +11,15 @@ import hashlib
 from collections import Counter
 
 from ...api.objects import Obj, annotations_of, labels_of, meta, owner_reference, uid_of
-from ...controllers.workloads.distributed.environment import Place, noted, wish_of
-from ...controllers.workloads.gang_annotations import gang_of, to_come
+from ...controllers.workloads.distributed.environment import (
+    Place,
+    distributed_annotations,
+    place_annotation,
+)
+from ...controllers.workloads.gang_annotations import gang_of, inherited_by_pods, to_come
 from ...controllers.workloads.pod_control import deep_copy
 from ...controllers.workloads.volume_claim_templates import claim_from, mounts, with_claims
-from ...wellknown import DISTRIBUTED, DISTRIBUTED_PORT, GANG, GANG_ROOM, GANG_SIZE, SLURM_PREFIX
+from ...wellknown import DISTRIBUTED, GANG, SLURM_PREFIX
 
 _KEY = "jobset.sigs.k8s.io/"
 NAME, UID, ATTEMPT = _KEY + "jobset-name", _KEY + "jobset-uid", _KEY + "restart-attempt"
@@ -125,9 +129,9 @@ def job_for(jobset: Obj, one: Obj, index: int) -> Obj:
         spec["suspend"] = True
     pod_metadata["labels"] = {**(pod_metadata.get("labels") or {}), **marks}
     pod_metadata["annotations"] = {
-        **slurm_wishes(jobset),
+        **inherited_by_pods(jobset),
         **_gang(jobset, one),
-        **wish_of(jobset),
+        **distributed_annotations(jobset),
         **(pod_metadata.get("annotations") or {}),
         **(_place(jobset, one, index) if DISTRIBUTED in annotations_of(jobset) else {}),
         **marks,
@@ -180,13 +184,6 @@ def not_honoured(jobset: Obj) -> list[str]:
     return [f"{name} is not honoured; {remedy}" for name in _NOT_HONOURED if name in given]
 
 
-def slurm_wishes(owner: Obj) -> dict[str, str]:
-    """Return what is asked of Slurm for all pods of a workload: on the workload itself."""
-    given = annotations_of(owner).items()
-    own = {GANG, GANG_SIZE, GANG_ROOM, DISTRIBUTED, DISTRIBUTED_PORT, SLURM_PREFIX + "launcher"}
-    return {name: v for name, v in given if name.startswith(SLURM_PREFIX) and name not in own}
-
-
 def _place(jobset: Obj, one: Obj, index: int) -> dict[str, str]:
     """Return the place of a Job's first pod among all pods, the coordinator's Jobs first."""
     every = replicated(jobset)
@@ -200,7 +197,7 @@ def _place(jobset: Obj, one: Obj, index: int) -> dict[str, str]:
                 first = len(hosts)
             name = job_name(jobset, each, number)
             hosts += [f"{name}-{pod}.{subdomain(jobset)}" for pod in range(pods_of(each))]
-    return noted(Place(first, hosts))
+    return place_annotation(Place(first, hosts))
 
 
 def _gang(jobset: Obj, one: Obj) -> dict[str, str]:
@@ -217,7 +214,7 @@ def _gang(jobset: Obj, one: Obj) -> dict[str, str]:
             counts[its_stage] += count
             if its_stage > stage and count:
                 template = each["template"]["spec"]["template"]
-                later.append(to_come(count, template, slurm_wishes(jobset)))
+                later.append(to_come(count, template, inherited_by_pods(jobset)))
     earlier = sum(count for its_stage, count in counts.items() if its_stage < stage)
     part = "-".join(filter(None, (gang, str(restarts(jobset)))))
     return gang_of(jobset, counts[stage], part, earlier=earlier, later=later)

@@ -19,10 +19,9 @@ from ...client.informer import Informers
 from ...controllers.framework.controller import BY_CONTROLLER, Controller, Result
 from ...controllers.framework.status import condition, is_true, with_condition
 from ...controllers.workloads.finished import expire
-from ...controllers.workloads.owned_objects import Possessions
+from ...controllers.workloads.owned_objects import OwnedObjects
 from ...controllers.workloads.volume_claim_templates import ClaimMaker
 from ..bundled import bundled_kind
-from ..extension import Extension
 from .children import (
     ATTEMPT,
     NAME,
@@ -55,7 +54,6 @@ from .policy import (
 )
 
 JOB_SET = bundled_kind("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")
-DEFINITION = "jobsets.jobset.x-k8s.io"
 MANAGED_BY = "jobset.sigs.k8s.io/jobset-controller"
 BY_JOB_SET = "job set"
 
@@ -68,8 +66,8 @@ class JobSets(Controller):
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)
         self.jobs = informers.informer(JOB)
-        self._services = Possessions(api, informers, self.recorder, SERVICE)
-        self._made = Possessions(api, informers, self.recorder, JOB)
+        self._services = OwnedObjects(api, informers, self.recorder, SERVICE)
+        self._made = OwnedObjects(api, informers, self.recorder, JOB)
         self._claims = ClaimMaker(api, informers, self.recorder)
         self._pods = informers.informer(POD)
         self._pods.add_index(BY_JOB_SET, _by_job_set)
@@ -281,6 +279,3 @@ def _by_job_set(pod: Obj) -> tuple[str, ...]:
     """Index: the uid of the JobSet that a pod belongs to."""
     uid = labels_of(pod).get(UID)
     return (uid,) if uid else ()
-
-
-EXTENSIONS = (Extension(DEFINITION, (JobSets,)),)

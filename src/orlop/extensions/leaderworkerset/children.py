@@ -12,12 +12,15 @@ import hashlib
 import msgspec
 
 from ...api.objects import Obj, annotations_of, labels_of, meta, owner_reference
-from ...controllers.workloads.distributed.environment import Place, wish_of, with_variables
-from ...controllers.workloads.gang_annotations import gang_of, to_come
+from ...controllers.workloads.distributed.environment import (
+    Place,
+    distributed_annotations,
+    with_variables,
+)
+from ...controllers.workloads.gang_annotations import gang_of, inherited_by_pods, to_come
 from ...controllers.workloads.pod_control import deep_copy, pod_from_template
 from ...controllers.workloads.volume_claim_templates import claim_from, with_claims
 from ...wellknown import GANG, SLURM_PREFIX
-from ..jobset.children import slurm_wishes
 
 _KEY = "leaderworkerset.sigs.k8s.io/"
 NAME, GROUP, WORKER = _KEY + "name", _KEY + "group-index", _KEY + "worker-index"
@@ -103,7 +106,7 @@ def gang(lws: Obj, group: int, worker: int, siblings: list[Obj], now: float) -> 
     part, size = f"{group}-{int(now * 10):x}", size_of(lws)
     if waits_for_leader(lws) and worker == 0:
         template = lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]
-        later = [to_come(size - 1, template, slurm_wishes(lws))] if size > 1 else []
+        later = [to_come(size - 1, template, inherited_by_pods(lws))] if size > 1 else []
         found = gang_of(lws, 1, part, later=later)
     else:
         found = gang_of(lws, size, part)
@@ -123,9 +126,9 @@ def pod_for(lws: Obj, group: int, worker: int, together: dict[str, str]) -> Obj:
     spec["hostname"], spec["subdomain"] = name, subdomain(lws, group)
     metadata["labels"] = {**(metadata.get("labels") or {}), **_labels(lws, group, worker)}
     metadata["annotations"] = {
-        **slurm_wishes(lws),
+        **inherited_by_pods(lws),
         **together,
-        **wish_of(lws),
+        **distributed_annotations(lws),
         **(metadata.get("annotations") or {}),
         SIZE: str(size_of(lws)),
         **({LEADER: leader} if worker else {}),

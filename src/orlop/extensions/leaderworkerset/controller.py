@@ -15,11 +15,10 @@ from ...client.api import Api, WatchEvent
 from ...client.clock import Clock
 from ...client.informer import Informers
 from ...controllers.framework.controller import BY_CONTROLLER, Controller, Result
-from ...controllers.workloads.owned_objects import Possessions
+from ...controllers.workloads.owned_objects import OwnedObjects
 from ...controllers.workloads.pod_control import PodControl, watched_fields
 from ...controllers.workloads.volume_claim_templates import ClaimMaker
 from ..bundled import bundled_kind
-from ..extension import Extension
 from .children import (
     GROUP,
     NAME,
@@ -36,7 +35,6 @@ from .plan import Groups, observe, plan, wanted_groups
 LEADER_WORKER_SET = bundled_kind(
     "leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"
 )
-DEFINITION = "leaderworkersets.leaderworkerset.x-k8s.io"
 
 
 class LeaderWorkerSets(Controller):
@@ -49,7 +47,7 @@ class LeaderWorkerSets(Controller):
         super().__init__(api, informers, clock=clock)
         self.pods = informers.informer(POD)
         self._control = PodControl(api, self.pods, self.recorder)
-        self._services = Possessions(api, informers, self.recorder, SERVICE)
+        self._services = OwnedObjects(api, informers, self.recorder, SERVICE)
         self._claims = ClaimMaker(api, informers, self.recorder)
         self._broken: dict[str, set[int]] = {}  # uid of a set -> groups that a pod has gone from
         self._going: set[str] = set()  # uids of pods that we delete ourselves
@@ -131,6 +129,3 @@ class LeaderWorkerSets(Controller):
     def _groups(self, lws: Obj) -> Groups:
         pods = self.pods.by_index(BY_CONTROLLER, uid_of(lws))
         return Groups(lws, [pod for pod in pods if meta(pod).get("labels")])
-
-
-EXTENSIONS = (Extension(DEFINITION, (LeaderWorkerSets,)),)

@@ -1,7 +1,7 @@
 """Builds what an MPIJob is made of: its Service, ConfigMap, worker pods and the launcher's Job.
 
-Asked by the MPIJob controller. Pure. Names, labels, variables and the hostfile are those that the
-MPI operator documents; in the place of ssh and its keys stands a script that has the pods' agents
+Asked by the MPIJob controller. Names, labels, variables and the hostfile are those that the MPI
+operator documents; in the place of ssh and its keys stands a script that has the pods' agents
 start what mpirun wants started.
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from ...api.objects import Obj, annotations_of, is_terminal, meta, phase_of, uid_of
 from ...controllers.workloads.gang_annotations import gang_of, to_come
 from ...controllers.workloads.pod_control import deep_copy, pod_from_template
-from ...manifests import script
 from ...wellknown import GANG_ROOM, GANG_SIZE, GROUP, GROUP_VOLUME
 from ..training import run_policy as training
 from ..training.run_policy import (
@@ -33,6 +33,7 @@ from ..training.run_policy import (
 OPERATOR = "mpi-operator"
 CONFIG_VOLUME, CONFIG_PATH = "mpi-job-config", "/etc/mpi"
 GROUP_PATH = "/run/orlop-group"
+_SCRIPTS = Path(__file__).parent / "scripts"
 RSH, HOLD = f"{CONFIG_PATH}/rsh", f"{CONFIG_PATH}/hold"
 _SSHD = re.compile(r"(^|[\s;&|/])sshd(\s|;|&|$)")
 # What our own batch system would make an mpirun in the launcher do: start ranks by srun, there.
@@ -40,6 +41,11 @@ _NOT_SLURM = {"OMPI_MCA_plm": "rsh", "OMPI_MCA_ras": "^slurm", "PRTE_MCA_ras": "
 # OpenMPI 5 and its PRRTE ask the kernel for the way to another pod, but its routes are the node's,
 # and it knows none from a pod's address: they shall compare the addresses themselves.
 _BY_ADDRESS = {"OMPI_MCA_reachable": "weighted", "PRTE_MCA_prtereachable": "weighted"}
+
+
+def script(name: str) -> str:
+    """Return the text of a shell script that is put into pods."""
+    return (_SCRIPTS / name).read_text(encoding="utf-8")
 
 
 def replicas(job: Obj, role: str) -> int:

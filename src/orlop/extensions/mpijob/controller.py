@@ -30,12 +30,11 @@ from ...client.informer import Informers
 from ...controllers.framework.controller import BY_CONTROLLER, Controller, Result
 from ...controllers.workloads.finished import expire
 from ...controllers.workloads.gang_annotations import gang_of
-from ...controllers.workloads.owned_objects import Possessions
+from ...controllers.workloads.min_resources import REASON, lacking
+from ...controllers.workloads.owned_objects import OwnedObjects
 from ...controllers.workloads.pod_control import PodControl, watched_fields
 from ...wellknown import GANG
 from ..bundled import bundled_kind
-from ..extension import Extension
-from ..podgroup.min_resources import REASON, lacking
 from ..training.metrics import MPI_JOB_INFO, MPI_JOBS, count
 from ..training.run_policy import (
     is_lost,
@@ -66,7 +65,6 @@ from .srun_launcher import is_by_srun, rank_set_job
 from .status import Seen, observe
 
 MPI_JOB = bundled_kind("kubeflow.org", "v2beta1", "MPIJob", "mpijobs")
-DEFINITION = "mpijobs.kubeflow.org"
 MANAGED_BY = "kubeflow.org/mpi-operator"
 
 
@@ -88,9 +86,9 @@ class MpiJobs(Controller):
         self.watch(self.pods, self._of_launcher)
         self._control = PodControl(api, self.pods, self.recorder)
         made = (api, informers, self.recorder)
-        self._services = Possessions(*made, SERVICE)
-        self._configs = Possessions(*made, CONFIG_MAP, "data")
-        self._launchers = Possessions(*made, JOB)
+        self._services = OwnedObjects(*made, SERVICE)
+        self._configs = OwnedObjects(*made, CONFIG_MAP, "data")
+        self._launchers = OwnedObjects(*made, JOB)
         for kept in (self._services, self._configs):
             self.watch(kept.informer, self._owner_keys)
 
@@ -279,6 +277,3 @@ def _without_workers(job: Obj) -> Obj:
         replicas["Worker"] = {k: v for k, v in replicas["Worker"].items() if k != "active"}
         status["replicaStatuses"] = replicas
     return status
-
-
-EXTENSIONS = (Extension(DEFINITION, (MpiJobs,)),)

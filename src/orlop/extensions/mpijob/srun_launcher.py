@@ -51,7 +51,7 @@ def rank_set_job(job: Obj) -> Obj:
     metadata["labels"] = {**(metadata.get("labels") or {}), **labels(job, "launcher")}
     given = {**inherited(job), **(metadata.get("annotations") or {})}
     asked = shape(job, stripped)
-    metadata["annotations"] = {**_wishes(stripped), **given, **asked}
+    metadata["annotations"] = {**_srun_annotations(stripped), **given, **asked}
     _share(container, _ranks_of_node(asked[SLURM_PREFIX + "ntasks-per-node"]))
     made["spec"]["template"] = template
     assert CONFIG_VOLUME not in str(spec.get("volumes")), "a rank set has no hostfile"
@@ -94,7 +94,7 @@ def _share(container: Obj, ranks: int) -> None:
             given[name] = str(Quantity(part, whole.form))
 
 
-def _wishes(stripped: Stripped) -> dict[str, str]:
+def _srun_annotations(stripped: Stripped) -> dict[str, str]:
     """Return annotations for what mpirun was told of binding and output, in srun's words."""
     flags = {SRUN_FLAGS: shlex.join(stripped.flags)} if stripped.flags else {}
     return flags | ({LABEL: "true"} if stripped.is_labelled else {})

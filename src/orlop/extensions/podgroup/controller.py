@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...api import times
-from ...api.gangs import scheduling_group_of
 from ...api.kinds import NODE, POD
 from ...api.objects import Key, Obj, condition_of, controller_of, key_of, labels_of, meta, phase_of
 from ...client.api import Api, WatchEvent
@@ -19,16 +18,9 @@ from ...client.clock import Clock
 from ...client.informer import Informers
 from ...controllers.framework.controller import Controller, Result
 from ...controllers.framework.status import condition, with_condition
-from ...wellknown import POD_GROUP_LABEL
-from ..bundled import bundled_kind
-from ..extension import Extension
-from .min_resources import REASON, lacking
+from ...controllers.workloads.min_resources import REASON, lacking
+from .groups import BUILT_IN, POD_GROUP, pod_group_of, scheduling_group_of
 
-DEFINITION = "podgroups.scheduling.x-k8s.io"
-POD_GROUP = bundled_kind("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups")
-BUILT_IN_DEFINITION = "podgroups.scheduling.k8s.io"
-BUILT_IN_DEFINITIONS = (BUILT_IN_DEFINITION, "workloads.scheduling.k8s.io")
-BUILT_IN = bundled_kind("scheduling.k8s.io", "v1alpha3", "PodGroup", "podgroups")
 BY_GROUP, BY_BUILT_IN = "pod group", "built-in pod group"
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 
@@ -48,7 +40,7 @@ class PodGroups(Controller):
         is_news = previous is None or event.type == "DELETED" or phase_of(previous) != phase_of(pod)
         if not is_news and labels_of(previous or pod) == labels_of(pod):
             return
-        for name in {_group(pod), _group(previous) if previous is not None else ""}:
+        for name in {pod_group_of(pod), pod_group_of(previous) if previous is not None else ""}:
             if name:
                 yield Key(meta(pod)["namespace"], name)
 
@@ -162,13 +154,9 @@ def _owner(pod: Obj) -> str:
     return f"{key.namespace}/{owner['name']}" if owner is not None else str(key)
 
 
-def _group(pod: Obj) -> str:
-    return labels_of(pod).get(POD_GROUP_LABEL, "")
-
-
 def _groups(pod: Obj) -> tuple[str, ...]:
     """Index: the key of its group."""
-    return _keys(pod, _group(pod))
+    return _keys(pod, pod_group_of(pod))
 
 
 def _built_in_groups(pod: Obj) -> tuple[str, ...]:
@@ -178,9 +166,3 @@ def _built_in_groups(pod: Obj) -> tuple[str, ...]:
 
 def _keys(pod: Obj, name: str) -> tuple[str, ...]:
     return (str(Key(meta(pod)["namespace"], name)),) if name else ()
-
-
-EXTENSIONS = (
-    Extension(DEFINITION, (PodGroups,)),
-    Extension(BUILT_IN_DEFINITION, (BuiltInPodGroups,)),
-)

@@ -14,11 +14,10 @@ from ...client.clock import Clock
 from ...client.informer import Informers
 from ...controllers.framework.controller import BY_CONTROLLER, Controller, Result
 from ...controllers.workloads.finished import expire
-from ...controllers.workloads.owned_objects import Possessions
+from ...controllers.workloads.min_resources import REASON, lacking
+from ...controllers.workloads.owned_objects import OwnedObjects
 from ...controllers.workloads.pod_control import PodControl, watched_fields
 from ..bundled import bundled_kind
-from ..extension import Extension
-from ..podgroup.min_resources import REASON, lacking
 from ..training.metrics import TRAINING_JOBS, count
 from ..training.run_policy import (
     is_suspended,
@@ -34,7 +33,6 @@ from .children import autoscaler, members, missing, names, pod_for, service, sur
 from .status import backoff_left, failed_now, is_retried, left_over, observe, seconds_left, verdict
 
 PYTORCH_JOB = bundled_kind("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs")
-DEFINITION = "pytorchjobs.kubeflow.org"
 MANAGED_BY = "kubeflow.org/training-operator"
 
 
@@ -49,8 +47,8 @@ class PyTorchJobs(Controller):
         self.pods, self.nodes = informers.informer(POD), informers.informer(NODE)
         self._control = PodControl(api, self.pods, self.recorder)
         made = (api, informers, self.recorder)
-        self._services = Possessions(*made, SERVICE)
-        self._autoscalers = Possessions(*made, HORIZONTAL_POD_AUTOSCALER, "spec")
+        self._services = OwnedObjects(*made, SERVICE)
+        self._autoscalers = OwnedObjects(*made, HORIZONTAL_POD_AUTOSCALER, "spec")
         self.watch(self._services.informer, self._owner_keys)
 
     async def reconcile(self, key: Key) -> Result:
@@ -138,6 +136,3 @@ class PyTorchJobs(Controller):
             job = await self.write_status(job, left_over(job))
         ttl = run_policy(job).get("ttlSecondsAfterFinished")
         return await expire(self, job, ttl, finished_time(job))
-
-
-EXTENSIONS = (Extension(DEFINITION, (PyTorchJobs,)),)

@@ -9,6 +9,8 @@ may be asked of sbatch by annotations, as on a pod.
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from ... import errors
 from ...api.objects import (
@@ -23,10 +25,11 @@ from ...api.objects import (
 from ...client.api import Api
 from ...client.clock import Clock
 from ...client.informer import Informers
-from ...controllers.framework.controller import Controller, Result
+from ...controllers.framework.controller import Controller, Result, Runnable
 from ...destinations import Destinations
 from ...slurm.translate.annotations import from_annotations
-from .kinds import ENDED, SLURM_JOB
+from ..extension import Controllers, Host
+from .kinds import ENDED, SLURM_JOB, USER
 
 AGAIN = 5.0  # seconds until what is not there is looked for once more
 
@@ -146,3 +149,21 @@ def _with_options(obj: Obj, spec: Obj) -> Obj:
 def job_status(job: Obj | None) -> Obj:
     status: Obj = (job or {}).get("status") or {}
     return status
+
+
+def run_adapters(*adapters: type[Adapter]) -> Callable[[Host], Sequence[Controllers]]:
+    """Return the `controllers` of an extension whose objects run as SlurmJobs."""
+
+    def controllers(host: Host) -> list[Controllers]:
+        return [
+            Controllers((SLURM_JOB.resource, one.kind.resource), partial(_make, one, host))
+            for one in adapters
+        ]
+
+    return controllers
+
+
+def _make(adapter: type[Adapter], host: Host) -> list[Runnable]:
+    made = adapter(host.client(USER), host.informers, clock=host.clock)
+    made.destinations = Destinations.of(host.settings.network.allow_destinations)
+    return [made]

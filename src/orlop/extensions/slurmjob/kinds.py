@@ -1,6 +1,6 @@
-"""The kinds of this package, as their bundled definitions have them, and the names it writes.
+"""The kind SlurmJob, as its bundled definition has it, and the names that its controllers write.
 
-Used by all of it. It holds constants.
+Used by all of this folder, and by the kinds that run as SlurmJobs. It holds constants.
 """
 
 from __future__ import annotations
@@ -10,18 +10,10 @@ from ..bundled import bundled_kind
 
 GROUP = "slurm.orlop.dev"
 SLURM_JOB = bundled_kind(GROUP, "v1", "SlurmJob", "slurmjobs")
-PARTITION = bundled_kind(GROUP, "v1", "SlurmPartition", "slurmpartitions", namespaced=False)
-ACCOUNT = bundled_kind(GROUP, "v1", "SlurmAccount", "slurmaccounts", namespaced=False)
-QOS = bundled_kind(GROUP, "v1", "SlurmQOS", "slurmqos", namespaced=False)
-RESERVATION = bundled_kind(GROUP, "v1", "SlurmReservation", "slurmreservations", namespaced=False)
-SITE_KINDS = (PARTITION, ACCOUNT, QOS, RESERVATION)
-
-# As sylabs' wlm-operator and IBM's Bridge Operator define them.
-WLM_SLURM_JOB = bundled_kind("wlm.sylabs.io", "v1alpha1", "SlurmJob", "slurmjobs")
-WLM_JOB = bundled_kind("wlm.sylabs.io", "v1alpha1", "WlmJob", "wlmjobs")
-BRIDGE_JOB = bundled_kind("bridgejob.ibm.com", "v1alpha1", "BridgeJob", "bridgejobs")
 
 QUEUE_NAMESPACE = "slurm-queue"  # where jobs that no SlurmJob has asked for are shown
+
+FOLDER = "slurmjobs"  # of the home: a folder for each SlurmJob
 
 FINALIZER = SLURM_PREFIX + "job"  # keeps the object until its job is cancelled and forgotten
 USER = SLURM_USER

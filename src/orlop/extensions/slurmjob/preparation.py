@@ -32,6 +32,7 @@ from ...kubelet.planning.volumes import planned_volumes
 from ...settings import Paths
 from ...slurm.submit import user_script
 from . import transfers
+from .kinds import FOLDER
 from .plan import ENVIRONMENT, PROGRAM, VOLUMES, WORK, Plan, as_pod
 from .transfers import FETCH, KEEP, PROBLEM, Input, Producer, Result
 
@@ -44,7 +45,7 @@ _NOTHING = Allocatable(Quantity(0), Quantity(0))
 
 def folder_of(paths: Paths, job: Obj) -> Path:
     key = key_of(job)
-    return paths.slurm_jobs / f"{key.namespace}_{key.name}_{uid_of(job)}"
+    return paths.home / FOLDER / f"{key.namespace}_{key.name}_{uid_of(job)}"
 
 
 async def prepare(api: Api, job: Obj, plan: Plan, producers: Sequence[Producer] = ()) -> None:

@@ -1,9 +1,10 @@
 """Runs SlurmJobs and WlmJobs of wlm-operator (wlm.sylabs.io/v1alpha1) as SlurmJobs of ours.
 
-Run by the control plane while their definitions are ours. A batch script is handed on as it is; an
-image is run by the site's apptainer or singularity on every node that is asked for. `status.status`
-has the phases that wlm-operator's pods have. Node selectors on partitions and features of ours are
-honoured; those on labels that only wlm-operator's virtual nodes had are ignored.
+Run by the controller manager while their definitions, and that of SlurmJobs, are ours. A batch
+script is handed on as it is; an image is run by the site's apptainer or singularity on every node
+that is asked for. `status.status` has the phases that wlm-operator's pods have. Node selectors on
+partitions and features of ours are honoured; those on labels that only wlm-operator's virtual nodes
+had are ignored.
 """
 
 from __future__ import annotations
@@ -14,8 +15,12 @@ import shlex
 from ...api.objects import Obj
 from ...errors import ConfigError
 from ...wellknown import FEATURE_LABEL_PREFIX, PARTITION_LABEL
+from ..bundled import bundled_kind
 from ..slurmjob.adapter import Adapter, job_status
-from ..slurmjob.kinds import ENDED, WLM_JOB, WLM_SLURM_JOB
+from ..slurmjob.kinds import ENDED
+
+WLM_SLURM_JOB = bundled_kind("wlm.sylabs.io", "v1alpha1", "SlurmJob", "slurmjobs")
+WLM_JOB = bundled_kind("wlm.sylabs.io", "v1alpha1", "WlmJob", "wlmjobs")
 
 RESULTS, PREPARED = "results", "prepared"
 _PARTITIONS = (PARTITION_LABEL, "wlm.sylabs.io/partition", "kubernetes.io/hostname")

@@ -1,4 +1,4 @@
-"""Finds what a pod waits for before its job may start: Jobs, pods and SlurmJobs of its namespace.
+"""Finds what a pod waits for before its job may start: Jobs, pods and others of its namespace.
 
 Asked by `starter` before anything is prepared. Where the pod's `dependency` names objects, their
 Slurm jobs' numbers take the place of the names, and Slurm does the waiting; until they have such
@@ -9,14 +9,11 @@ shares one with others: they are waited for until they have ended themselves.
 from __future__ import annotations
 
 from ... import errors
-from ...api.dependencies import Wait, holds, names_objects, parse
+from ...api.dependencies import Wait, awaited_kind, holds, names_objects, parse
 from ...api.kinds import JOB, POD, Kind
 from ...api.objects import Key, Obj, annotations_of, condition_of, controller_of, key_of, phase_of
 from ...client.api import Api
 from ...wellknown import DEPENDENCY, JOB_ID
-
-SLURM_JOB = Kind("slurm.orlop.dev", "v1", "SlurmJob", "slurmjobs", namespaced=True)
-_KINDS = {kind.kind: kind for kind in (JOB, POD, SLURM_JOB)}
 
 
 class Dependencies:
@@ -46,7 +43,7 @@ class Dependencies:
             raise errors.ConfigError(f"{DEPENDENCY}: {_words(wait)} is the pod's own")
         key = Key(key_of(pod).namespace, wait.name)
         try:
-            target = await self._api.get(_KINDS[wait.kind], key)
+            target = await self._api.get(_kind(wait.kind), key)
         except errors.NotFound:
             raise errors.WaitingForDependency(f"{_words(wait)} is not there yet") from None
         ended = _ended(wait.kind, target)
@@ -57,6 +54,13 @@ class Dependencies:
                 raise errors.DependencyNeverSatisfied(message)
             return ""
         return _number_of(wait, target)
+
+
+def _kind(name: str) -> Kind:
+    found = awaited_kind(name)
+    if found is not None:
+        return found.kind
+    return JOB if name == JOB.kind else POD
 
 
 def _with(pod: Obj, parts: list[str]) -> Obj:
@@ -83,14 +87,17 @@ def _ended(kind: str, target: Obj) -> bool | None:
             if (condition_of(target, name) or {}).get("status") == "True":
                 return has_succeeded
         return None
-    phase = (target.get("status") or {}).get("phase") if kind == "SlurmJob" else phase_of(target)
-    return {"Succeeded": True, "Failed": False}.get(str(phase))
+    brought = awaited_kind(kind)
+    if brought is not None:
+        return brought.has_succeeded(target)
+    return {"Succeeded": True, "Failed": False}.get(phase_of(target))
 
 
 def _number_of(wait: Wait, target: Obj) -> str:
     """Return the dependency on its Slurm job; empty for what need only have begun, and has."""
     status = target.get("status") or {}
-    number = status.get("jobId") if wait.kind == "SlurmJob" else annotations_of(target).get(JOB_ID)
+    brought = awaited_kind(wait.kind)
+    number = brought.job_of(target) if brought is not None else annotations_of(target).get(JOB_ID)
     is_of_gang = wait.kind == "Pod" and "+" in (number or "")
     if wait.kind == "Job" or is_of_gang:
         has_begun = status.get("ready") or status.get("succeeded") or phase_of(target) == "Running"

@@ -1,15 +1,14 @@
 """Finds the gang of a pod: how many members it needs, and which are there.
 
 Asked before the engine is asked for a machine. The size is on the pod itself, or on what made it: a
-Job, a StatefulSet, a PodGroup. Who waits for whom is the engine's affair.
+Job, a StatefulSet; or on an object that the pod names, of a kind that an extension brings. Who
+waits for whom is the engine's affair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ... import errors
-from ...api.gangs import BY_GANG, Mark, keys_of, later_of, mark_of
+from ...api.gangs import BY_GANG, GroupKind, Mark, group_kind, keys_of, later_of, mark_of
 from ...api.kinds import JOB, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, Kind
 from ...api.objects import (
     Key,
@@ -27,15 +26,6 @@ from ...engine import Gang
 from ...slurm.numbers import whole
 from ...wellknown import GANG, GANG_ROOM, GANG_SIZE
 
-POD_GROUP = Kind(
-    "scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", namespaced=True,
-    keeps_generation=True,
-)  # fmt: skip
-# The built-in kind of the same name, in the versions that it has had since spec.schedulingGroup.
-SCHEDULING_GROUPS = tuple(
-    Kind("scheduling.k8s.io", version, "PodGroup", "podgroups", namespaced=True)
-    for version in ("v1alpha3", "v1alpha2")
-)
 _OWNERS = {kind.kind: kind for kind in (JOB, STATEFUL_SET, REPLICA_SET, REPLICATION_CONTROLLER)}
 
 
@@ -75,10 +65,9 @@ class Gangs:
             return _number(text)
         if mark.kind == "owner":
             return await self._size_of_owner(pod)
-        if mark.kind == "podgroup":
-            return await self._size_of_group(mark)
-        if mark.kind == "schedulinggroup":
-            return await self._size_of_scheduling_group(mark)
+        group = group_kind(mark.kind)
+        if group is not None:
+            return group.size_of(await self._group(group, mark))
         message = f"the pod is in gang {mark.name}, and {GANG_SIZE} does not say how many there are"
         raise errors.ConfigError(f'{message}; add it, as "4"')
 
@@ -94,25 +83,13 @@ class Gangs:
             return size_of_job(controller)
         return max(int((controller.get("spec") or {}).get("replicas", 1)), 1)
 
-    async def _size_of_group(self, mark: Mark) -> int:
-        group = await self._group((POD_GROUP,), mark)
-        return int((group.get("spec") or {}).get("minMember") or 1)
-
-    async def _size_of_scheduling_group(self, mark: Mark) -> int:
-        """Return the size of the group; zero where its policy is basic: then each of its pods
-        starts on its own.
-        """
-        group = await self._group(SCHEDULING_GROUPS, mark)
-        policy = (group.get("spec") or {}).get("schedulingPolicy") or {}
-        return int((policy.get("gang") or {}).get("minCount") or 0)
-
-    async def _group(self, kinds: Sequence[Kind], mark: Mark) -> Obj:
-        for kind in kinds:
+    async def _group(self, group: GroupKind, mark: Mark) -> Obj:
+        for kind in group.versions:
             try:
                 return await self._api.get(kind, Key(mark.namespace, mark.name))
             except errors.NotFound:
                 continue
-        words = f"its PodGroup {mark.title} does not exist"
+        words = f"its {group.versions[0].kind} {mark.title} does not exist"
         raise errors.WaitingForGang(f"{words}; create it, or remove the mark")
 
     async def _get(self, kind: Kind, key: Key) -> Obj:

@@ -18,7 +18,7 @@ from pathlib import Path
 from ...errors import EngineUnavailable
 from ...log import logger
 from ..commands import CommandFailed, Commands
-from ..jobs import SlurmJobs
+from ..jobs import SlurmEngine
 from ..query import user_jobs
 from ..query.user_jobs import UserJob, UserJobs, uid_of_comment
 from .sbatch import Answer, Folder, job_id
@@ -33,7 +33,7 @@ Listing = Mapping[str, tuple[UserJob, ...]]
 
 
 class UserSlurm:
-    def __init__(self, engine: SlurmJobs, commands: Commands, cluster_uid: str) -> None:
+    def __init__(self, engine: SlurmEngine, commands: Commands, cluster_uid: str) -> None:
         self.commands = commands
         self.cluster_uid = cluster_uid
         self._engine = engine

@@ -19,7 +19,7 @@ from orlop.apiserver.admission.rights.ways_out import (
     WRITTEN,
     ways_out,
 )
-from orlop.manifests import definitions
+from orlop.extensions.registry import definitions
 from orlop.slurm.translate.harmless_options import HARMLESS
 from orlop.slurm.translate.sbatch_options import IGNORED, REFUSED
 

@@ -9,6 +9,7 @@ upstream knows.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ....api import kinds
@@ -39,13 +40,6 @@ _TEMPLATES = {
         )
     },
 }
-# Kinds whose programs run as they are on a node, as the user, and in no container at all.
-_UNCONFINED = (
-    "slurmjobs.slurm.orlop.dev",
-    "slurmjobs.wlm.sylabs.io",
-    "wlmjobs.wlm.sylabs.io",
-    "bridgejobs.bridgejob.ibm.com",
-)
 _MOST_PODS = 3000  # looked at when a namespace gets stricter
 
 
@@ -57,9 +51,11 @@ class PodSecurityConfig:
     exempt_namespaces: tuple[str, ...] = ()
     exempt_users: tuple[str, ...] = ()
     exempt_runtime_classes: tuple[str, ...] = ()
+    # Kinds whose programs run as they are on a node, as the user, and in no container at all.
+    unconfined: frozenset[str] = frozenset()
 
 
-def config_of(settings: PodSecuritySettings) -> PodSecurityConfig:
+def config_of(settings: PodSecuritySettings, unconfined: Iterable[str] = ()) -> PodSecurityConfig:
     """Read what the administrator has set; ConfigError for an unknown level or version."""
     modes = {name: getattr(settings, name) for name in ("enforce", "audit", "warn")}
     labels: dict[str, str] = {}
@@ -74,6 +70,7 @@ def config_of(settings: PodSecuritySettings) -> PodSecurityConfig:
         tuple(settings.exempt_namespaces),
         tuple(settings.exempt_users),
         tuple(settings.exempt_runtime_classes),
+        frozenset(unconfined),
     )
 
 
@@ -91,7 +88,7 @@ class PodSecurity(Plugin):
             self._check_namespace(attributes, obj)
         elif resource == kinds.POD.resource:
             self._check_pod(attributes, obj)
-        elif resource in _UNCONFINED and not attributes.subresource:
+        elif resource in self._config.unconfined and not attributes.subresource:
             self._check_unconfined(attributes, obj)
         elif resource in _TEMPLATES and not attributes.subresource:
             template = obj

@@ -14,7 +14,7 @@ from ....client.clock import Clock
 from ....client.informer import Informers
 from ...framework.controller import Controller, Result
 from ..job.view import is_finished
-from ..owned_objects import Possessions
+from ..owned_objects import OwnedObjects
 from .environment import is_wanted
 
 JOB_UID = "batch.kubernetes.io/controller-uid"
@@ -26,7 +26,7 @@ class DistributedNames(Controller):
 
     def __init__(self, api: Api, informers: Informers, *, clock: Clock | None = None) -> None:
         super().__init__(api, informers, clock=clock)
-        self._services = Possessions(api, informers, self.recorder, SERVICE)
+        self._services = OwnedObjects(api, informers, self.recorder, SERVICE)
 
     async def reconcile(self, key: Key) -> Result:
         job = self.objects.get(key)

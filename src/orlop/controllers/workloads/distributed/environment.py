@@ -53,14 +53,14 @@ class Place:
         return Place(self.rank + index, self.hosts)
 
 
-def wish_of(owner: Obj) -> dict[str, str]:
+def distributed_annotations(owner: Obj) -> dict[str, str]:
     """Return the annotation of a workload that asks for these variables, for its pods."""
     names = (DISTRIBUTED, DISTRIBUTED_PORT)
     given = annotations_of(owner)
     return {name: given[name] for name in names if name in given}
 
 
-def noted(place: Place) -> dict[str, str]:
+def place_annotation(place: Place) -> dict[str, str]:
     """Return a place as an annotation, for pods that another controller makes and numbers."""
     return {DISTRIBUTED_PLACE: json.dumps({"rank": place.rank, "hosts": list(place.hosts)})}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orlop.extensions.podgroup.min_resources import lacking
+from orlop.controllers.workloads.min_resources import lacking
 
 NODES = [
     {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}},

@@ -1,9 +1,8 @@
-"""The kinds that come with Orlop: one CustomResourceDefinition a file, named as the definition is.
+"""Reads the definitions of a kind: one CustomResourceDefinition a file, named as the definition is.
 
-Read by the controller that installs them, once the control plane is up. A file's name says which
-definition is in it and its digest whether a cluster has it already, so that nothing is parsed
-where nothing is new. `scripts/` has what controllers put into pods. Nothing here speaks to an API
-server.
+Asked by the registry; the controller that installs them reads what is in them. A file's name says
+which definition is in it and its digest whether a cluster has it already, so that nothing is parsed
+where nothing is new.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
-_FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +28,13 @@ class Manifest:
         return hashlib.sha256(self.text.encode()).hexdigest()[:16]
 
     def document(self) -> dict[str, Any]:
-        """Return the definition that the file holds; a fresh copy."""
+        """Return what the file says; a fresh copy."""
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         parsed: dict[str, Any] = yaml.load(self.text, Loader=loader)
         return parsed
 
 
-def definitions(folder: Path = _FOLDER) -> dict[str, Manifest]:
-    """Return every definition that comes with Orlop, by its name."""
+def in_folder(folder: Path) -> dict[str, Manifest]:
+    """Return every definition of a folder, by its name."""
     files = sorted(folder.glob("*.yaml"))
     return {file.stem: Manifest(file.stem, file.read_text(encoding="utf-8")) for file in files}
-
-
-def script(name: str) -> str:
-    """Return the text of a shell script that is put into pods."""
-    return (_FOLDER / "scripts" / name).read_text(encoding="utf-8")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from orlop.manifests import Manifest, definitions
+from orlop.extensions.definitions import Manifest
+from orlop.extensions.registry import definitions
 
 ALL = definitions()
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from orlop.cli.commands import usage
-from orlop.cli.commands.usage import Usage
+from orlop.cli.kubectl_plugin import usage
+from orlop.cli.kubectl_plugin.usage import Usage
 
 # As sacct 22.05 prints it with -n -P: the job, its batch step, its extern step, an srun step.
 SACCT = """\

@@ -10,8 +10,10 @@ import pytest
 from orlop import errors
 from orlop.api.objects import Key, Obj, meta
 from orlop.extensions.bundled import BundledKinds
-from orlop.extensions.slurmjob.kinds import PARTITION, USER
-from orlop.extensions.slurmjob.site_objects import SiteObjects, object_name
+from orlop.extensions.registry import definitions
+from orlop.extensions.slurmjob.kinds import USER
+from orlop.extensions.slurmsite.kinds import PARTITION
+from orlop.extensions.slurmsite.site_objects import SiteObjects, object_name
 from orlop.slurm.commands import Commands
 from orlop.slurm.query.site import Facts
 from tests.controllers.world import eventually
@@ -30,7 +32,7 @@ class Slurm:
 async def shown(site: Site, slurm: Slurm) -> AsyncIterator[None]:
     api = site.cluster.server.client(USER, ["system:masters"])
     async with site.cluster.running(
-        lambda informers: BundledKinds(site.cluster.api, informers),
+        lambda informers: BundledKinds(site.cluster.api, informers, definitions()),
         lambda informers: SiteObjects(
             api,
             informers,

@@ -1,0 +1,1 @@
+"""Ropes (rig.example): a made-up kind, as the next one would come; listed by tests alone."""

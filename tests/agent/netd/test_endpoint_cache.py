@@ -114,7 +114,6 @@ def test_a_kubelet_that_is_back_is_told_and_asked_everything_again():
     directory.on_message({"type": "net-disconnected"})
     directory.published("tcp", 80, 41000, "10.77.0.2")
     directory.published("udp", 53, 41001, "10.77.0.2")
-    directory.withdrawn("udp", 53)
     kubelet.heard.clear()
     directory.on_message({"type": "net-connected"})
     assert kubelet.of("net-state") == [
@@ -123,7 +122,7 @@ def test_a_kubelet_that_is_back_is_told_and_asked_everything_again():
             "address": "10.77.0.2",
             "notice": 5000,
             "tcp": {"80": 41000},
-            "udp": {},
+            "udp": {"53": 41001},
         }
     ]
     assert kubelet.of("net-ask") == [{"type": "net-ask", "keys": ["policy", "pod/10.244.0.9"]}]
@@ -138,11 +137,10 @@ def test_what_a_network_process_before_us_knew_is_asked_for_again():
     assert heard == [{"type": "net-ask", "keys": ["policy", "svc/10.96.0.3"]}]
 
 
-def test_listeners_are_told_as_they_come_and_go():
+def test_listeners_are_told_as_they_come():
     directory, kubelet = connected()
     directory.located("10.77.0.2", 5000)
     directory.published("tcp", 80, 41000, "10.77.0.2")
-    directory.withdrawn("tcp", 80)
     assert kubelet.of("net-listen") == [
         {
             "type": "net-listen",
@@ -153,7 +151,6 @@ def test_listeners_are_told_as_they_come_and_go():
             "notice": 5000,
         }
     ]
-    assert kubelet.of("net-close") == [{"type": "net-close", "protocol": "tcp", "port": 80}]
 
 
 def test_connections_are_spread_evenly_over_all_endpoints():

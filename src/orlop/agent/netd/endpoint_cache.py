@@ -335,13 +335,6 @@ class EndpointCache:
                 said = {"type": "net-listen", "protocol": protocol, "port": port}
                 self._send({**said, "real": real, "address": address, "notice": self._notice})
 
-    def withdrawn(self, protocol: str, port: int) -> None:
-        """Tell that a socket of the pod does not listen at `port` any more."""
-        with self._changed:
-            self._listens.pop((protocol, port), None)
-            if self._is_connected:
-                self._send({"type": "net-close", "protocol": protocol, "port": port})
-
     def _state(self) -> dict[str, Any]:
         real: dict[str, dict[str, int]] = {"tcp": {}, "udp": {}}
         for (protocol, port), number in self._listens.items():

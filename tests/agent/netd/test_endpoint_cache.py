@@ -8,7 +8,13 @@ from collections import Counter
 
 import pytest
 
-from orlop.agent.netd.endpoint_cache import REMEMBERED, EndpointCache, Refused, Unknown
+from orlop.agent.netd.endpoint_cache import (
+    REMEMBERED,
+    EndpointCache,
+    Observer,
+    Refused,
+    Unknown,
+)
 
 NETWORK = {"podIP": "10.244.0.7", "podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/16"}
 POD = {"address": "10.77.0.1", "notice": 4000, "tcp": {"80": 40123}, "udp": {"53": 40999}}
@@ -267,9 +273,13 @@ def test_a_pod_that_starts_while_the_kubelet_is_away_keeps_to_the_policy_of_its_
 
 
 def test_a_port_opened_while_nobody_can_tell_of_it_is_in_doubt_until_somebody_can():
-    directory = EndpointCache(NETWORK, lambda message: None)
     told = []
-    directory.on_policy = lambda ingress, egress: told.append(ingress)
+
+    class Hears(Observer):
+        def on_policy(self, ingress, egress):
+            told.append(ingress)
+
+    directory = EndpointCache(NETWORK, lambda message: None, observer=Hears())
     directory.on_message({"type": "net-connected"})
     directory.on_message({"type": "net-tell", "key": "policy", "value": None})
     directory.opened()

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Optional
 
+    from .identity.notices import Hooks
+    from .netd_supervisor import NetdState
     from .pod_addressing import PodAddressing
     from .sockets.sockaddr import Range
     from .tcp.accept_handoff import Room
@@ -162,33 +164,58 @@ class Quick:
         self._call("bound")(PROTOCOLS[protocol], _packed(real), packed)
 
 
+class CompiledPart:
+    """The compiled part for one pod, and where it passes on the notices that are for Python."""
+
+    def __init__(self, quick: Quick, can_tell: bool) -> None:
+        self.quick, self.owners = quick, QuickOwners(quick, can_tell)
+        self.passed_on, self.forward = socket.socketpair(socket.AF_UNIX, PACKETS)
+        self.passed_on.setblocking(False)
+
+    def close(self) -> None:
+        for end in (self.passed_on, self.forward):
+            end.close()
+
+
+def start_compiled(world: PodAddressing, inherited: NetdState) -> Optional[CompiledPart]:
+    """Start the compiled part; None where there is none, or it cannot be used for this pod."""
+    if inherited.quick is None or world.is_node:
+        return None
+    part = CompiledPart(inherited.quick, inherited.diagnostics >= 0)
+    ends, users = (inherited.notices.fileno(), part.forward.fileno()), inherited.uids
+    names, rooms = inherited.names, inherited.rooms
+    if part.quick.start(world, ends, inherited.diagnostics, users, names, rooms):
+        return part
+    part.close()
+    return None
+
+
 class QuickNotices(Notices):
     """Hears what the compiled part passes on: all but what it does with TCP itself."""
 
     def __init__(
         self,
-        quick: Quick,
+        part: CompiledPart,
         world: PodAddressing,
         sock: socket.socket,
         heard: Heard,
-        owners: Owners,
         leases: Leases,
+        hooks: Optional[Hooks] = None,
     ) -> None:
-        super().__init__(world, sock, heard, owners, leases)
-        self._read_first = quick.functions["read_notices"]
-        self.passed_on, self.forward = socket.socketpair(socket.AF_UNIX, PACKETS)
-        self.passed_on.setblocking(False)
+        super().__init__(world, sock, heard, part.owners, leases, hooks)
+        self._read_first = part.quick.functions["read_notices"]
+        self._part = part
 
     @property
     def inbox(self) -> int:
-        return self.passed_on.fileno()
+        return self._part.passed_on.fileno()
 
     def read(self) -> None:
         self._read_first()
         super().read()
 
     def _receive(self) -> tuple[bytes, tuple[str, int], float]:
-        raw = self.passed_on.recv(_FORWARDED.size + LENGTH)
+        raw = self._part.passed_on.recv(_FORWARDED.size + LENGTH)
         ip, port, arrived = _FORWARDED.unpack_from(raw)
         return raw[_FORWARDED.size :], (text(ip), port), arrived
 

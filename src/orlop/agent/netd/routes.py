@@ -1,8 +1,8 @@
 """Finds where a destination that a program names really is.
 
-Asked by `tcp/connect.py` and `udp/datagrams.py`. The pod's own ports are known here, others' by the
-endpoint cache; a service is a list of places to try in turn. What is none of the cluster's is left
-to the kernel.
+Asked by `tcp/connect.py` and `udp/destinations.py`. The pod's own ports are known here, others' by
+the endpoint cache; a service is a list of places to try in turn. What is none of the cluster's is
+left to the kernel.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from errno import ECONNREFUSED, EHOSTUNREACH
 from .endpoint_cache import EndpointCache, Refused, Unknown
 from .pod_addressing import PodAddressing
 from .sockets import sockaddr
-from .sockets.bind import Bindings
+from .sockets.bindings import Bindings
 from .sockets.sockaddr import Address
 
 TYPE_CHECKING = False
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from typing import Optional
 
     from .native import Quick
+
+    # By protocol, address and port of the cluster: where netd itself answers.
+    OwnServices = dict[tuple[str, bytes, int], Callable[[], Address]]
 
 MAX_TAUGHT = 1024
 
@@ -44,12 +47,18 @@ class Place:
 
 
 class Routes:
-    def __init__(self, world: PodAddressing, bindings: Bindings, directory: EndpointCache) -> None:
+    def __init__(
+        self,
+        world: PodAddressing,
+        bindings: Bindings,
+        directory: EndpointCache,
+        own_services: OwnServices,
+        quick: Optional[Quick] = None,
+    ) -> None:
+        """Take `quick`, which learns of TCP what is found here."""
         self._world, self._bindings, self._directory = world, bindings, directory
-        self.quick: Optional[Quick] = None  # it learns of TCP what is found here
+        self._own_services, self._quick = own_services, quick
         self._taught: dict[tuple[bytes, int], object] = {}  # services, by what it was taught
-        # Answered by netd itself, which is asked where.
-        self.own_services: dict[tuple[str, bytes, int], Callable[[], Address]] = {}
 
     def find(self, protocol: str, to: Address) -> Optional[Iterator[Place]]:
         """Return the places to try, in turn; None: an address that is none of the cluster's.
@@ -87,13 +96,13 @@ class Routes:
         found = self._bindings.find(protocol, to.ip, to.port)
         if found is None:
             raise OSError(ECONNREFUSED, "nobody of this pod listens there")
-        if self.quick is not None and generation is not None:
-            self.quick.learn_own(generation, to, found)
+        if self._quick is not None and generation is not None:
+            self._quick.learn_own(generation, to, found)
         return Place(Address(to.family, found.ip, found.port), own_port=to.port)
 
     def _generation(self, protocol: str) -> Optional[int]:
         """Return as of when something is found that is worth teaching."""
-        return self.quick.generation() if self.quick is not None and protocol == "tcp" else None
+        return self._quick.generation() if self._quick is not None and protocol == "tcp" else None
 
     def _pod(self, protocol: str, to: Address) -> Place:
         generation = self._generation(protocol)
@@ -105,13 +114,13 @@ class Routes:
             raise OSError(EHOSTUNREACH, "nothing is known of that pod") from None
         node, port, notice = found
         real = Address(to.family, sockaddr.number(node), port)
-        if self.quick is not None and generation is not None:
+        if self._quick is not None and generation is not None:
             at = (sockaddr.number(node), notice) if notice else None
-            self.quick.learn_pod(generation, to, real, at)
+            self._quick.learn_pod(generation, to, real, at)
         return Place(real, (to.ip, to.port), (node, notice) if notice else None)
 
     def _service(self, protocol: str, to: Address) -> Iterator[Place]:
-        serve = self.own_services.get((protocol, to.ip, to.port))
+        serve = self._own_services.get((protocol, to.ip, to.port))
         if serve is not None:
             own = serve()
             return iter([Place(Address(to.family, own.ip, own.port))])
@@ -123,8 +132,8 @@ class Routes:
             raise OSError(EHOSTUNREACH, "nothing is known of that service") from None
         if not found:
             raise OSError(ECONNREFUSED, "the service has no endpoint that is ready")
-        if self.quick is not None and generation is not None:
-            self._teach_service(self.quick, generation, to)
+        if self._quick is not None and generation is not None:
+            self._teach_service(self._quick, generation, to)
         return self._endpoints(protocol, to.family, found)
 
     def _teach_service(self, quick: Quick, generation: int, to: Address) -> None:

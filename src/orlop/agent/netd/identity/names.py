@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..pod_addressing import PodAddressing
 from ..sockets import socket_calls
-from ..sockets.bind import Bindings
+from ..sockets.bindings import Bindings
 from ..sockets.sockaddr import AF_INET, LOOPBACK4, LOOPBACK6, Address
 from ..tcp.connection_table import Register
 

@@ -1,6 +1,6 @@
 """Reads, sends and fills in the struct msghdr of a caller.
 
-Used by `udp/datagrams.py` for sendmsg, recvmsg and their likes. Lengths are the caller's word and
+Used by `udp/sendmsg.py`, `udp/recvmsg.py` and their likes. Lengths are the caller's word and
 bounded here; control messages pass both ways, with addresses of this node's in them told as the
 pod's.
 """
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Control = tuple[int, int, bytes]  # level, type, data
 
 SIZE, SIZE_OF_MANY = 56, 64  # of msghdr, and of mmsghdr
+MAX_MANY = 1024  # of these
 MAX_PIECES, MAX_DATA, MAX_CONTROL = 1024, 1 << 17, 8192
 MSG_TRUNC, MSG_CTRUNC = 0x20, 0x8
 _HEAD = struct.Struct("<QIIQQQQiI")

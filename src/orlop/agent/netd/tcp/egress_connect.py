@@ -18,9 +18,9 @@ from ..seccomp.bpf import AF_NETLINK
 from ..seccomp.caller_process import Target
 from ..seccomp.notify import Call
 from ..sockets import socket_calls
+from ..sockets.new_socket import AF_ALG
 from ..sockets.sockaddr import AF_INET, AF_INET6, AF_UNIX
 from ..sockets.socket_calls import LATER, SO_DOMAIN, SOL_SOCKET
-from ..udp.datagrams import AF_ALG
 from .nonblocking_journal import Lent
 from .pending_calls import Pending
 

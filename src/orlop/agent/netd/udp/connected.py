@@ -1,6 +1,6 @@
 """Watches UDP sockets that are connected to pods, and cuts off those whose pod is gone.
 
-Told by `datagrams`; runs in a thread of its own, that begins with the first. What such a socket
+Told by `destinations`; runs in a thread of its own, that begins with the first. What such a socket
 sends and hears is not asked about, call by call; so from time to time each is looked at, and where
 nobody says any more that the port is the pod's, it is connected to nowhere: what it sends is
 refused, as on any network, and not heard by another user who has the port. It is connected again

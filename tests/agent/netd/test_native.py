@@ -27,7 +27,7 @@ from .conftest import running_kubelet
 from .neighbourhood import Neighbourhood, other_netd
 from .test_harm import netd_of
 
-SIZE = connection_table.SIZE + udp_peers.SIZE + connection_table.LENT_SIZE
+SIZE = connection_table.SIZE + udp_peers.SIZE + connection_table.JOURNAL_SIZE
 NETWORK = {
     "podIP": "10.244.0.7",
     "podCIDR": "10.244.0.0/16",
@@ -44,12 +44,12 @@ def ours(compiled, rooms):
     quick, world = load(compiled), PodAddressing(NETWORK, "127.0.0.1")
     assert quick is not None
     memory = mmap.mmap(-1, SIZE)
-    part, table = CompiledPart(quick, True), udp_peers.Heard(memory, connection_table.SIZE)
+    part, table = CompiledPart(quick, True), udp_peers.UdpPeers(memory, connection_table.SIZE)
     with closing(netd_supervisor.open_notices()) as sock, closing(part):
         found = QuickNotices(part, world, sock, table, Leases())
         ends, uids = (sock.fileno(), part.forward.fileno()), [(os.getuid(), 1)]
         assert quick.start(world, ends, netd_supervisor.open_diagnostics(), uids, memory, rooms)
-        found.names = connection_table.Register(memory)
+        found.names = connection_table.ConnectionTable(memory)
         yield quick, found
 
 

@@ -17,7 +17,7 @@ from .identity.sock_diag import Owner, Owners
 from .netd_supervisor import PACKETS, ROOMS
 from .sockets.sockaddr import AF_INET, Address, text
 from .tcp import connection_table
-from .tcp.accept_queue import Arrivals
+from .tcp.accept_queue import AcceptQueue
 from .udp import udp_peers
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .sockets.sockaddr import Range
     from .tcp.accept_handoff import Room
     from .udp.port_leases import Leases
-    from .udp.udp_peers import Heard
+    from .udp.udp_peers import UdpPeers
 else:
     import _socket as socket  # without the enums of `socket`, which are slow to import
 
@@ -198,11 +198,11 @@ class QuickNotices(Notices):
         part: CompiledPart,
         world: PodAddressing,
         sock: socket.socket,
-        heard: Heard,
+        peers: UdpPeers,
         leases: Leases,
         hooks: Optional[Hooks] = None,
     ) -> None:
-        super().__init__(world, sock, heard, part.owners, leases, hooks)
+        super().__init__(world, sock, peers, part.owners, leases, hooks)
         self._read_first = part.quick.functions["read_notices"]
         self._part = part
 
@@ -244,7 +244,7 @@ class QuickOwners(Owners):
         return bool(self._functions["holds"](protocol, _packed(server)))
 
 
-class QuickArrivals(Arrivals):
+class QuickAcceptQueue(AcceptQueue):
     def __init__(self, quick: Quick) -> None:
         super().__init__()
         self._functions = quick.functions

@@ -99,7 +99,7 @@ class NetdSupervisor:
         self._control: Optional[socket.socket] = None
         # Shared with every netd.
         self._names = mmap.mmap(
-            -1, connection_table.SIZE + udp_peers.SIZE + connection_table.LENT_SIZE
+            -1, connection_table.SIZE + udp_peers.SIZE + connection_table.JOURNAL_SIZE
         )
         self._listeners: dict[bytes, int] = {}  # by a number that each is given
         self._bindings: dict[tuple[str, str, int], tuple[dict[str, Any], int]] = {}

@@ -18,17 +18,17 @@ from .identity.notices import Hooks, Notices
 from .identity.proof import Proof
 from .identity.sock_diag import Owners
 from .interfaces import Interfaces
-from .native import CompiledPart, QuickArrivals, QuickNotices, start_compiled
-from .pod_addressing import NodeWorld, PodAddressing
+from .native import CompiledPart, QuickAcceptQueue, QuickNotices, start_compiled
+from .pod_addressing import NodeAddressing, PodAddressing
 from .routes import Routes
 from .sockets import sockaddr
-from .sockets.abstract_unix import Abstract
+from .sockets.abstract_unix import AbstractUnixSockets
 from .sockets.bindings import Bindings
 from .tcp import connection_table
-from .tcp.accept_handoff import Handover
-from .tcp.accept_queue import Arrivals
-from .tcp.connection_table import Register
-from .tcp.nonblocking_journal import Lent
+from .tcp.accept_handoff import AcceptHandoff
+from .tcp.accept_queue import AcceptQueue
+from .tcp.connection_table import ConnectionTable
+from .tcp.nonblocking_journal import NonblockingJournal
 from .tcp.pending_calls import Pending
 from .udp import udp_peers
 from .udp.announcements import Announcements
@@ -36,7 +36,7 @@ from .udp.destinations import Destinations
 from .udp.flows import Flows
 from .udp.port_leases import Leases
 from .udp.send_twins import Twins
-from .udp.udp_peers import Heard
+from .udp.udp_peers import UdpPeers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ class PodNetwork:
     interfaces: Interfaces
     # Calls that wait, and connections on their way
     pending: Pending
-    journal: Lent
-    accept_queue: Arrivals
-    accept_handoff: Handover
-    unix_sockets: Abstract
+    journal: NonblockingJournal
+    accept_queue: AcceptQueue
+    accept_handoff: AcceptHandoff
+    unix_sockets: AbstractUnixSockets
     # Datagrams
     flows: Flows
     leases: Leases
@@ -123,7 +123,9 @@ def build(
     network: dict[str, Any], node: str, inherited: NetdState, send: Send, step_aside: StepAside
 ) -> PodNetwork:
     """Build it of `network` as the plan has it; `send` passes a message to the kubelet."""
-    addressing = (NodeWorld if network.get("onNode") else PodAddressing)(network, inherited.address)
+    addressing = (NodeAddressing if network.get("onNode") else PodAddressing)(
+        network, inherited.address
+    )
     compiled = start_compiled(addressing, inherited)
     quick = compiled.quick if compiled is not None else None
     endpoints = EndpointCache(network, send, node, observer=_CacheObserver(step_aside, quick))
@@ -132,16 +134,16 @@ def build(
     leases = Leases(pending.wake)
     on_bound = (quick.bound,) if quick is not None else ()
     bindings = Bindings(addressing, agent.bound, inherited.host_ports, *on_bound)
-    identities = Identities(addressing, bindings, Register(inherited.names))
+    identities = Identities(addressing, bindings, ConnectionTable(inherited.names))
     hooks = Hooks(bindings.given, identities.connected, pending.nudge)
     owners, notices = _who_speaks(addressing, inherited, compiled, leases, hooks)
     flows = Flows()
     dns = PodDns(network, addressing, endpoints, owners, flows, identities)
     routes = Routes(addressing, bindings, endpoints, dns.services, quick)
-    journal = Lent(inherited.names, connection_table.SIZE + udp_peers.SIZE)
+    journal = NonblockingJournal(inherited.names, connection_table.SIZE + udp_peers.SIZE)
     journal.mend()
-    accept_handoff = Handover(inherited.rooms)
-    accept_queue = QuickArrivals(quick) if quick is not None else Arrivals()
+    accept_handoff = AcceptHandoff(inherited.rooms)
+    accept_queue = QuickAcceptQueue(quick) if quick is not None else AcceptQueue()
     for listening, connection, number in accept_handoff.left():
         accept_queue.keep(listening, connection, None, number)
     announcements = Announcements(addressing, identities, notices, owners, leases, step_aside)
@@ -162,7 +164,7 @@ def build(
         journal=journal,
         accept_queue=accept_queue,
         accept_handoff=accept_handoff,
-        unix_sockets=Abstract(addressing, pending, journal),
+        unix_sockets=AbstractUnixSockets(addressing, pending, journal),
         flows=flows,
         leases=leases,
         twins=Twins(lambda own: bindings.holder("udp", own), pending.wake),
@@ -180,9 +182,9 @@ def _who_speaks(
     hooks: Hooks,
 ) -> tuple[Owners, Notices]:
     """Make what knows whose the other ends are: by the compiled part where it is used."""
-    heard = Heard(inherited.names, connection_table.SIZE)
+    peers = UdpPeers(inherited.names, connection_table.SIZE)
     if compiled is not None:
-        by_compiled = QuickNotices(compiled, addressing, inherited.notices, heard, leases, hooks)
+        by_compiled = QuickNotices(compiled, addressing, inherited.notices, peers, leases, hooks)
         return compiled.owners, by_compiled
     owners = Owners(inherited.diagnostics, inherited.uids)
-    return owners, Notices(addressing, inherited.notices, heard, owners, leases, hooks)
+    return owners, Notices(addressing, inherited.notices, peers, owners, leases, hooks)

@@ -11,7 +11,7 @@ from ..pod_addressing import PodAddressing
 from ..sockets import socket_calls
 from ..sockets.bindings import Bindings
 from ..sockets.sockaddr import AF_INET, LOOPBACK4, LOOPBACK6, Address
-from ..tcp.connection_table import Register
+from ..tcp.connection_table import ConnectionTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Identities:
-    def __init__(self, world: PodAddressing, bindings: Bindings, register: Register) -> None:
+    def __init__(self, world: PodAddressing, bindings: Bindings, register: ConnectionTable) -> None:
         self._world, self._bindings, self._register = world, bindings, register
 
     def connected(self, cookie: int, peer: Address) -> None:

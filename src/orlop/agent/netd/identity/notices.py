@@ -21,7 +21,7 @@ from ..netd_supervisor import SO_TIMESTAMPNS
 from ..pod_addressing import PodAddressing
 from ..sockets.sockaddr import AF_INET, Address
 from ..udp.port_leases import BELIEVED, Leases
-from ..udp.udp_peers import Heard, Speaker
+from ..udp.udp_peers import Speaker, UdpPeers
 from .sock_diag import OTHERS, TCP, UDP, Owners
 
 TYPE_CHECKING = False
@@ -107,7 +107,7 @@ class Notices:
         self,
         world: PodAddressing,
         sock: socket.socket,
-        heard: Heard,
+        heard: UdpPeers,
         owners: Owners,
         leases: Leases,
         hooks: Optional[Hooks] = None,

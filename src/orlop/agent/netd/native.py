@@ -105,7 +105,7 @@ class Quick:
 
     def start(
         self,
-        world: PodAddressing,
+        addressing: PodAddressing,
         notices: tuple[int, int],
         diagnostics: int,
         uids: list[tuple[int, int]],
@@ -117,18 +117,22 @@ class Quick:
         `notices`: where they arrive, and where those are passed on that are for Python.
         """
         numbers = [number for pair in uids for number in pair]
-        if len(uids) > MAX_UIDS or len(world.key) > 64:
+        if len(uids) > MAX_UIDS or len(addressing.key) > 64:
             return False
         numbers += [0] * (2 * MAX_UIDS - len(numbers))
         memory = ctypes.addressof(ctypes.c_char.from_buffer(names))
-        ranges: list[Range] = [world.pods, world.services]
+        ranges: list[Range] = [addressing.pods, addressing.services]
         packed = _WORLD.pack(
-            *(world.pod, world.node, world.loopback),
+            *(addressing.pod, addressing.node, addressing.loopback),
             *(number for one in ranges for number in (one.first, one.mask)),
-            *(int(world.allows_outside), *notices, int(not world.is_reached_from_outside)),
+            *(
+                int(addressing.allows_outside),
+                *notices,
+                int(not addressing.is_reached_from_outside),
+            ),
             *(diagnostics, len(uids)),
             *numbers,
-            *(world.key, len(world.key)),
+            *(addressing.key, len(addressing.key)),
             *(memory, memory + connection_table.SIZE + udp_peers.SIZE),
             *(end.fileno() for room in rooms for end in room),
         )
@@ -177,14 +181,14 @@ class CompiledPart:
             end.close()
 
 
-def start_compiled(world: PodAddressing, inherited: NetdState) -> Optional[CompiledPart]:
+def start_compiled(addressing: PodAddressing, inherited: NetdState) -> Optional[CompiledPart]:
     """Start the compiled part; None where there is none, or it cannot be used for this pod."""
-    if inherited.quick is None or world.is_node:
+    if inherited.quick is None or addressing.is_node:
         return None
     part = CompiledPart(inherited.quick, inherited.diagnostics >= 0)
     ends, users = (inherited.notices.fileno(), part.forward.fileno()), inherited.uids
     names, rooms = inherited.names, inherited.rooms
-    if part.quick.start(world, ends, inherited.diagnostics, users, names, rooms):
+    if part.quick.start(addressing, ends, inherited.diagnostics, users, names, rooms):
         return part
     part.close()
     return None
@@ -196,13 +200,13 @@ class QuickNotices(Notices):
     def __init__(
         self,
         part: CompiledPart,
-        world: PodAddressing,
+        addressing: PodAddressing,
         sock: socket.socket,
         peers: UdpPeers,
         leases: Leases,
         hooks: Optional[Hooks] = None,
     ) -> None:
-        super().__init__(world, sock, peers, part.owners, leases, hooks)
+        super().__init__(addressing, sock, peers, part.owners, leases, hooks)
         self._read_first = part.quick.functions["read_notices"]
         self._part = part
 

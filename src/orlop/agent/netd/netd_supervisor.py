@@ -301,7 +301,7 @@ class NetdSupervisor:
         from .netd import Netd
 
         address = own_addresses(self._plan.kubelet.get("endpointFile", ""))[0]
-        heirloom = NetdState(
+        left = NetdState(
             self._names,
             self._porch,
             control,
@@ -315,7 +315,7 @@ class NetdSupervisor:
             self._notices,
             host_ports,
         )
-        Netd(self._network, self._plan.pod.node, heirloom).run(listeners, first)
+        Netd(self._network, self._plan.pod.node, left).run(listeners, first)
 
     def _first_call(
         self, control: socket.socket

@@ -123,9 +123,8 @@ def build(
     network: dict[str, Any], node: str, inherited: NetdState, send: Send, step_aside: StepAside
 ) -> PodNetwork:
     """Build it of `network` as the plan has it; `send` passes a message to the kubelet."""
-    addressing = (NodeAddressing if network.get("onNode") else PodAddressing)(
-        network, inherited.address
-    )
+    kind = NodeAddressing if network.get("onNode") else PodAddressing
+    addressing = kind(network, inherited.address)
     compiled = start_compiled(addressing, inherited)
     quick = compiled.quick if compiled is not None else None
     endpoints = EndpointCache(network, send, node, observer=_CacheObserver(step_aside, quick))

@@ -49,14 +49,14 @@ class Place:
 class Routes:
     def __init__(
         self,
-        world: PodAddressing,
+        addressing: PodAddressing,
         bindings: Bindings,
-        directory: EndpointCache,
+        endpoints: EndpointCache,
         own_services: OwnServices,
         quick: Optional[Quick] = None,
     ) -> None:
         """Take `quick`, which learns of TCP what is found here."""
-        self._world, self._bindings, self._directory = world, bindings, directory
+        self._addressing, self._bindings, self._endpoints = addressing, bindings, endpoints
         self._own_services, self._quick = own_services, quick
         self._taught: dict[tuple[bytes, int], object] = {}  # services, by what it was taught
 
@@ -65,29 +65,29 @@ class Routes:
 
         Raise OSError where there is nobody.
         """
-        world = self._world
-        if world.is_own(to):
+        addressing = self._addressing
+        if addressing.is_own(to):
             return iter([self._own(protocol, to)])
-        if to.ip in world.services:
+        if to.ip in addressing.services:
             return self._service(protocol, to)
-        if world.is_node and to.ip not in world.pods:
+        if addressing.is_node and to.ip not in addressing.pods:
             return None  # no policy holds on the node's network, and nobody need be asked
         self.check(protocol, to)
-        return iter([self._pod(protocol, to)]) if to.ip in world.pods else None
+        return iter([self._pod(protocol, to)]) if to.ip in addressing.pods else None
 
     @property
     def are_held(self) -> bool:
         """Whether an egress policy restricts this pod."""
-        return not self._world.is_node and self._directory.restricts("egress")
+        return not self._addressing.is_node and self._endpoints.restricts("egress")
 
     @property
     def may_be_held(self) -> bool:
         """Whether one does, or nobody can say yet: then nothing is left to the kernel."""
-        return not self._world.is_node and self._directory.may_restrict("egress")
+        return not self._addressing.is_node and self._endpoints.may_restrict("egress")
 
     def check(self, protocol: str, to: Address) -> None:
         """Raise OSError where an egress policy does not allow it."""
-        allows = self._directory.allows
+        allows = self._endpoints.allows
         if not allows("egress", protocol, sockaddr.text(to.ip), to.port):
             raise OSError(EHOSTUNREACH, "a NetworkPolicy forbids it")
 
@@ -107,7 +107,7 @@ class Routes:
     def _pod(self, protocol: str, to: Address) -> Place:
         generation = self._generation(protocol)
         try:
-            found = self._directory.location(protocol, sockaddr.text(to.ip), to.port)
+            found = self._endpoints.location(protocol, sockaddr.text(to.ip), to.port)
         except Refused:
             raise OSError(ECONNREFUSED, "nobody of that pod listens there") from None
         except Unknown:
@@ -126,19 +126,19 @@ class Routes:
             return iter([Place(Address(to.family, own.ip, own.port))])
         generation = self._generation(protocol)
         try:
-            words = sockaddr.text(to.ip), to.port, sockaddr.text(self._world.pod)
-            found = self._directory.backend(protocol, *words)
+            words = sockaddr.text(to.ip), to.port, sockaddr.text(self._addressing.pod)
+            found = self._endpoints.backend(protocol, *words)
         except Unknown:
             raise OSError(EHOSTUNREACH, "nothing is known of that service") from None
         if not found:
             raise OSError(ECONNREFUSED, "the service has no endpoint that is ready")
         if self._quick is not None and generation is not None:
             self._teach_service(self._quick, generation, to)
-        return self._endpoints(protocol, to.family, found)
+        return self._places(protocol, to.family, found)
 
     def _teach_service(self, quick: Quick, generation: int, to: Address) -> None:
         """Teach all of a service, once; with its endpoints whose place is known already."""
-        ends = self._directory.endpoints("tcp", sockaddr.text(to.ip), to.port)
+        ends = self._endpoints.endpoints("tcp", sockaddr.text(to.ip), to.port)
         if not ends or self._taught.get((to.ip, to.port)) is ends:
             return
         if any(":" in ip for ip, _ in ends):
@@ -150,23 +150,21 @@ class Routes:
             self._taught.clear()
         self._taught[(to.ip, to.port)] = ends
         for ip, port in numbers:
-            place = self._directory.peek_place("tcp", sockaddr.text(ip), port)
+            place = self._endpoints.peek_place("tcp", sockaddr.text(ip), port)
             if place is not None:
                 node = sockaddr.number(place[0])
                 real = Address(to.family, node, place[1])
                 at = (node, place[2]) if place[2] else None
                 quick.learn_pod(generation, Address(to.family, ip, port), real, at)
 
-    def _endpoints(
-        self, protocol: str, family: int, found: list[tuple[str, int]]
-    ) -> Iterator[Place]:
+    def _places(self, protocol: str, family: int, found: list[tuple[str, int]]) -> Iterator[Place]:
         for ip, port in found:
             endpoint = Address(family, sockaddr.number(ip), port)
             try:
                 self.check(protocol, endpoint)
-                if self._world.is_own(endpoint):
+                if self._addressing.is_own(endpoint):
                     yield self._own(protocol, endpoint)
-                elif endpoint.ip in self._world.pods:
+                elif endpoint.ip in self._addressing.pods:
                     yield self._pod(protocol, endpoint)
                 else:
                     yield Place(endpoint)

@@ -39,13 +39,15 @@ MAX_NAME = 107
 
 
 class AbstractUnixSockets:
-    def __init__(self, world: PodAddressing, pending: Pending, journal: NonblockingJournal) -> None:
-        self._world, self._pending, self._journal = world, pending, journal
-        self._tag = b"@" + world.pod.hex().encode() + b"/"
+    def __init__(
+        self, addressing: PodAddressing, pending: Pending, journal: NonblockingJournal
+    ) -> None:
+        self._addressing, self._pending, self._journal = addressing, pending, journal
+        self._tag = b"@" + addressing.pod.hex().encode() + b"/"
 
     def real(self, raw: bytes) -> Optional[bytes]:
         """Return the name to use instead; None where it is no abstract one, or the node's own."""
-        if self._world.is_node or len(raw) <= len(_HEAD) or not raw.startswith(_HEAD):
+        if self._addressing.is_node or len(raw) <= len(_HEAD) or not raw.startswith(_HEAD):
             return None
         name = raw[len(_HEAD) :]
         if name.startswith(self._tag):
@@ -106,7 +108,7 @@ class AbstractUnixSockets:
         control: list[Control] = []
         copies: list[int] = []
         try:
-            for level, kind, data in unpack_control(message.control(), self._world):
+            for level, kind, data in unpack_control(message.control(), self._addressing):
                 if (level, kind) == (socket_calls.SOL_SOCKET, _SCM_RIGHTS):
                     first = len(copies)
                     for number in _numbers(data):

@@ -18,8 +18,8 @@ from orlop.agent.netd.identity.sock_diag import Owners
 from orlop.agent.netd.netd_supervisor import open_diagnostics, open_notices
 from orlop.agent.netd.pod_addressing import PodAddressing
 from orlop.agent.netd.udp.port_leases import Leases
-from orlop.agent.netd.udp.udp_peers import SIZE as heard_size
-from orlop.agent.netd.udp.udp_peers import Heard
+from orlop.agent.netd.udp.udp_peers import SIZE as peers_size
+from orlop.agent.netd.udp.udp_peers import UdpPeers
 
 from ..kubelet_double import Connection, KubeletDouble
 from ..pods import Pod, container
@@ -34,9 +34,9 @@ def other_netd(pod: str, node: str, key: str = KEY) -> Iterator[Notices]:
     """The part of another pod's netd that tells who comes, and hears who comes."""
     network = {"podIP": pod, "podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/12", "key": key}
     owners = Owners(open_diagnostics(), [(os.getuid(), 1)])
-    heard = Heard(bytearray(heard_size), 0)
+    peers = UdpPeers(bytearray(peers_size), 0)
     with contextlib.closing(open_notices()) as sock:
-        yield Notices(PodAddressing(network, node), sock, heard, owners, Leases())
+        yield Notices(PodAddressing(network, node), sock, peers, owners, Leases())
     owners.close()
 
 

@@ -8,7 +8,13 @@ from collections import Counter
 
 import pytest
 
-from orlop.agent.netd.endpoint_cache import REMEMBERED, EndpointCache, Refused, Unknown
+from orlop.agent.netd.endpoint_cache import (
+    REMEMBERED,
+    EndpointCache,
+    Observer,
+    Refused,
+    Unknown,
+)
 
 NETWORK = {"podIP": "10.244.0.7", "podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/16"}
 POD = {"address": "10.77.0.1", "notice": 4000, "tcp": {"80": 40123}, "udp": {"53": 40999}}
@@ -114,7 +120,6 @@ def test_a_kubelet_that_is_back_is_told_and_asked_everything_again():
     directory.on_message({"type": "net-disconnected"})
     directory.published("tcp", 80, 41000, "10.77.0.2")
     directory.published("udp", 53, 41001, "10.77.0.2")
-    directory.withdrawn("udp", 53)
     kubelet.heard.clear()
     directory.on_message({"type": "net-connected"})
     assert kubelet.of("net-state") == [
@@ -123,7 +128,7 @@ def test_a_kubelet_that_is_back_is_told_and_asked_everything_again():
             "address": "10.77.0.2",
             "notice": 5000,
             "tcp": {"80": 41000},
-            "udp": {},
+            "udp": {"53": 41001},
         }
     ]
     assert kubelet.of("net-ask") == [{"type": "net-ask", "keys": ["policy", "pod/10.244.0.9"]}]
@@ -138,11 +143,10 @@ def test_what_a_network_process_before_us_knew_is_asked_for_again():
     assert heard == [{"type": "net-ask", "keys": ["policy", "svc/10.96.0.3"]}]
 
 
-def test_listeners_are_told_as_they_come_and_go():
+def test_listeners_are_told_as_they_come():
     directory, kubelet = connected()
     directory.located("10.77.0.2", 5000)
     directory.published("tcp", 80, 41000, "10.77.0.2")
-    directory.withdrawn("tcp", 80)
     assert kubelet.of("net-listen") == [
         {
             "type": "net-listen",
@@ -153,7 +157,6 @@ def test_listeners_are_told_as_they_come_and_go():
             "notice": 5000,
         }
     ]
-    assert kubelet.of("net-close") == [{"type": "net-close", "protocol": "tcp", "port": 80}]
 
 
 def test_connections_are_spread_evenly_over_all_endpoints():
@@ -270,9 +273,13 @@ def test_a_pod_that_starts_while_the_kubelet_is_away_keeps_to_the_policy_of_its_
 
 
 def test_a_port_opened_while_nobody_can_tell_of_it_is_in_doubt_until_somebody_can():
-    directory = EndpointCache(NETWORK, lambda message: None)
     told = []
-    directory.on_policy = lambda ingress, egress: told.append(ingress)
+
+    class Hears(Observer):
+        def on_policy(self, ingress, egress):
+            told.append(ingress)
+
+    directory = EndpointCache(NETWORK, lambda message: None, observer=Hears())
     directory.on_message({"type": "net-connected"})
     directory.on_message({"type": "net-tell", "key": "policy", "value": None})
     directory.opened()

@@ -15,7 +15,7 @@ import pytest
 from orlop.agent.netd import netd_supervisor
 from orlop.agent.netd.identity import notices as plain
 from orlop.agent.netd.identity.sock_diag import OTHERS, TCP, UDP, Owners
-from orlop.agent.netd.native import ABI, Quick, QuickNotices, QuickOwners, load
+from orlop.agent.netd.native import ABI, CompiledPart, Quick, QuickNotices, QuickOwners, load
 from orlop.agent.netd.pod_addressing import PodAddressing
 from orlop.agent.netd.sockets import socket_calls
 from orlop.agent.netd.sockets.sockaddr import AF_INET, Address, number
@@ -27,7 +27,7 @@ from .conftest import running_kubelet
 from .neighbourhood import Neighbourhood, other_netd
 from .test_harm import netd_of
 
-SIZE = connection_table.SIZE + udp_peers.SIZE + connection_table.LENT_SIZE
+SIZE = connection_table.SIZE + udp_peers.SIZE + connection_table.JOURNAL_SIZE
 NETWORK = {
     "podIP": "10.244.0.7",
     "podCIDR": "10.244.0.0/16",
@@ -44,15 +44,13 @@ def ours(compiled, rooms):
     quick, world = load(compiled), PodAddressing(NETWORK, "127.0.0.1")
     assert quick is not None
     memory = mmap.mmap(-1, SIZE)
-    owners, table = QuickOwners(quick, True), udp_peers.Heard(memory, connection_table.SIZE)
-    with closing(netd_supervisor.open_notices()) as sock:
-        found = QuickNotices(quick, world, sock, table, owners, Leases())
-        ends, uids = (sock.fileno(), found.forward.fileno()), [(os.getuid(), 1)]
+    part, table = CompiledPart(quick, True), udp_peers.UdpPeers(memory, connection_table.SIZE)
+    with closing(netd_supervisor.open_notices()) as sock, closing(part):
+        found = QuickNotices(part, world, sock, table, Leases())
+        ends, uids = (sock.fileno(), part.forward.fileno()), [(os.getuid(), 1)]
         assert quick.start(world, ends, netd_supervisor.open_diagnostics(), uids, memory, rooms)
-        found.names = connection_table.Register(memory)
+        found.names = connection_table.ConnectionTable(memory)
         yield quick, found
-        found.forward.close()
-        found.passed_on.close()
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from orlop.agent.netd.interfaces import Interfaces
 from orlop.agent.netd.pod_addressing import PodAddressing
 from orlop.agent.netd.sockets import msghdr, sockaddr
-from orlop.agent.netd.sockets.abstract_unix import Abstract
+from orlop.agent.netd.sockets.abstract_unix import AbstractUnixSockets
 from orlop.agent.netd.sockets.sockaddr import ANY4, LOOPBACK6, Address, number, parse
-from orlop.agent.netd.tcp.connection_table import ENTRIES, LENT_SIZE, SIZE, Register
-from orlop.agent.netd.tcp.nonblocking_journal import Lent
+from orlop.agent.netd.tcp.connection_table import ENTRIES, JOURNAL_SIZE, SIZE, ConnectionTable
+from orlop.agent.netd.tcp.nonblocking_journal import NonblockingJournal
 from orlop.agent.netd.tcp.pending_calls import Pending
 from orlop.agent.netd.udp.flows import MAX_FLOWS, Flow, Flows
 
@@ -27,8 +27,8 @@ NETWORK = {
 }
 WORLD = PodAddressing(NETWORK, "192.0.2.5")
 OTHER = PodAddressing({**NETWORK, "podIP": "10.244.3.8"}, "192.0.2.5")
-LENT = Lent(bytearray(LENT_SIZE), 0)
-ABSTRACT = Abstract(WORLD, Pending(), LENT)
+LENT = NonblockingJournal(bytearray(JOURNAL_SIZE), 0)
+ABSTRACT = AbstractUnixSockets(WORLD, Pending(), LENT)
 ports = st.integers(0, 65535)
 
 
@@ -81,7 +81,7 @@ def test_control_messages_tell_the_pods_address():
 
 
 def test_names_of_connections_are_found_by_their_cookie_alone():
-    register = Register(bytearray(SIZE))
+    register = ConnectionTable(bytearray(SIZE))
     register.put(5, Address(socket.AF_INET, number("10.96.0.1"), 80))
     own = Address(socket.AF_INET, number("127.0.0.1"), 80)
     register.put(6, Address(socket.AF_INET6, LOOPBACK6, 99), own)
@@ -95,7 +95,7 @@ def test_names_of_connections_are_found_by_their_cookie_alone():
 
 
 def test_abstract_names_are_the_pods_and_come_back_as_they_were():
-    ours, others = ABSTRACT, Abstract(OTHER, Pending(), LENT)
+    ours, others = ABSTRACT, AbstractUnixSockets(OTHER, Pending(), LENT)
     name = b"\1\0\0bus"
     for one in (name, b"\1\0\0" + b"000a1"):  # the second as the kernel gives them
         assert ours.real(one) != others.real(one)

@@ -37,7 +37,7 @@ class Netd:
         assert quick is not None, "it was just made"
         self.quick = quick
         self.memory = mmap.mmap(
-            -1, connection_table.SIZE + udp_peers.SIZE + connection_table.LENT_SIZE
+            -1, connection_table.SIZE + udp_peers.SIZE + connection_table.JOURNAL_SIZE
         )
         self.ours = netd_supervisor.open_notices()
         self.theirs = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -21,10 +21,10 @@ from orlop.agent.netd.interfaces import ADDRESS, CONF, Interfaces
 from orlop.agent.netd.pod_addressing import PodAddressing
 from orlop.agent.netd.policy import Policy
 from orlop.agent.netd.sockets import sockaddr
-from orlop.agent.netd.sockets.abstract_unix import Abstract
+from orlop.agent.netd.sockets.abstract_unix import AbstractUnixSockets
 from orlop.agent.netd.sockets.msghdr import Message, pack_control, unpack_control
 from orlop.agent.netd.udp.port_leases import Leases
-from orlop.agent.netd.udp.udp_peers import SIZE, Heard
+from orlop.agent.netd.udp.udp_peers import SIZE, UdpPeers
 from orlop.agent.pod.resolv_conf import nameservers, resolv_conf
 from orlop.network import names
 from orlop.network import notices as of_control_plane
@@ -216,7 +216,7 @@ class Wire:
 def netd_notices() -> Target:
     world = PodAddressing(NETWORK, "127.0.0.1")
     owners = Owners(netd_supervisor.open_diagnostics(), [(0, 1)])
-    told = Notices(world, cast("Any", Wire()), Heard(bytearray(SIZE), 0), owners, Leases())
+    told = Notices(world, cast("Any", Wire()), UdpPeers(bytearray(SIZE), 0), owners, Leases())
     told.given = lambda protocol, real: sockaddr.Address(sockaddr.AF_INET, real.ip, 80)
     key = bytes.fromhex(KEY)
 
@@ -317,7 +317,7 @@ def netd_addresses() -> Target:
         PodAddressing(NETWORK, "192.0.2.9"),
         cast("Any", SimpleNamespace(args=(0, CONF, 0))),
     )
-    abstract = Abstract(world, cast("Any", None), cast("Any", None))
+    abstract = AbstractUnixSockets(world, cast("Any", None), cast("Any", None))
     interfaces = Interfaces(world)
     interfaces._name = b"eth0"
 

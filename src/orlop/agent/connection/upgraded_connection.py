@@ -12,7 +12,7 @@ import os
 from ... import wellknown
 from ..linux.addresses import endpoints_in
 from ..linux.fast_imports import dumps
-from .frames import Broken, Frames, frame
+from .frames import Broken, FramedSocket, frame
 from .tls import Plain, Tls, WantMore, socket
 
 TYPE_CHECKING = False
@@ -27,20 +27,9 @@ _CHUNK = 65536
 _MAX_HEAD = 16384
 
 
-class Link:
+class Link(FramedSocket):
     def __init__(self, sock: Tls, received: bytes) -> None:
-        self._sock = sock
-        self._frames = Frames(received)
-        self._out = bytearray()
-        sock.setblocking(False)
-
-    def fileno(self) -> int:
-        return self._sock.fileno()
-
-    @property
-    def backlog(self) -> int:
-        """Return the bytes that wait to be sent."""
-        return len(self._out)
+        super().__init__(sock, WantMore, "closed by the kubelet", received)
 
     def send(self, stream: int, payload: bytes) -> None:
         self._out += frame(stream, payload)
@@ -49,33 +38,9 @@ class Link:
         """Send a message on stream 0."""
         self.send(0, dumps(message).encode())
 
-    def flush(self) -> None:
-        """Send as much as the socket takes now."""
-        while self._out:
-            try:
-                sent = self._sock.send(bytes(self._out[:_CHUNK]))
-            except WantMore:
-                return
-            except OSError as error:
-                raise Broken(str(error)) from error
-            del self._out[:sent]
-
     def receive(self) -> list[tuple[int, bytes]]:
         """Return all whole frames that are here now."""
-        while True:
-            try:
-                data = self._sock.recv(_CHUNK)
-            except WantMore:
-                break
-            except OSError as error:
-                raise Broken(str(error)) from error
-            if not data:
-                raise Broken("closed by the kubelet")
-            self._frames.feed(data)
-        return self._frames.take()
-
-    def close(self) -> None:
-        self._sock.close()
+        return self._received()
 
 
 def dial_home(

@@ -17,7 +17,7 @@ from .ranges import Range
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Optional
 
 PATIENCE = 2.0  # seconds for an answer of the kubelet
 FRESH = 0.5  # seconds to hear whether a port is really not there
@@ -41,6 +41,19 @@ class _Service:
     affinity: float
 
 
+class Observer:
+    """Hears what happens in the cache; this one does nothing about it."""
+
+    def before_waiting(self) -> None:
+        """Hear that somebody is about to wait for the kubelet."""
+
+    def on_told(self, key: str) -> None:
+        """Hear that what is known of a key has changed, or is known no more."""
+
+    def on_policy(self, ingress: bool, egress: bool) -> None:
+        """Hear whether anybody may come, and whether one may go anywhere."""
+
+
 class EndpointCache:
     """The cache; `send` passes a message to the kubelet; `node` is the pod's Kubernetes node."""
 
@@ -50,7 +63,9 @@ class EndpointCache:
         send: Callable[[dict[str, Any]], None],
         node: str = "",
         patience: float = PATIENCE,
+        observer: Optional[Observer] = None,
     ) -> None:
+        self._observer = observer or Observer()
         self._pods, self._services = Range(network["podCIDR"]), Range(network["serviceCIDR"])
         self._send, self._node, self._patience = send, node, patience
         self._own = network["podIP"]
@@ -69,10 +84,6 @@ class EndpointCache:
         self._sticky: dict[tuple[str, str, int], tuple[tuple[str, int], float]] = {}
         self._address, self._notice = "", 0
         self._listens: dict[tuple[str, int], int] = {}
-        self.before_waiting: Callable[[], None] = lambda: None  # called by whoever must wait
-        self.on_told: Callable[[str], None] = lambda key: None  # after a key's answer has changed
-        # Whether no policy restricts who may come, and where one may go; as soon as that is known.
-        self.on_policy: Callable[[bool, bool], None] = lambda ingress, egress: None
 
     # What is asked, by CIDR
 
@@ -190,7 +201,7 @@ class EndpointCache:
         policy: Policy | None = self._known["policy"]
         free = [policy is None or not policy.restricts(way) for way in ("ingress", "egress")]
         # In doubt, whoever comes is looked at more closely than the compiled part does.
-        self.on_policy(free[0] and not self.is_in_doubt, free[1])
+        self._observer.on_policy(free[0] and not self.is_in_doubt, free[1])
 
     def opened(self) -> None:
         """Note that a port of the node is newly ours: it may have been another pod's before.
@@ -226,7 +237,7 @@ class EndpointCache:
             return self._known[key]
         except KeyError:
             pass
-        self.before_waiting()
+        self._observer.before_waiting()
         until = now + (self._patience if patience is None else patience)
         with self._changed:
             self._ask(key)
@@ -238,7 +249,7 @@ class EndpointCache:
 
     def _fresh(self, key: str) -> Any:
         """Return the answer as the kubelet has it now; as last known where it is away."""
-        self.before_waiting()
+        self._observer.before_waiting()
         with self._changed:
             if not self._is_connected:
                 return self._known.get(key)
@@ -263,7 +274,7 @@ class EndpointCache:
         for key in gone:
             for table in (self._used, self._known, self._version):
                 table.pop(key, None)
-            self.on_told(key)
+            self._observer.on_told(key)
         if self._is_connected:
             self._send({"type": "net-forget", "keys": gone})
 
@@ -293,7 +304,7 @@ class EndpointCache:
             self._used.setdefault(key, time.monotonic())
             self._known[key] = told
             self._version[key] = self._version.get(key, 0) + 1
-            self.on_told(key)
+            self._observer.on_told(key)
             if key == "policy":
                 self._say_policy()
             self._changed.notify_all()
@@ -334,13 +345,6 @@ class EndpointCache:
             if self._is_connected:
                 said = {"type": "net-listen", "protocol": protocol, "port": port}
                 self._send({**said, "real": real, "address": address, "notice": self._notice})
-
-    def withdrawn(self, protocol: str, port: int) -> None:
-        """Tell that a socket of the pod does not listen at `port` any more."""
-        with self._changed:
-            self._listens.pop((protocol, port), None)
-            if self._is_connected:
-                self._send({"type": "net-close", "protocol": protocol, "port": port})
 
     def _state(self) -> dict[str, Any]:
         real: dict[str, dict[str, int]] = {"tcp": {}, "udp": {}}

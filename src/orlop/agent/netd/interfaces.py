@@ -31,9 +31,9 @@ _HEADER = struct.Struct("<IHHII")
 
 
 class Interfaces:
-    def __init__(self, world: PodAddressing) -> None:
-        self._world = world
-        self._mask = world.pods.mask
+    def __init__(self, addressing: PodAddressing) -> None:
+        self._addressing = addressing
+        self._mask = addressing.pods.mask
         self._bits = bin(self._mask).count("1")
         self._name: Optional[bytes] = None
 
@@ -41,7 +41,7 @@ class Interfaces:
     def name(self) -> bytes:
         """Return the name of the interface that has the node's address."""
         if self._name is None:
-            self._name = interface_of(self._world.node)
+            self._name = interface_of(self._addressing.node)
         return self._name
 
     def ioctl(self, call: Call, target: Target) -> Optional[int]:
@@ -53,14 +53,14 @@ class Interfaces:
             return None
         if name != self.name:
             return -EADDRNOTAVAIL
-        pod = int.from_bytes(self._world.pod, "big")
+        pod = int.from_bytes(self._addressing.pod, "big")
         found = {ADDRESS: pod, BROADCAST: pod | ~self._mask & 0xFFFFFFFF, MASK: self._mask}
         target.write(call, at + 16, _sockaddr(found[request].to_bytes(4, "big")))
         return 0
 
     def _list(self, call: Call, target: Target, at: int) -> int:
         room, _, buffer = struct.unpack("<iiQ", target.read(call, at, 16))
-        pairs = ((b"lo", LOOPBACK4), (self.name, self._world.pod))
+        pairs = ((b"lo", LOOPBACK4), (self.name, self._addressing.pod))
         entries = [struct.pack("16s16s8x", name, _sockaddr(ip)) for name, ip in pairs]
         if buffer:
             entries = entries[: max(0, room) // ENTRY]
@@ -87,9 +87,9 @@ class Interfaces:
         family, _, _, scope = message[16:20]
         if scope == HOST_SCOPE:
             return message
-        if family != AF_INET or self._world.node not in message:
+        if family != AF_INET or self._addressing.node not in message:
             return b""
-        changed = bytearray(message.replace(self._world.node, self._world.pod))
+        changed = bytearray(message.replace(self._addressing.node, self._addressing.pod))
         changed[17] = self._bits
         return bytes(changed)
 

@@ -17,7 +17,7 @@ from .identity.sock_diag import Owner, Owners
 from .netd_supervisor import PACKETS, ROOMS
 from .sockets.sockaddr import AF_INET, Address, text
 from .tcp import connection_table
-from .tcp.accept_queue import Arrivals
+from .tcp.accept_queue import AcceptQueue
 from .udp import udp_peers
 
 TYPE_CHECKING = False
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Optional
 
+    from .identity.notices import Hooks
+    from .netd_supervisor import NetdState
     from .pod_addressing import PodAddressing
     from .sockets.sockaddr import Range
     from .tcp.accept_handoff import Room
     from .udp.port_leases import Leases
-    from .udp.udp_peers import Heard
+    from .udp.udp_peers import UdpPeers
 else:
     import _socket as socket  # without the enums of `socket`, which are slow to import
 
@@ -103,7 +105,7 @@ class Quick:
 
     def start(
         self,
-        world: PodAddressing,
+        addressing: PodAddressing,
         notices: tuple[int, int],
         diagnostics: int,
         uids: list[tuple[int, int]],
@@ -115,18 +117,22 @@ class Quick:
         `notices`: where they arrive, and where those are passed on that are for Python.
         """
         numbers = [number for pair in uids for number in pair]
-        if len(uids) > MAX_UIDS or len(world.key) > 64:
+        if len(uids) > MAX_UIDS or len(addressing.key) > 64:
             return False
         numbers += [0] * (2 * MAX_UIDS - len(numbers))
         memory = ctypes.addressof(ctypes.c_char.from_buffer(names))
-        ranges: list[Range] = [world.pods, world.services]
+        ranges: list[Range] = [addressing.pods, addressing.services]
         packed = _WORLD.pack(
-            *(world.pod, world.node, world.loopback),
+            *(addressing.pod, addressing.node, addressing.loopback),
             *(number for one in ranges for number in (one.first, one.mask)),
-            *(int(world.allows_outside), *notices, int(not world.is_reached_from_outside)),
+            *(
+                int(addressing.allows_outside),
+                *notices,
+                int(not addressing.is_reached_from_outside),
+            ),
             *(diagnostics, len(uids)),
             *numbers,
-            *(world.key, len(world.key)),
+            *(addressing.key, len(addressing.key)),
             *(memory, memory + connection_table.SIZE + udp_peers.SIZE),
             *(end.fileno() for room in rooms for end in room),
         )
@@ -162,33 +168,58 @@ class Quick:
         self._call("bound")(PROTOCOLS[protocol], _packed(real), packed)
 
 
+class CompiledPart:
+    """The compiled part for one pod, and where it passes on the notices that are for Python."""
+
+    def __init__(self, quick: Quick, can_tell: bool) -> None:
+        self.quick, self.owners = quick, QuickOwners(quick, can_tell)
+        self.passed_on, self.forward = socket.socketpair(socket.AF_UNIX, PACKETS)
+        self.passed_on.setblocking(False)
+
+    def close(self) -> None:
+        for end in (self.passed_on, self.forward):
+            end.close()
+
+
+def start_compiled(addressing: PodAddressing, inherited: NetdState) -> Optional[CompiledPart]:
+    """Start the compiled part; None where there is none, or it cannot be used for this pod."""
+    if inherited.quick is None or addressing.is_node:
+        return None
+    part = CompiledPart(inherited.quick, inherited.diagnostics >= 0)
+    ends, users = (inherited.notices.fileno(), part.forward.fileno()), inherited.uids
+    names, rooms = inherited.names, inherited.rooms
+    if part.quick.start(addressing, ends, inherited.diagnostics, users, names, rooms):
+        return part
+    part.close()
+    return None
+
+
 class QuickNotices(Notices):
     """Hears what the compiled part passes on: all but what it does with TCP itself."""
 
     def __init__(
         self,
-        quick: Quick,
-        world: PodAddressing,
+        part: CompiledPart,
+        addressing: PodAddressing,
         sock: socket.socket,
-        heard: Heard,
-        owners: Owners,
+        peers: UdpPeers,
         leases: Leases,
+        hooks: Optional[Hooks] = None,
     ) -> None:
-        super().__init__(world, sock, heard, owners, leases)
-        self._read_first = quick.functions["read_notices"]
-        self.passed_on, self.forward = socket.socketpair(socket.AF_UNIX, PACKETS)
-        self.passed_on.setblocking(False)
+        super().__init__(addressing, sock, peers, part.owners, leases, hooks)
+        self._read_first = part.quick.functions["read_notices"]
+        self._part = part
 
     @property
     def inbox(self) -> int:
-        return self.passed_on.fileno()
+        return self._part.passed_on.fileno()
 
     def read(self) -> None:
         self._read_first()
         super().read()
 
     def _receive(self) -> tuple[bytes, tuple[str, int], float]:
-        raw = self.passed_on.recv(_FORWARDED.size + LENGTH)
+        raw = self._part.passed_on.recv(_FORWARDED.size + LENGTH)
         ip, port, arrived = _FORWARDED.unpack_from(raw)
         return raw[_FORWARDED.size :], (text(ip), port), arrived
 
@@ -217,7 +248,7 @@ class QuickOwners(Owners):
         return bool(self._functions["holds"](protocol, _packed(server)))
 
 
-class QuickArrivals(Arrivals):
+class QuickAcceptQueue(AcceptQueue):
     def __init__(self, quick: Quick) -> None:
         super().__init__()
         self._functions = quick.functions

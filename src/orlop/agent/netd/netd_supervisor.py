@@ -99,7 +99,7 @@ class NetdSupervisor:
         self._control: Optional[socket.socket] = None
         # Shared with every netd.
         self._names = mmap.mmap(
-            -1, connection_table.SIZE + udp_peers.SIZE + connection_table.LENT_SIZE
+            -1, connection_table.SIZE + udp_peers.SIZE + connection_table.JOURNAL_SIZE
         )
         self._listeners: dict[bytes, int] = {}  # by a number that each is given
         self._bindings: dict[tuple[str, str, int], tuple[dict[str, Any], int]] = {}
@@ -301,7 +301,7 @@ class NetdSupervisor:
         from .netd import Netd
 
         address = own_addresses(self._plan.kubelet.get("endpointFile", ""))[0]
-        heirloom = NetdState(
+        left = NetdState(
             self._names,
             self._porch,
             control,
@@ -315,7 +315,7 @@ class NetdSupervisor:
             self._notices,
             host_ports,
         )
-        Netd(self._network, self._plan.pod.node, heirloom).run(listeners, first)
+        Netd(self._network, self._plan.pod.node, left).run(listeners, first)
 
     def _first_call(
         self, control: socket.socket

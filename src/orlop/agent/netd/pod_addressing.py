@@ -71,7 +71,7 @@ class PodAddressing:
         return address
 
 
-class NodeWorld(PodAddressing):
+class NodeAddressing(PodAddressing):
     """The addressing of a pod on its node's network that knows the cluster's names and services.
 
     What it binds, and all it is known by, is the node's; nothing means the pod alone. Ranks of a

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import _thread
 
-from ..connection.frames import Broken, Frames, frame
+from ..connection.frames import Broken, FramedSocket, Frames, frame
 from ..linux.fast_imports import dumps, loads
 
 TYPE_CHECKING = False
@@ -26,21 +26,11 @@ _FORGET = b'{"type":"net-forget"'
 MAX_BACKLOG = 16 << 20  # bytes that a network process does not read: it is stuck
 
 
-class Relay:
+class Relay(FramedSocket):
     """The agent's end; `flush` and `receive` never wait."""
 
     def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self._frames = Frames()
-        self._out = bytearray()
-        sock.setblocking(False)
-
-    def fileno(self) -> int:
-        return self._sock.fileno()
-
-    @property
-    def backlog(self) -> int:
-        return len(self._out)
+        super().__init__(sock, (BlockingIOError,), "the network process has ended")
 
     def send(self, payload: bytes) -> None:
         """Pass a message on; raise Broken where nobody reads any more."""
@@ -49,35 +39,9 @@ class Relay:
             raise Broken("the network process does not read")
         self.flush()
 
-    def tell(self, message: dict[str, Any]) -> None:
-        self.send(dumps(message).encode())
-
-    def flush(self) -> None:
-        while self._out:
-            try:
-                sent = self._sock.send(bytes(self._out[:_CHUNK]))
-            except BlockingIOError:
-                return
-            except OSError as error:
-                raise Broken(str(error)) from error
-            del self._out[:sent]
-
     def receive(self) -> list[bytes]:
         """Return all whole messages that are here now; raise Broken at the end of the process."""
-        while True:
-            try:
-                data = self._sock.recv(_CHUNK)
-            except BlockingIOError:
-                break
-            except OSError as error:
-                raise Broken(str(error)) from error
-            if not data:
-                raise Broken("the network process has ended")
-            self._frames.feed(data)
-        return [payload for _, payload in self._frames.take()]
-
-    def close(self) -> None:
-        self._sock.close()
+        return [payload for _, payload in self._received()]
 
 
 class Memory:

@@ -11,7 +11,7 @@ import pytest
 
 from orlop.agent.netd.netd_supervisor import ROOMS
 from orlop.agent.netd.seccomp.notify import Call
-from orlop.agent.netd.tcp.accept_handoff import Handover
+from orlop.agent.netd.tcp.accept_handoff import AcceptHandoff
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def killed_with(rooms, connection, pid):
     netd = os.fork()
     if netd == 0:
         try:
-            Handover(rooms).deposit(caller(pid), 77, connection)
+            AcceptHandoff(rooms).deposit(caller(pid), 77, connection)
             os.kill(os.getpid(), signal.SIGKILL)
         finally:
             os._exit(1)  # whatever became of it, there is only one pytest
@@ -45,7 +45,7 @@ def killed_with(rooms, connection, pid):
 
 
 def left_in(rooms):
-    found = list(Handover(rooms).left())
+    found = list(AcceptHandoff(rooms).left())
     for _, connection, _ in found:
         os.close(connection)
     return [(listening, number) for listening, _, number in found]
@@ -71,12 +71,12 @@ def test_what_a_caller_that_is_gone_was_to_have_is_left_all_the_same(rooms, conn
 
 
 def test_nothing_is_left_of_what_was_collected(rooms, connection):
-    handover = Handover(rooms)
+    handoff = AcceptHandoff(rooms)
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
-        taken = [handover.deposit(caller(1), 77, connection) for _ in range(ROOMS)]
+        taken = [handoff.deposit(caller(1), 77, connection) for _ in range(ROOMS)]
         assert [room is None for room in taken] == [False] * (ROOMS // 2) + [True] * (ROOMS // 2)
         for room in taken:
-            handover.collect(room)
+            handoff.collect(room)
     assert left_in(rooms) == []
     assert len(os.listdir("/proc/self/fd")) == before

@@ -13,8 +13,8 @@ import pytest
 from orlop.agent.netd.seccomp.notify import Call
 from orlop.agent.netd.sockets import socket_calls
 from orlop.agent.netd.sockets.sockaddr import AF_INET, LOOPBACK4, Address
-from orlop.agent.netd.tcp.connection_table import LENT_SIZE as SIZE
-from orlop.agent.netd.tcp.nonblocking_journal import ENTRIES, Lent
+from orlop.agent.netd.tcp.connection_table import JOURNAL_SIZE as SIZE
+from orlop.agent.netd.tcp.nonblocking_journal import ENTRIES, NonblockingJournal
 
 START = 64  # of other parts' memory
 
@@ -50,33 +50,33 @@ def killed_in_connect(memory, sock, monkeypatch):
             monkeypatch.setattr(
                 socket_calls, "connect", lambda *_: os.kill(os.getpid(), signal.SIGKILL)
             )
-            Lent(memory, START).connect(call, sock.fileno(), b"", True)
+            NonblockingJournal(memory, START).connect(call, sock.fileno(), b"", True)
         finally:
             os._exit(1)  # whatever became of it, there is only one pytest
     assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
 
 
 def test_nothing_is_left_of_a_connect_that_ended(memory, sock):
-    lent = Lent(memory, START)
+    journal = NonblockingJournal(memory, START)
     for _ in range(ENTRIES):
-        assert lent.connect(call_of(sock), sock.fileno(), nobody(), True) != EAGAIN
+        assert journal.connect(call_of(sock), sock.fileno(), nobody(), True) != EAGAIN
     assert os.get_blocking(sock.fileno())
     assert memory[:] == bytes(START + SIZE)
-    assert lent.mend() == 0
+    assert journal.mend() == 0
 
 
 def test_a_socket_that_does_not_block_stays_so(memory, sock):
     sock.setblocking(False)
-    Lent(memory, START).connect(call_of(sock), sock.fileno(), nobody(), False)
+    NonblockingJournal(memory, START).connect(call_of(sock), sock.fileno(), nobody(), False)
     assert not os.get_blocking(sock.fileno())
 
 
 def test_what_a_killed_netd_kept_the_next_gives_back(memory, sock, monkeypatch):
     killed_in_connect(memory, sock, monkeypatch)
     assert not os.get_blocking(sock.fileno())
-    assert Lent(memory, START).mend() == 1
+    assert NonblockingJournal(memory, START).mend() == 1
     assert os.get_blocking(sock.fileno())
-    assert Lent(memory, START).mend() == 0
+    assert NonblockingJournal(memory, START).mend() == 0
 
 
 def test_another_socket_at_the_same_number_is_let_be(memory, sock, monkeypatch):
@@ -84,5 +84,5 @@ def test_another_socket_at_the_same_number_is_let_be(memory, sock, monkeypatch):
     with socket.socket() as other:
         other.setblocking(False)
         os.dup2(other.fileno(), sock.fileno())
-        assert Lent(memory, START).mend() == 0
+        assert NonblockingJournal(memory, START).mend() == 0
         assert not os.get_blocking(sock.fileno())

@@ -132,7 +132,7 @@ def test_a_port_is_free_when_its_socket_is_closed_and_the_twin_was_not_used(
         next_one.bind(("127.0.0.1", port))
 
 
-def test_what_keeps_the_port_sends_where_there_is_such_a_thing(found, server):
+def test_what_keeps_the_port_sends_where_there_is_such_a_thing(server):
     with silent() as sock, closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as holder:
         for one in (sock, holder):
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -141,6 +141,7 @@ def test_what_keeps_the_port_sends_where_there_is_such_a_thing(found, server):
         holder.connect(("127.0.0.1", 1))
         for one in (sock, holder):
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
-        found.holder_of = lambda own: holder.fileno()
-        found.send(sock.fileno(), b"x", [], 0, address_of(server))
+        twins = Twins(lambda own: holder.fileno())
+        twins.send(sock.fileno(), b"x", [], 0, address_of(server))
         assert server.recvfrom(9) == (b"x", sock.getsockname())
+        twins.give_up()

@@ -20,10 +20,10 @@ _REVERSE = ".in-addr.arpa"
 class Zone:
     """The names below `domain`, and those of the cluster's addresses."""
 
-    def __init__(self, domain: str, directory: EndpointCache) -> None:
+    def __init__(self, domain: str, endpoints: EndpointCache) -> None:
         self.domain = domain.lower().strip(".")
         self._suffix = "." + self.domain
-        self._directory = directory
+        self._endpoints = endpoints
         self._local = threading.local()
 
     def has(self, name: str) -> bool:
@@ -33,17 +33,17 @@ class Zone:
 
     def _is_ours(self, name: str) -> bool:
         address = ".".join(reversed(name[: -len(_REVERSE)].split(".")))
-        return self._directory.is_pod(address) or self._directory.is_service(address)
+        return self._endpoints.is_pod(address) or self._endpoints.is_service(address)
 
     def records(self, name: str) -> dict[str, Any] | None:
         """Return what there is of a name, None for nothing; raise endpoint_cache.Unknown."""
-        return self._directory.name(name) if self._can_be(name) else None
+        return self._endpoints.name(name) if self._can_be(name) else None
 
     def is_at_hand(self, name: str) -> bool:
         """Return whether `records` would answer in full without waiting."""
         if not self._can_be(name):
             return True
-        known, records = self._directory.peek(f"name/{name}")
+        known, records = self._endpoints.peek(f"name/{name}")
         return known and (records is None or "CNAME" not in records)
 
     def _can_be(self, name: str) -> bool:

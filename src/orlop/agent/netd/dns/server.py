@@ -40,11 +40,11 @@ class DnsServer:
     `admits` is asked about each client, by protocol, its address and ours.
     """
 
-    def __init__(self, directory: EndpointCache, network: dict[str, Any], admits: Admits) -> None:
+    def __init__(self, endpoints: EndpointCache, network: dict[str, Any], admits: Admits) -> None:
         self._admits = admits
         dns = network.get("dns") or {}
-        self._directory = directory
-        self._zone = Zone(dns.get("domain") or "cluster.local", directory)
+        self._endpoints = endpoints
+        self._zone = Zone(dns.get("domain") or "cluster.local", endpoints)
         self._upstream = Upstream(dns.get("upstream") or [], dns.get("stubs") or {})
         self._workers = threading.BoundedSemaphore(WORKERS)
         # What was answered to the very same bytes: the name's key, its records, the answer.
@@ -134,7 +134,7 @@ class DnsServer:
         if known is None:
             return b""
         key, records, made = known
-        return packet[:2] + made if self._directory.is_still(key, records) else b""
+        return packet[:2] + made if self._endpoints.is_still(key, records) else b""
 
     def _is_at_hand(self, packet: bytes) -> bool:
         """Return whether it can be answered without waiting for anybody."""

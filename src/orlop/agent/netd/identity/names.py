@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ..pod_addressing import PodAddressing
 from ..sockets import socket_calls
-from ..sockets.bind import Bindings
+from ..sockets.bindings import Bindings
 from ..sockets.sockaddr import AF_INET, LOOPBACK4, LOOPBACK6, Address
-from ..tcp.connection_table import Register
+from ..tcp.connection_table import ConnectionTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 
 class Identities:
-    def __init__(self, world: PodAddressing, bindings: Bindings, register: Register) -> None:
-        self._world, self._bindings, self._register = world, bindings, register
+    def __init__(
+        self, addressing: PodAddressing, bindings: Bindings, register: ConnectionTable
+    ) -> None:
+        self._addressing, self._bindings, self._register = addressing, bindings, register
 
     def connected(self, cookie: int, peer: Address) -> None:
         """Remember that the socket's peer is, to its program, the one it asked for."""
@@ -45,7 +47,7 @@ class Identities:
 
         One that asked for a service sees the pod's address.
         """
-        ip = to.ip if self._world.is_own(to) else self._world.pod
+        ip = to.ip if self._addressing.is_own(to) else self._addressing.pod
         return Address(to.family, ip, port)
 
     def vouched(self, connection: int) -> Optional[tuple[Address, Optional[Address]]]:
@@ -87,16 +89,16 @@ class Identities:
         """Return the real address of a socket of ours, as its program should see it."""
         given = self._bindings.given(protocol, real)
         if given is None:
-            return self._world.shown(real)
+            return self._addressing.shown(real)
         if given.is_any and is_connected:
-            return Address(real.family, self._world.pod, given.port)
+            return Address(real.family, self._addressing.pod, given.port)
         return Address(real.family, given.ip, given.port)
 
     def neighbour(self, real: Address) -> Optional[Address]:
         """Return the pod of this node that a loopback address stands for."""
-        if real.ip == self._world.loopback:
-            return self._world.shown(real)
-        pod = self._world.pod_of(real.ip)
+        if real.ip == self._addressing.loopback:
+            return self._addressing.shown(real)
+        pod = self._addressing.pod_of(real.ip)
         return Address(real.family, pod, real.port) if pod else None
 
 

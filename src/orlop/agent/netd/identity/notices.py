@@ -1,11 +1,11 @@
 """Tells the netds of other pods who speaks to them, by signed datagrams, and hears what they tell.
 
-Sent by `proof` and `udp/datagrams.py`. A notice of TCP names a connection by both its ends while
-its sender holds it; who hears it asks the kernel for its own end, writes down whose that is (by the
-socket's cookie, which the kernel gives once), and acknowledges. A notice of UDP names the sender's
-socket by its cookie; later its netd is asked whether that socket still has the port. All are signed
-with the cluster's key for the one port that they are sent to: so no other user can speak for a pod,
-nor repeat elsewhere what came to a port that a netd had before.
+Sent by `proof` and `udp/announcements.py`. A notice of TCP names a connection by both its ends
+while its sender holds it; who hears it asks the kernel for its own end, writes down whose that is
+(by the socket's cookie, which the kernel gives once), and acknowledges. A notice of UDP names the
+sender's socket by its cookie; later its netd is asked whether that socket still has the port. All
+are signed with the cluster's key for the one port that they are sent to: so no other user can speak
+for a pod, nor repeat elsewhere what came to a port that a netd had before.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import threading
 import time
 from collections import OrderedDict
 
+from ...linux.fast_imports import value
 from ..netd_supervisor import SO_TIMESTAMPNS
 from ..pod_addressing import PodAddressing
 from ..sockets.sockaddr import AF_INET, Address
 from ..udp.port_leases import BELIEVED, Leases
-from ..udp.udp_peers import Heard, Speaker
+from ..udp.udp_peers import Speaker, UdpPeers
 from .sock_diag import OTHERS, TCP, UDP, Owners
 
 TYPE_CHECKING = False
@@ -90,6 +91,15 @@ class Said:
         self.cookie, self.more = found[11], found[12]
 
 
+@value
+class Hooks:
+    """What is asked and told of what is heard."""
+
+    given: Callable[[str, Address], Optional[Address]]  # what a real port of ours stands for
+    identify: Callable[[int, Address], None]  # takes a connection's cookie, and whose it is
+    on_ack: Callable[[int], None]  # takes the cookie of a socket whose notice is acknowledged
+
+
 class Notices:
     """Tells and hears who speaks; `heard` keeps those who speak UDP, also for the next netd."""
 
@@ -97,9 +107,10 @@ class Notices:
         self,
         world: PodAddressing,
         sock: socket.socket,
-        heard: Heard,
+        heard: UdpPeers,
         owners: Owners,
         leases: Leases,
+        hooks: Optional[Hooks] = None,
     ) -> None:
         self._world, self.socket, self._heard = world, sock, heard
         self._owners, self._leases = owners, leases
@@ -112,10 +123,8 @@ class Notices:
         self._own: OrderedDict[tuple[bytes, int, int], tuple[int, Notice]] = OrderedDict()
         self._confirms: OrderedDict[bytes, bool] = OrderedDict()  # answers to what we asked
         self._silent: OrderedDict[tuple[bytes, int], float] = OrderedDict()  # until when
-        # What a real port of ours stands for; what to do with a connection's name, or an ACK.
-        self.given: Callable[[str, Address], Optional[Address]] = lambda protocol, real: None
-        self.identify: Callable[[int, Address], None] = lambda cookie, peer: None
-        self.on_ack: Callable[[int], None] = lambda cookie: None
+        hooks = hooks or Hooks(lambda *port: None, lambda *connection: None, lambda cookie: None)
+        self.given, self.identify, self.on_ack = hooks.given, hooks.identify, hooks.on_ack
 
     # Speaking
 

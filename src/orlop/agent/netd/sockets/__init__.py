@@ -1,1 +1,1 @@
-"""Handles sockets of other processes: addresses, options, messages, ports that are kept."""
+"""Answers socket, bind, listen and getsockname; keeps ports, reads addresses and messages."""

@@ -15,7 +15,7 @@ from errno import EBADF, ECONNREFUSED, EINVAL
 from ..pod_addressing import PodAddressing
 from ..seccomp.caller_process import Target
 from ..seccomp.notify import Call
-from ..tcp.nonblocking_journal import Lent
+from ..tcp.nonblocking_journal import NonblockingJournal
 from ..tcp.pending_calls import Pending
 from . import socket_calls
 from .msghdr import MAX_DATA, Message, unpack_control
@@ -38,14 +38,16 @@ _DIGITS = b"0123456789abcdef"
 MAX_NAME = 107
 
 
-class Abstract:
-    def __init__(self, world: PodAddressing, pending: Pending, lent: Lent) -> None:
-        self._world, self._pending, self._lent = world, pending, lent
-        self._tag = b"@" + world.pod.hex().encode() + b"/"
+class AbstractUnixSockets:
+    def __init__(
+        self, addressing: PodAddressing, pending: Pending, journal: NonblockingJournal
+    ) -> None:
+        self._addressing, self._pending, self._journal = addressing, pending, journal
+        self._tag = b"@" + addressing.pod.hex().encode() + b"/"
 
     def real(self, raw: bytes) -> Optional[bytes]:
         """Return the name to use instead; None where it is no abstract one, or the node's own."""
-        if self._world.is_node or len(raw) <= len(_HEAD) or not raw.startswith(_HEAD):
+        if self._addressing.is_node or len(raw) <= len(_HEAD) or not raw.startswith(_HEAD):
             return None
         name = raw[len(_HEAD) :]
         if name.startswith(self._tag):
@@ -81,7 +83,7 @@ class Abstract:
             return None
         fd = target.grab(call, call.args[0])
         try:
-            code = self._lent.connect(call, fd, real, socket_calls.is_blocking(fd))
+            code = self._journal.connect(call, fd, real, socket_calls.is_blocking(fd))
             if code == ECONNREFUSED and self._may_be_the_kernels(real):
                 return None
             return -code
@@ -104,19 +106,19 @@ class Abstract:
         if real is None:
             return None
         control: list[Control] = []
-        lent: list[int] = []
+        copies: list[int] = []
         try:
-            for level, kind, data in unpack_control(message.control(), self._world):
+            for level, kind, data in unpack_control(message.control(), self._addressing):
                 if (level, kind) == (socket_calls.SOL_SOCKET, _SCM_RIGHTS):
-                    first = len(lent)
+                    first = len(copies)
                     for number in _numbers(data):
-                        lent.append(target.grab(call, number))  # noqa: PERF401 (it may raise)
-                    data = struct.pack(f"<{len(lent) - first}i", *lent[first:])
+                        copies.append(target.grab(call, number))  # noqa: PERF401 (it may raise)
+                    data = struct.pack(f"<{len(copies) - first}i", *copies[first:])
                 if (level, kind) != (socket_calls.SOL_SOCKET, _SCM_CREDENTIALS):
                     control.append((level, kind, data))
             return self._send(call, fd, real, message.data(), control, flags)
         finally:
-            for copy in lent:
+            for copy in copies:
                 os.close(copy)
 
     def _send(

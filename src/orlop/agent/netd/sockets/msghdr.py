@@ -1,6 +1,6 @@
 """Reads, sends and fills in the struct msghdr of a caller.
 
-Used by `udp/datagrams.py` for sendmsg, recvmsg and their likes. Lengths are the caller's word and
+Used by `udp/sendmsg.py`, `udp/recvmsg.py` and their likes. Lengths are the caller's word and
 bounded here; control messages pass both ways, with addresses of this node's in them told as the
 pod's.
 """
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Control = tuple[int, int, bytes]  # level, type, data
 
 SIZE, SIZE_OF_MANY = 56, 64  # of msghdr, and of mmsghdr
+MAX_MANY = 1024  # of these
 MAX_PIECES, MAX_DATA, MAX_CONTROL = 1024, 1 << 17, 8192
 MSG_TRUNC, MSG_CTRUNC = 0x20, 0x8
 _HEAD = struct.Struct("<QIIQQQQiI")
@@ -92,7 +93,7 @@ def write_pieces(call: Call, target: Target, pieces: list[tuple[int, int]], data
     return put
 
 
-def unpack_control(raw: bytes, world: PodAddressing) -> list[Control]:
+def unpack_control(raw: bytes, addressing: PodAddressing) -> list[Control]:
     """Read a caller's control messages, with the pod's address in them made the node's."""
     found: list[Control] = []
     at = 0
@@ -103,17 +104,17 @@ def unpack_control(raw: bytes, world: PodAddressing) -> list[Control]:
         if (level, kind) in _ROUTES:
             raise OSError(EPERM, "a route of its own")
         data = raw[at + _CONTROL.size : at + length]
-        found.append((level, kind, _with(data, level, kind, world.pod, world.node)))
+        found.append((level, kind, _with(data, level, kind, addressing.pod, addressing.node)))
         at += length + (-length % 8)
     return found
 
 
-def pack_control(found: list[Control], world: PodAddressing) -> bytes:
+def pack_control(found: list[Control], addressing: PodAddressing) -> bytes:
     """Write control messages as the kernel does, with the node's addresses made the pod's."""
     packed = b""
     for level, kind, data in found:
-        for real in (world.node, world.loopback):
-            data = _with(data, level, kind, real, world.pod)
+        for real in (addressing.node, addressing.loopback):
+            data = _with(data, level, kind, real, addressing.pod)
         length = _CONTROL.size + len(data)
         packed += _CONTROL.pack(length, level, kind) + data + bytes(-length % 8)
     return packed

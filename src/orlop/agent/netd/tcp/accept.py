@@ -13,24 +13,17 @@ import select
 import time
 from errno import EAGAIN, EMFILE, ENFILE
 
-from ..endpoint_cache import EndpointCache
-from ..identity.names import Identities
-from ..identity.notices import Notices
-from ..identity.sock_diag import Owners
-from ..pod_addressing import PodAddressing
 from ..seccomp.caller_process import Target
 from ..seccomp.notify import CLOSE_ON_EXEC, Call
 from ..sockets import sockaddr, socket_calls
 from ..sockets.sockaddr import LOOPBACK4, Address
 from ..sockets.socket_calls import LATER
-from .accept_handoff import Handover
-from .accept_queue import Arrivals
-from .pending_calls import Pending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Optional
 
+    from ..pod_network import PodNetwork
     from .accept_handoff import Room
     from .pending_calls import Wait
 
@@ -46,20 +39,11 @@ _NOBODY, _NOT_YET = object(), object()
 
 
 class Accepting:
-    def __init__(
-        self,
-        world: PodAddressing,
-        directory: EndpointCache,
-        notices: Notices,
-        owners: Owners,
-        identities: Identities,
-        pending: Pending,
-        arrivals: Arrivals,
-        handover: Handover,
-    ) -> None:
-        self._world, self._directory, self._notices = world, directory, notices
-        self._owners, self._identities, self._pending = owners, identities, pending
-        self.arrivals, self.handover = arrivals, handover
+    def __init__(self, network: PodNetwork) -> None:
+        self._world, self._directory = network.addressing, network.endpoints
+        self._notices, self._owners = network.notices, network.owners
+        self._identities, self._pending = network.identities, network.pending
+        self.arrivals, self.handover = network.accept_queue, network.accept_handoff
 
     def accept(self, call: Call, target: Target, flags: int) -> Optional[int]:
         """Accept; return the answer, None to let the kernel go on, or LATER."""

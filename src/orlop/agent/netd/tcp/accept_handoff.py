@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _TICKET = struct.Struct("<QI4x")  # the cookie of the listening socket, and who called
 
 
-class Handover:
+class AcceptHandoff:
     def __init__(self, rooms: list[Room]) -> None:
         self._rooms, self._free = rooms, rooms[len(rooms) // 2 :]
 

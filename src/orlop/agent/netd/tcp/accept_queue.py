@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_KEPT = 256
 
 
-class Arrivals:
+class AcceptQueue:
     def __init__(self) -> None:
         self._lock = threading.Lock()  # what we saw waiting nobody else takes
         # With the cookie of the listening socket, the earliest first.

@@ -23,10 +23,7 @@ from errno import (
     ETIMEDOUT,
 )
 
-from ..identity.names import Identities
-from ..identity.proof import Proof
-from ..pod_addressing import PodAddressing
-from ..routes import Place, Routes
+from ..routes import Place
 from ..seccomp.caller_process import Target
 from ..seccomp.notify import Call
 from ..sockets import socket_calls
@@ -43,19 +40,17 @@ from ..sockets.socket_calls import (
     TCP_FASTOPEN_CONNECT,
     TCP_SYN_SENT,
 )
-from ..udp.datagrams import Datagrams
 from .egress_connect import Held
-from .nonblocking_journal import Lent
-from .pending_calls import Pending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Optional
 
     from ..identity.proof import Asked
-    from ..udp.datagrams import Origin
-    from .pending_calls import Wait
+    from ..pod_network import PodNetwork
+    from ..udp.connected import Origin
+    from .pending_calls import Pending, Wait
 
 # Seconds for the answer of one endpoint, when there is another to go to: it comes within a round
 # trip, but on a node that is full the kernel's own threads have to wait for a core, too.
@@ -73,24 +68,17 @@ CLOSED = (ECONNABORTED, ECONNRESET, EPIPE)
 
 
 class Connecting:
-    def __init__(
-        self,
-        world: PodAddressing,
-        routes: Routes,
-        proof: Proof,
-        identities: Identities,
-        pending: Pending,
-        datagrams: Datagrams,
-        lent: Lent,
-    ) -> None:
-        self.lent, self.proof, self.held = lent, proof, Held(pending, lent)
-        self.needs_proof = not world.is_reached_from_outside
-        self._world, self._routes = world, routes
-        self._identities, self._pending, self._datagrams = identities, pending, datagrams
+    def __init__(self, network: PodNetwork) -> None:
+        self.lent, self.proof = network.journal, network.proof
+        self.held = Held(network.pending, network.journal)
+        self.needs_proof = not network.addressing.is_reached_from_outside
+        self._world, self._routes = network.addressing, network.routes
+        self._identities, self._pending = network.identities, network.pending
+        self._datagrams, quick = network.destinations, network.quick
         self._unheard: list[int] = []  # cookies
         self._attempts: dict[int, _Attempt] = {}  # those that wait, by the socket's cookie
-        self.on_unheard: Callable[[int], None] = self._keep_in_mind
-        self.step_aside: Callable[[], None] = lambda: None  # before a call takes long
+        self.on_unheard = quick.not_heard if quick is not None else self._keep_in_mind
+        self.step_aside = network.step_aside
 
     @property
     def is_held(self) -> bool:

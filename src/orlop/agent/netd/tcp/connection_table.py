@@ -22,10 +22,10 @@ _ENTRY = struct.Struct("<QBxH16sBxH16s")
 _COOKIE = struct.Struct("<Q")
 ENTRIES = 1 << 16
 SIZE = ENTRIES * _ENTRY.size
-LENT_SIZE = 4096  # of `nonblocking_journal`, which the agent itself does not load
+JOURNAL_SIZE = 4096  # of `nonblocking_journal`, which the agent itself does not load
 
 
-class Register:
+class ConnectionTable:
     def __init__(self, memory: Union[mmap.mmap, bytearray]) -> None:
         self._memory = memory
 

@@ -18,10 +18,10 @@ from ..seccomp.bpf import AF_NETLINK
 from ..seccomp.caller_process import Target
 from ..seccomp.notify import Call
 from ..sockets import socket_calls
+from ..sockets.new_socket import AF_ALG
 from ..sockets.sockaddr import AF_INET, AF_INET6, AF_UNIX
 from ..sockets.socket_calls import LATER, SO_DOMAIN, SOL_SOCKET
-from ..udp.datagrams import AF_ALG
-from .nonblocking_journal import Lent
+from .nonblocking_journal import NonblockingJournal
 from .pending_calls import Pending
 
 TYPE_CHECKING = False
@@ -38,8 +38,8 @@ _TRY_AGAIN: Wait = (0, 0.002)  # a unix server whose queue is full: no descripto
 
 
 class Held:
-    def __init__(self, pending: Pending, lent: Lent) -> None:
-        self._pending, self._lent = pending, lent
+    def __init__(self, pending: Pending, journal: NonblockingJournal) -> None:
+        self._pending, self._journal = pending, journal
         # Connects whose answer met a signal instead of the caller, by the sockets' cookies.
         self._unheard: OrderedDict[int, tuple[int, ...]] = OrderedDict()
 
@@ -83,7 +83,7 @@ class Held:
             return begin(copy)
 
         def begin(copy: int) -> int:
-            return self._lent.connect(call, copy, raw, blocking)
+            return self._journal.connect(call, copy, raw, blocking)
 
         code = connect(fd)
         if not blocking or code not in _on_its_way(domain):

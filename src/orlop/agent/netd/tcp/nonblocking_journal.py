@@ -13,7 +13,7 @@ import struct
 
 from ..seccomp.caller_process import Descriptors
 from ..sockets import socket_calls
-from .connection_table import LENT_SIZE
+from .connection_table import JOURNAL_SIZE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from ..seccomp.notify import Call
 
 _ENTRY = struct.Struct("<QIi")  # cookie; the thread that called, and its descriptor
-ENTRIES = LENT_SIZE // _ENTRY.size
+ENTRIES = JOURNAL_SIZE // _ENTRY.size
 _FREE = bytes(_ENTRY.size)
 
 
-class Lent:
+class NonblockingJournal:
     """The journal; `start` is where it begins in memory that several parts share."""
 
     def __init__(self, memory: Union[mmap.mmap, bytearray], start: int) -> None:

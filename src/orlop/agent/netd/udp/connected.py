@@ -1,6 +1,6 @@
 """Watches UDP sockets that are connected to pods, and cuts off those whose pod is gone.
 
-Told by `datagrams`; runs in a thread of its own, that begins with the first. What such a socket
+Told by `destinations`; runs in a thread of its own, that begins with the first. What such a socket
 sends and hears is not asked about, call by call; so from time to time each is looked at, and where
 nobody says any more that the port is the pod's, it is connected to nowhere: what it sends is
 refused, as on any network, and not heard by another user who has the port. It is connected again
@@ -50,9 +50,9 @@ class Connected:
     """The watch; `ask` as above; `find` is where an address leads now, None: nobody is there."""
 
     def __init__(
-        self, world: PodAddressing, ask: Ask, find: Callable[[Address], Optional[Place]]
+        self, addressing: PodAddressing, ask: Ask, find: Callable[[Address], Optional[Place]]
     ) -> None:
-        self._world, self._ask, self._find = world, ask, find
+        self._addressing, self._ask, self._find = addressing, ask, find
         self._processes = Descriptors()
         self._watched: dict[int, Watched] = {}  # by cookie
         self._lock = threading.Lock()
@@ -77,7 +77,7 @@ class Connected:
     def _made_nowhere(self) -> socket.socket:
         """Make a port where nobody listens: its socket is connected to itself."""
         made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-        made.bind((_text(self._world.loopback), 0))
+        made.bind((_text(self._addressing.loopback), 0))
         made.connect(made.getsockname())
         return made
 
@@ -131,11 +131,11 @@ class Connected:
 
     def _nowhere_for(self, family: int) -> Address:
         assert self._nowhere is not None, "made before anything is watched"
-        return Address(family, self._world.loopback, self._nowhere.getsockname()[1])
+        return Address(family, self._addressing.loopback, self._nowhere.getsockname()[1])
 
     def _patience(self, place: Place) -> float:
         """Return how long to wait for an answer; on this node the kernel knows at once."""
-        return 0.0 if place.real.ip == self._world.node else LOST
+        return 0.0 if place.real.ip == self._addressing.node else LOST
 
 
 def _text(ip: bytes) -> str:

@@ -27,12 +27,13 @@ MAX_ORIGINS = 8192
 
 
 class Leases:
-    def __init__(self) -> None:
+    def __init__(self, on_first: Callable[[], None] = lambda: None) -> None:
+        """Take `on_first`, which is called when somebody has to sweep from now on."""
+        self._on_first = on_first
         self._lock = threading.Lock()
         self._kept: OrderedDict[int, tuple[int, float]] = OrderedDict()  # by cookie
         self._origins: OrderedDict[int, tuple[int, int]] = OrderedDict()  # process and descriptor
         self._processes = Descriptors()
-        self.on_first: Callable[[], None] = lambda: None  # somebody has to sweep from now on
 
     def take(self, fd: int, cookie: int, origin: Optional[tuple[int, int]]) -> bool:
         """Keep a copy of a socket from now on; return False where too many are kept already.
@@ -62,7 +63,7 @@ class Leases:
             return False
         self._kept[cookie] = fd, time.monotonic() + KEPT
         if len(self._kept) == 1:
-            self.on_first()
+            self._on_first()
         return True
 
     def _again(self, cookie: int) -> Optional[int]:

@@ -52,13 +52,19 @@ class _Twin:
 
 
 class Twins:
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        holder_of: Callable[[Address], int] = lambda own: -1,
+        on_first: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Take `holder_of`: what keeps a port for the pod, a socket that is connected to nobody.
+
+        -1 where nothing does; and `on_first`, called when somebody has to sweep from now on.
+        """
+        self._holder_of, self._on_first = holder_of, on_first
         self._lock = threading.Lock()
         self._twins: OrderedDict[int, _Twin] = OrderedDict()  # by the socket's cookie
         self._sources: dict[tuple[bytes, int], bytes] = {}
-        self.on_first: Callable[[], None] = lambda: None  # somebody has to sweep from now on
-        # What keeps a port for the pod, if something does: a socket that is connected to nobody.
-        self.holder_of: Callable[[Address], int] = lambda own: -1
 
     def send(self, fd: int, data: bytes, control: list[Control], flags: int, to: Address) -> int:
         """Send in place of a program's socket; the caller has judged what the datagram is."""
@@ -85,7 +91,7 @@ class Twins:
         found.until = time.monotonic() + KEPT
         self._twins[cookie] = found
         if len(self._twins) == 1:
-            self.on_first()
+            self._on_first()
         if len(self._twins) > MAX_TWINS:
             self._twins.popitem(last=False)[1].socket.close()
         return found
@@ -93,7 +99,7 @@ class Twins:
     def _made(self, fd: int, name: bytes) -> socket.socket:
         own = sockaddr.parse(name)
         assert own is not None, "an internet socket has such a name"
-        holder = self.holder_of(own)
+        holder = self._holder_of(own)
         if holder < 0:
             return _made(fd, own, name)
         return socket.socket(own.family, socket.SOCK_DGRAM, 0, os.dup(holder))

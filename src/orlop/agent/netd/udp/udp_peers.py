@@ -42,7 +42,7 @@ class Speaker:
         self.since, self.until = times
 
 
-class Heard:
+class UdpPeers:
     def __init__(self, memory: Union[mmap.mmap, bytearray], start: int) -> None:
         self._memory, self._start = memory, start
 

@@ -10,6 +10,7 @@ import os
 import struct
 import threading
 
+from .. import layout
 from ..sockets.sockaddr import AF_INET, AF_INET6, Address
 
 TYPE_CHECKING = False
@@ -28,11 +29,11 @@ _COOKIE_AT = 16 + 44
 _UID_AT = 16 + 64
 _TELLING = range(1, 4)  # established or about to be: a socket that is closing has lost its owner
 _MAPPED = bytes(10) + b"\xff\xff"
-TCP, UDP = 6, 17
+TCP, UDP = layout.TCP, layout.UDP
 _ESTABLISHED, _SYN_RECV, _CLOSE_WAIT, _LISTEN = 1, 3, 8, 10
 _OF_A_CLIENT = (_ESTABLISHED, _SYN_RECV, _CLOSE_WAIT)
 _NOBODY = Address(AF_INET, bytes(4), 0)
-OTHERS = (1 << 64) - 1  # in place of a cookie: it is another user's
+OTHERS = layout.OTHERS  # in place of a cookie: it is another user's
 
 
 class Owner:

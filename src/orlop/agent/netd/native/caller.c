@@ -14,7 +14,6 @@ enum { PIDFD_OPEN = 434, PIDFD_GETFD = 438 }; /* the same on every architecture 
 #define ADDFD 0x40182103
 enum { CONTINUE = 1 };
 enum { AT_NUMBER = 1, AND_ANSWER = 2 };
-static const double signalled_for = 1.0; /* seconds: as notify.py */
 
 struct reply {
     uint64_t id;
@@ -166,7 +165,7 @@ int answer_given(const struct call *call, int number, int fd, int flags)
 {
     double last;
     __atomic_load(&signalled_at, &last, __ATOMIC_RELAXED);
-    if (now() - last > signalled_for)
+    if (now() - last > SIGNALLED_FOR)
         return answer(call, number);
     struct descriptor given = {call->asked.id, AT_NUMBER | AND_ANSWER, (uint32_t)fd,
                                (uint32_t)number, (uint32_t)flags};

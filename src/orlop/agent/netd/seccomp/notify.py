@@ -14,6 +14,7 @@ import select
 import struct
 import time
 
+from ..layout import NOTIFICATION, SIGNALLED_FOR
 from .syscall_numbers import calls
 
 TYPE_CHECKING = False
@@ -30,10 +31,9 @@ _ADDFD, _SET_FLAGS = 0x40182103, 0x40082104
 _SYNC_WAKE_UP = 1
 _CONTINUE = 1
 _ADDFD_AT, _ADDFD_ANSWER = 1, 2
-_SIGNALLED_FOR = 1.0  # seconds, as native/caller.c
 
 CLOSE_ON_EXEC = os.O_CLOEXEC
-_NOTICE = struct.Struct("<QIIiIQ6Q")
+_NOTICE = NOTIFICATION.struct
 _ANSWER = struct.Struct("<QqiI")
 _DESCRIPTOR = struct.Struct("<QIIII")
 _ID = struct.Struct("<Q")
@@ -128,7 +128,7 @@ class Call:
         once more, which the caller does itself or not at all. Else not, for the reason that
         `give_any` has.
         """
-        if time.monotonic() - self.listener.signalled_at > _SIGNALLED_FOR:
+        if time.monotonic() - self.listener.signalled_at > SIGNALLED_FOR:
             return self.answer(number)
         how = _ADDFD_AT | _ADDFD_ANSWER
         try:
@@ -161,7 +161,7 @@ class Listener:
 
     def __init__(self, fd: int, quick: Optional[Quick] = None) -> None:
         self.fd, self._quick = fd, quick
-        self.signalled_at = -_SIGNALLED_FOR  # when a call was last found interrupted
+        self.signalled_at = -SIGNALLED_FOR  # when a call was last found interrupted
         self._desk = quick.desk() if quick is not None else None
         try:
             fcntl.ioctl(fd, _SET_FLAGS, _SYNC_WAKE_UP)  # Linux 6.6: answered on the caller's core

@@ -90,7 +90,8 @@ async def compile_helper(
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="orlop-") as folder:
-            flags = [*part.flags, *write_header(Path(folder), part), "-o", str(temporary)]
+            header = await asyncio.to_thread(write_header, Path(folder), part)
+            flags = [*part.flags, *header, "-o", str(temporary)]
             said = await _run([found[0], *flags, *names, *part.libraries])
         if said is not None:
             return f"{found[0]} failed: {said}"

@@ -23,6 +23,7 @@ U8, U16, U32, U64 = (
 )
 I32, I64, F64 = ("int32_t {}", "i"), ("int64_t {}", "q"), ("double {}", "d")
 IP4 = ("uint32_t {}", "4s")  # an address of IPv4 as the kernel has it, in network order
+PORT = ("uint16_t {}", "2s")  # in network order, too
 POINTER = ("void *{}", "Q")
 
 
@@ -103,6 +104,33 @@ WORLD = Layout(
 NOTIFICATION = Layout(
     id=U64, pid=U32, flags=U32, number=I32, arch=U32, pointer=U64, args=_many(U64, 6)
 )
+# Of linux/seccomp.h: its requests, an answer, and a descriptor for the caller.
+NOTIF_RECV, NOTIF_SEND, NOTIF_ID_VALID, NOTIF_ADDFD = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
+NOTIF_CONTINUE = 1  # the kernel does the call
+ADDFD_AT, ADDFD_ANSWER = 1, 2  # by a number that is told; as the answer
+REPLY = Layout(id=U64, value=I64, error=I32, flags=U32)
+DESCRIPTOR = Layout(id=U64, flags=U32, ours=U32, theirs=U32, their_flags=U32)
+# Of linux/sock_diag.h: a question, with its header, and where what is told is in the answer.
+DIAG_BY_FAMILY, DIAG_REQUEST = 20, 1
+QUESTION = Layout(
+    length=U32,
+    type=U16,
+    flags=U16,
+    sequence=U32,
+    port=U32,
+    family=U8,
+    protocol=U8,
+    extensions=U8,
+    _empty=U8,
+    states=U32,
+    peer_port=PORT,
+    own_port=PORT,
+    peer=_bytes(16),
+    own=_bytes(16),
+    interface=U32,
+    cookie=_bytes(8),
+)
+DIAG_STATE_AT, DIAG_COOKIE_AT, DIAG_UID_AT = 16 + 1, 16 + 44, 16 + 64
 # The connection table, which the agent made and every netd of the pod writes.
 NAME = Layout(length=U8, _empty=U8, port=U16, ip=_bytes(16))
 ENTRY = Layout(cookie=U64, peer=NAME.within("name"), own=NAME.within("name"))
@@ -146,6 +174,9 @@ STRUCTS: dict[str, Layout] = {
     "end": ENDPOINT,
     "world": WORLD,
     "notification": NOTIFICATION,
+    "reply": REPLY,
+    "descriptor": DESCRIPTOR,
+    "question": QUESTION,
     "name": NAME,
     "entry": ENTRY,
     "lent": LENT_ENTRY,

@@ -193,8 +193,7 @@ def by_another_descriptor_meanwhile(where):
 
 def by_another_descriptor_to_ourselves(where):
     """A connection to a port of the pod itself is on its way; the address changes, too."""
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0), backlog=1024)) as server:
-        server.setblocking(False)
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0), backlog=4096)) as server:
         own = packed(*server.getsockname())
         shared, count = Shared(own, packed(where["v4"], where["denied"]["tcp"])), 0
         swapped = Swapped(lambda: [impatient(socket.socket()) for _ in range(2)])
@@ -203,8 +202,6 @@ def by_another_descriptor_to_ourselves(where):
             for one in swapped.sockets:
                 say(one.fileno())
             count += 1
-            with contextlib.suppress(BlockingIOError):
-                server.accept()[0].close()
             swapped.renew()
         swapped.stop()
         shared.stop()

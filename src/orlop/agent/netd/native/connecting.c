@@ -110,8 +110,9 @@ static int is_held_here(const struct place *place)
     return world.diagnostics < 0 || holds(TCP, &server);
 }
 
+/* 0 or the errno; `state`: of the socket afterwards. */
 static int start(const struct call *call, int fd, struct attempt *attempt,
-                 const struct place *place)
+                 const struct place *place, int *state)
 {
     int off = 0;
     if (attempt->to.family == AF_INET6 && attempt->to.length == 16 && place->real.length == 4)
@@ -123,7 +124,8 @@ static int start(const struct call *call, int fd, struct attempt *attempt,
     attempt->cookie = cookie_of(fd);
     remember(attempt->cookie, &attempt->to, NULL);
     int code = connect_now(call, fd, attempt, &place->real);
-    if (is_over_already(code, tcp_state(fd)))
+    *state = tcp_state(fd);
+    if (is_over_already(code, *state))
         code = connect_now(call, fd, attempt, &place->real);
     if (!is_on_its_way(code))
         forget(attempt->cookie);
@@ -236,14 +238,14 @@ static int on_handshake(const struct call *call, int fd, struct attempt *attempt
 static int set_going(const struct call *call, int fd, struct attempt *attempt)
 {
     const struct place *place = place_of(attempt);
-    int code = start(call, fd, attempt, place);
+    int state, code = start(call, fd, attempt, place, &state);
     attempt->is_asked = attempt->is_acknowledged = 0;
     attempt->said = attempt->made = 0;
     if (!is_on_its_way(code)) {
         attempt->error = code;
         return FAILED;
     }
-    int is_made = tcp_state(fd) == TCP_ESTABLISHED;
+    int is_made = state == TCP_ESTABLISHED;
     int proof = proof_of(place->is_own, place->pod != 0, place->notice != 0, is_here(place));
     attempt->began = now();
     if (proof == PROOF_BY_KERNEL) {

@@ -177,8 +177,10 @@ class Connecting:
     def over(self, cookie: int) -> None:
         self._attempts.pop(cookie, None)
 
-    def start(self, call: Call, fd: int, to: Address, place: Place, blocking: bool) -> int:
-        """Set a connection going; return 0 or the errno."""
+    def start(
+        self, call: Call, fd: int, to: Address, place: Place, blocking: bool
+    ) -> tuple[int, int]:
+        """Set a connection going; return 0 or the errno, and the socket's state."""
         if to.family == AF_INET6 and len(to.ip) == 16 and len(place.real.ip) == 4:
             socket_calls.switch_off(fd, IPPROTO_IPV6, IPV6_V6ONLY)
         try:  # else the kernel may wait for the first data, and send it before anything is proven
@@ -190,13 +192,14 @@ class Connecting:
         # Before it is on its way: whoever follows us must know, should we end just after.
         self._identities.connected(cookie, to)
         code = self.lent.connect(call, fd, place.real.pack(), blocking)
-        if decisions.is_over_already(code, socket_calls.tcp_state(fd)):
+        state = socket_calls.tcp_state(fd)
+        if decisions.is_over_already(code, state):
             code = self.lent.connect(call, fd, place.real.pack(), blocking)
         if decisions.is_on_its_way(code):
             call.cookie = cookie
         else:
             self._identities.forget(cookie)
-        return code
+        return code, state
 
     def _choose_source(self, fd: int, family: int, place: Place) -> None:
         """Give the socket the pod's source address, unless it has one already.
@@ -265,20 +268,20 @@ class _Attempt:
                 self._again += 1
             if self._place is None or following == decisions.TELL_ERROR:
                 return -decisions.error_told(code)
-            code = self._connecting.start(
+            code, state = self._connecting.start(
                 self._call, self._fd, self._to, self._place, self._is_blocking
             )
             if decisions.is_on_its_way(code):
-                return self._begin(self._place)
+                return self._begin(self._place, state == TCP_ESTABLISHED)
 
-    def _begin(self, place: Place) -> Optional[int]:
+    def _begin(self, place: Place, is_made: bool) -> Optional[int]:
         """Go on with one that was set going."""
         self._began, self._made = time.monotonic(), 0.0
         self._notice = self._asked = None
         is_last = self._next_place is None
         proof = self._proof.wanted(place)
         if proof == decisions.PROOF_BY_KERNEL:
-            if self._is_made():
+            if is_made:
                 return self._on_handshake()
             is_kernels = decisions.may_be_left_to_kernel(bool(place.own_port), is_last)
             return self._answer() if is_kernels and self._proof.is_held_here(place) else LATER
@@ -287,7 +290,7 @@ class _Attempt:
             self._asked = self._notice if self._connecting.needs_proof else None
             if self._asked is not None:
                 return self._answer() if self._asked.is_answered_at_once() else LATER
-        is_answered = decisions.is_answered_unproven(is_last, self._is_made())
+        is_answered = decisions.is_answered_unproven(is_last, is_made)
         return self._answer() if is_answered else LATER
 
     def _is_made(self) -> bool:

@@ -10,9 +10,10 @@ import functools
 import hashlib
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
-from orlop.agent.compiling import NETWORK
+from orlop.agent.compiling import NETWORK, write_header
 from tools.devroot import dev_root
 
 DRIVER = Path(__file__).parent / "quick" / "driver.c"
@@ -45,14 +46,15 @@ def library(*drivers: Path) -> Path:
     """The library with its drivers, made once for what it is made of."""
     sources = [*sorted(NETWORK.sources.glob("*.c")), *drivers]
     digest = hashlib.sha256(repr((FLAGS, NETWORK.flags)).encode())
-    for path in [*sources, *sorted(NETWORK.sources.glob("*.h"))]:
+    for path in [*NETWORK.inputs(), *drivers]:
         digest.update(path.read_bytes())
     made = dev_root().path / "fuzz" / f"netd-{digest.hexdigest()[:12]}.so"
     if not made.exists():
         made.parent.mkdir(parents=True, exist_ok=True)
         temporary = made.with_suffix(f".{digest.hexdigest()[:4]}.tmp")
-        include = f"-I{NETWORK.sources}"
-        words = ["gcc", *NETWORK.flags, *FLAGS, include, "-o", str(temporary), *map(str, sources)]
-        subprocess.run([*words, *NETWORK.libraries], check=True, env=None)
+        with tempfile.TemporaryDirectory() as folder:
+            include = [f"-I{NETWORK.sources}", *write_header(Path(folder))]
+            words = ["gcc", *NETWORK.flags, *FLAGS, *include, "-o", str(temporary)]
+            subprocess.run([*words, *map(str, sources), *NETWORK.libraries], check=True, env=None)
         temporary.replace(made)
     return made

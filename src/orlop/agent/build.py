@@ -15,7 +15,7 @@ import zipfile
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
-_ELSEWHERE = ("build.py", "compiling.py")  # used where the control plane is
+_ELSEWHERE = ("build.py", "c_header.py", "compiling.py")  # used where the control plane is
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 # Imports modules from a dictionary: name -> (is it a package, its source or marshalled code).
 _MAIN = """\

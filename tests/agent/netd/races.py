@@ -191,6 +191,26 @@ def by_another_descriptor_meanwhile(where):
     return count
 
 
+def by_another_descriptor_to_ourselves(where):
+    """A connection to a port of the pod itself is on its way; the address changes, too."""
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0), backlog=4096)) as server:
+        own = packed(*server.getsockname())
+        shared, count = Shared(own, packed(where["v4"], where["denied"]["tcp"])), 0
+        swapped = Swapped(lambda: [impatient(socket.socket()) for _ in range(2)])
+        for _ in until_the_end():
+            libc.connect(NUMBER, ctypes.c_void_p(shared.address), 16)
+            for one in swapped.sockets:
+                say(one.fileno())
+            count += 1
+            swapped.renew()
+        swapped.stop()
+        shared.stop()
+    with impatient(socket.socket()) as sock:  # that it may, where nobody interferes
+        sock.connect((where["v4"], where["allowed"]["tcp"]))
+        say(sock.fileno())
+    return count
+
+
 RACES = {
     name: found
     for name, found in list(globals().items())

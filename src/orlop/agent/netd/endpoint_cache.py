@@ -11,6 +11,7 @@ import threading
 import time
 
 from ..linux.fast_imports import value as lean_value
+from .layout import TRIES
 from .policy import Policy
 from .ranges import Range
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 PATIENCE = 2.0  # seconds for an answer of the kubelet
 FRESH = 0.5  # seconds to hear whether a port is really not there
-TRIES = 5  # endpoints handed out for one connection
 REMEMBERED = 4096  # answers kept; the least used go first
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import struct
 from errno import EAGAIN
 
+from . import layout
 from .identity.notices import LENGTH, PROTOCOLS, Notices
 from .identity.sock_diag import Owner, Owners
-from .netd_supervisor import PACKETS, ROOMS
+from .layout import ABI, MAX_KEY, MAX_UIDS
+from .netd_supervisor import PACKETS
 from .sockets.sockaddr import AF_INET, Address, text
 from .tcp import connection_table
 from .tcp.accept_queue import AcceptQueue
@@ -37,13 +38,9 @@ if TYPE_CHECKING:
 else:
     import _socket as socket  # without the enums of `socket`, which are slow to import
 
-ABI = 8  # as quick.h has it
-CALL_SIZE = 80
-MAX_UIDS = 16
-_ADDRESS = struct.Struct("<HHI16s")
-_PLACE = struct.Struct("<4s4sHHI")
-_WORLD = struct.Struct(f"<4s4s4sIIIIiiiiii{2 * MAX_UIDS}I64sIQQ{2 * ROOMS}i")
-_FORWARDED = struct.Struct("<4sHxxd")  # before a notice that is for Python: sender and arrival
+CALL_SIZE = layout.NOTIFICATION.size
+_ADDRESS, _PLACE, _END = layout.ADDRESS.struct, layout.PLACE.struct, layout.ENDPOINT.struct
+_WORLD, _FORWARDED = layout.WORLD.struct, layout.FORWARDED.struct
 _NOTHING = bytes(_ADDRESS.size)
 _int, _long, _bytes, _pointer = ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_void_p
 _SHORT: dict[str, tuple[Any, list[Any]]] = {  # they never wait, and keep the interpreter's lock
@@ -117,7 +114,7 @@ class Quick:
         `notices`: where they arrive, and where those are passed on that are for Python.
         """
         numbers = [number for pair in uids for number in pair]
-        if len(uids) > MAX_UIDS or len(addressing.key) > 64:
+        if len(uids) > MAX_UIDS or len(addressing.key) > MAX_KEY:
             return False
         numbers += [0] * (2 * MAX_UIDS - len(numbers))
         memory = ctypes.addressof(ctypes.c_char.from_buffer(names))
@@ -145,16 +142,16 @@ class Quick:
     ) -> None:
         notice_ip, notice_port = notice or (bytes(4), 0)
         if len(real.ip) == 4:
-            ends = _PLACE.pack(to.ip, notice_ip, to.port, notice_port, 0)
-            self._call("learn_pod")(generation, _packed(to), _packed(real) + ends)
+            ends = to.ip, notice_ip, to.port, notice_port, 0
+            self._call("learn_pod")(generation, _packed(to), _PLACE.pack(*_words(real), *ends))
 
     def learn_own(self, generation: int, to: Address, real: Address) -> None:
-        ends = _PLACE.pack(b"", b"", to.port, 0, 1)
-        self._call("learn_own")(generation, _packed(to), _packed(real) + ends)
+        place = _PLACE.pack(*_words(real), b"", b"", to.port, 0, 1)
+        self._call("learn_own")(generation, _packed(to), place)
 
     def learn_service(self, generation: int, to: Address, ends: list[tuple[bytes, int]]) -> bool:
         """Tell the compiled part of a service; return whether it is known now."""
-        packed = b"".join(struct.pack("<4sI", ip, port) for ip, port in ends)
+        packed = b"".join(_END.pack(ip, port) for ip, port in ends)
         ip = int.from_bytes(to.ip, "little")
         return bool(self._call("learn_service")(generation, ip, to.port, len(ends), packed))
 
@@ -272,7 +269,11 @@ class QuickAcceptQueue(AcceptQueue):
 
 
 def _packed(address: Address) -> bytes:
-    return _ADDRESS.pack(address.family, address.port, len(address.ip), address.ip)
+    return _ADDRESS.pack(*_words(address))
+
+
+def _words(address: Address) -> tuple[int, int, int, bytes]:
+    return address.family, address.port, len(address.ip), address.ip
 
 
 def _unpacked(raw: bytes) -> Address:

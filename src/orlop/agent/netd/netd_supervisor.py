@@ -16,6 +16,7 @@ import time
 from ..linux import syscalls
 from ..linux.addresses import own_addresses
 from ..linux.fast_imports import dumps, loads, signal, value
+from .layout import ROOMS
 from .seccomp import bpf, notify
 from .tcp import connection_table
 from .udp import udp_peers
@@ -43,7 +44,6 @@ PACKETS = socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC
 POLLIN = 1
 MAX_MESSAGE = 4096
 START_TIME = 20.0  # for a new netd to say that it is ready, on the slowest of nodes
-ROOMS = 8  # of `tcp/accept_handoff.py`, which the agent itself does not load
 PAUSE = 0.2  # before the next netd, if the last one ended at once
 FAILED = b"!"
 NOTICES_BUFFER = 1 << 20

@@ -13,6 +13,7 @@ from orlop.agent.netd.identity import notices as module
 from orlop.agent.netd.identity.notices import ACK, Notice, Notices
 from orlop.agent.netd.sockets import socket_calls
 from orlop.agent.netd.sockets.sockaddr import AF_INET, Address, number
+from orlop.agent.netd.tcp.decisions import MAX_UNREAD, TOLERANCE
 
 from ..neighbourhood import other_netd
 
@@ -124,7 +125,7 @@ def test_who_takes_the_port_of_a_socket_that_is_gone_is_not_known_by_its_notice(
 def test_a_notice_that_lay_unread_is_not_believed(server, listener, connection, monkeypatch):
     """Its sender may hold the connection no more."""
     notice, now = notice_of(connection, listener), time.time()
-    monkeypatch.setattr(module.time, "time", lambda: now + module.MAX_UNREAD + 0.1)
+    monkeypatch.setattr(module.time, "time", lambda: now + MAX_UNREAD + 0.1)
     tell(server, notice)
     assert accepted_as(server, listener) is None
 
@@ -167,7 +168,7 @@ def test_what_was_changed_is_not_believed(server, listener, connection, change):
 
 def test_an_old_notice_is_not_believed(server, listener, connection, monkeypatch):
     now = time.time()
-    monkeypatch.setattr(module.time, "time", lambda: now - module.TOLERANCE - 1)
+    monkeypatch.setattr(module.time, "time", lambda: now - TOLERANCE - 1)
     notice = notice_of(connection, listener)
     monkeypatch.undo()
     tell(server, notice)

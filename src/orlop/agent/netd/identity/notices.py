@@ -17,12 +17,15 @@ import time
 from collections import OrderedDict
 
 from ...linux.fast_imports import value
+from .. import layout
+from ..layout import ACK, ASK, CONFIRM, DENY, MAGIC, NOTICE, OTHERS, SIGNATURE, TCP, UDP
 from ..netd_supervisor import SO_TIMESTAMPNS
 from ..pod_addressing import PodAddressing
 from ..sockets.sockaddr import AF_INET, Address
+from ..tcp.decisions import MOST_AT_ONCE, is_of_now, is_read_in_time
 from ..udp.port_leases import BELIEVED, Leases
 from ..udp.udp_peers import Speaker, UdpPeers
-from .sock_diag import OTHERS, TCP, UDP, Owners
+from .sock_diag import Owners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,25 +35,13 @@ if TYPE_CHECKING:
 else:
     import _socket as socket  # without the enums of `socket`, which are slow to import
 
-MAGIC = b"orlop\2"
-# What a datagram says: this is me; I know, so go on; do you still have that socket; I do; I do not.
-NOTICE, ACK, ASK, CONFIRM, DENY = 1, 2, 3, 4, 5
 PROTOCOLS = {"tcp": TCP, "udp": UDP}
-TOLERANCE = 120.0  # seconds that the clocks of two nodes may differ
-# Seconds that a notice of TCP may lie here unread: its sender holds the connection for longer.
-MAX_UNREAD = 0.25
 ACK_TIME, ASK_TIME = 0.25, 0.05  # seconds for another netd to answer
 ASK_AGAIN = 1.0  # seconds after it has not
 ACKNOWLEDGED = 1.0  # seconds for which a UDP port that was acknowledged is sent to
 MAX_KNOWN = 8192
-MOST_AT_ONCE = 256  # datagrams; whoever floods us must leave time for the calls of the pod
-SIGNATURE = 16
-# Kind, protocol, time, the real source, the pod and port it is, the pod and port it speaks to and
-# the real port of that; the cookie of the sender's socket; of TCP the receiver's where it is known
-# already, of UDP whether the sender's is kept open (agent/netd/udp/port_leases.py).
-BODY = struct.Struct("!6sBBd4sH4sH4sHHQQ")
-LENGTH = BODY.size + SIGNATURE
-_KIND_AT, _MORE_AT = len(MAGIC), BODY.size - 8
+BODY, LENGTH = layout.DATAGRAM.struct, layout.NOTICE_LENGTH
+_KIND_AT, _MORE_AT = layout.DATAGRAM.offset("kind"), layout.DATAGRAM.offset("more")
 _TIMESPEC = struct.Struct("<qq")
 
 
@@ -300,7 +291,7 @@ class Notices:
             return
         child = self._owners.child(self._own_end(said), said.real)
         # Looked at afterwards: what the kernel said was so while the sender held its end.
-        if child in (0, OTHERS) or time.time() - arrived > MAX_UNREAD:
+        if child in (0, OTHERS) or not is_read_in_time(time.time() - arrived):
             return  # its sender says it again as long as it holds the connection
         self.identify(child, said.peer)
         self._answer(said, ACK, sender)
@@ -328,7 +319,7 @@ def understood(key: bytes, raw: bytes, port: int) -> Optional[Said]:
     if not _is_same(raw, signed(key, body, port)):
         return None
     said = Said(body)
-    return said if abs(time.time() - said.when) <= TOLERANCE else None
+    return said if is_of_now(time.time() - said.when) else None
 
 
 def _arrival(rights: list[tuple[int, int, Any]]) -> float:

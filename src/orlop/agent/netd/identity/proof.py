@@ -14,8 +14,9 @@ from ..pod_addressing import PodAddressing
 from ..routes import Place
 from ..sockets import socket_calls
 from ..sockets.sockaddr import AF_INET, Address
+from ..tcp import decisions
 from .names import Identities
-from .notices import MAX_UNREAD, Notices
+from .notices import Notices
 from .sock_diag import OTHERS, TCP, Owners
 
 TYPE_CHECKING = False
@@ -23,16 +24,14 @@ if TYPE_CHECKING:
     from typing import Optional
 
 AT_ONCE = 0.0005  # seconds in which most acknowledgements come
-FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.2  # seconds between one notice and the next
-HEARD = MAX_UNREAD + 0.05  # seconds after which a notice is not believed any more
 
 
 class Asked:
-    """A notice that is to be acknowledged."""
+    """A notice that was sent, which may have to be acknowledged."""
 
     def __init__(self, notices: Notices, notice: bytes, to: tuple[str, int]) -> None:
         self._notices, self._notice, self._to = notices, notice, to
-        self._pause = FIRST_PAUSE
+        self._pause = decisions.FIRST_PAUSE
         self._say()
 
     def _say(self) -> None:
@@ -42,12 +41,11 @@ class Asked:
     @property
     def pause(self) -> float:
         """Return the seconds until it is said again."""
-        return max(self.said + self._pause - time.monotonic(), 0.0005)
+        return decisions.seconds_until(time.monotonic(), self.said + self._pause)
 
     @property
-    def is_heard(self) -> bool:
-        """Return whether it may still be heard: until then, nobody else may get the connection."""
-        return time.monotonic() < self.said + HEARD
+    def may_be_heard(self) -> bool:
+        return decisions.may_be_heard(time.monotonic(), self.said)
 
     def is_answered(self) -> bool:
         return self._notices.is_acknowledged(self._notice)
@@ -61,10 +59,9 @@ class Asked:
 
     def say_again(self, until: float) -> None:
         """Say it again if it is time, but not so late that it is heard after `until`."""
-        now = time.monotonic()
-        if self.said + self._pause <= now < until - HEARD:
+        if decisions.is_notice_due(time.monotonic(), self.said, self._pause, until):
             self._say()
-            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+            self._pause = decisions.next_pause(self._pause)
 
 
 class Proof:
@@ -74,9 +71,10 @@ class Proof:
         self._world, self._notices = world, notices
         self._identities, self._owners = identities, owners
 
-    def is_needed(self, place: Place) -> bool:
-        """Return whether a place is a pod's, and its netd can be told who comes."""
-        return place.notice is not None and place.pod is not None
+    def wanted(self, place: Place) -> int:
+        """Return which proof a place wants."""
+        has_pod, has_notice = place.pod is not None, place.notice is not None
+        return decisions.proof_of(bool(place.own_port), has_pod, has_notice, self.is_here(place))
 
     def is_here(self, place: Place) -> bool:
         """Return whether the kernel can be asked about a place."""

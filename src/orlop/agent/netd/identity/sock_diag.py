@@ -10,6 +10,7 @@ import os
 import struct
 import threading
 
+from .. import layout
 from ..sockets.sockaddr import AF_INET, AF_INET6, Address
 
 TYPE_CHECKING = False
@@ -19,20 +20,18 @@ if TYPE_CHECKING:
 else:
     import _socket as socket  # without the enums of `socket`, which are slow to import
 
-_SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 20, 1
 _NO_COOKIE = b"\xff" * 8
-_REQUEST = struct.Struct("<IHHII" + "BBBxI" + "2s2s16s16sI8s")
+_REQUEST = layout.QUESTION.struct
 _HEAD = struct.Struct("<4xHxxI")  # of an answer: what it is, and to which question
-_STATE_AT = 16 + 1  # in the answer, after its header
-_COOKIE_AT = 16 + 44
-_UID_AT = 16 + 64
+_STATE_AT, _COOKIE_AT = layout.DIAG_STATE_AT, layout.DIAG_COOKIE_AT
+_UID_AT = layout.DIAG_UID_AT
 _TELLING = range(1, 4)  # established or about to be: a socket that is closing has lost its owner
 _MAPPED = bytes(10) + b"\xff\xff"
-TCP, UDP = 6, 17
+TCP, UDP = layout.TCP, layout.UDP
 _ESTABLISHED, _SYN_RECV, _CLOSE_WAIT, _LISTEN = 1, 3, 8, 10
 _OF_A_CLIENT = (_ESTABLISHED, _SYN_RECV, _CLOSE_WAIT)
 _NOBODY = Address(AF_INET, bytes(4), 0)
-OTHERS = (1 << 64) - 1  # in place of a cookie: it is another user's
+OTHERS = layout.OTHERS  # in place of a cookie: it is another user's
 
 
 class Owner:
@@ -139,7 +138,7 @@ class Owners:
                     kind, number = _HEAD.unpack_from(answer)
                     # A netd that was killed may have left an answer that it did not read.
                     if number == self._asked:
-                        return answer if kind == _SOCK_DIAG_BY_FAMILY else b""
+                        return answer if kind == layout.DIAG_BY_FAMILY else b""
             except OSError:
                 return b""
 
@@ -157,5 +156,5 @@ def _request(number: int, family: int, protocol: int, peer: Address, own: Addres
         for end in (peer, own)
     ]
     ports = [end.port.to_bytes(2, "big") for end in (peer, own)]
-    head = (_REQUEST.size, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, number, 0)
+    head = (_REQUEST.size, layout.DIAG_BY_FAMILY, layout.DIAG_REQUEST, number, 0)
     return _REQUEST.pack(*head, family, protocol, 0, 0xFFFFFFFF, *ports, *ends, 0, _NO_COOKIE)

@@ -1,4 +1,5 @@
-/* Answers accept: takes a connection, makes sure of who it is, and hands it over. As tcp/accept.py.
+/* Answers accept: takes a connection, makes sure of who it is, and hands it over. The steps of
+ * tcp/accept.py; what both decide is in tcp/decisions.py.
  *
  * Only where no NetworkPolicy restricts who may come; else Python takes it. What nobody vouches for
  * is closed, and the caller never sees it. */
@@ -8,11 +9,6 @@
 #include <poll.h>
 #include <signal.h>
 
-enum { KEPT = 64 };
-enum { NOBODY, SOMEBODY, NOT_YET };
-static const double patience = 0.05, patience_here = 0.003; /* seconds */
-/* As tcp/accept.py: where the caller would wait in any case. */
-static const double patience_at_leisure = 1.5, look_seldom = 0.01;
 /* A notice is sent just after its connection, and most that are late come while one looks: to wait
  * for it here takes less than to be woken again. */
 static const double at_once = 0.0003;
@@ -23,7 +19,7 @@ struct kept { /* a connection whose caller was interrupted before it knew of it 
     struct address peer; /* empty: nobody has made sure of it yet */
 };
 
-static struct kept kept[KEPT];
+static struct kept kept[MAX_KEPT];
 static unsigned kept_next, kept_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t take_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -31,11 +27,12 @@ static pthread_mutex_t take_lock = PTHREAD_MUTEX_INITIALIZER;
 static void keep(uint64_t listening, int connection, const struct address *peer, int number)
 {
     pthread_mutex_lock(&lock);
-    struct kept *place = &kept[kept_next++ % KEPT];
+    struct kept *place = &kept[kept_next++ % MAX_KEPT];
     if (place->listening)
         close(place->connection);
+    else
+        kept_count++;
     *place = (struct kept){listening, connection, number, *peer};
-    kept_count++;
     pthread_mutex_unlock(&lock);
     look_for_kept();
 }
@@ -47,12 +44,13 @@ static int take_kept(int fd, struct address *peer, int *number)
         return -1;
     uint64_t cookie = cookie_of(fd);
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < KEPT && connection < 0; i++)
+    for (int i = 0; i < MAX_KEPT && connection < 0; i++)
         if (kept[i].listening == cookie) {
             connection = kept[i].connection;
             *peer = kept[i].peer;
             *number = kept[i].number;
             kept[i].listening = 0;
+            kept_count--;
         }
     pthread_mutex_unlock(&lock);
     return connection;
@@ -94,76 +92,52 @@ static void own_end(const struct taking *taking, struct address *own)
         own_name(taking->connection, own);
 }
 
-/* Whether a notice, or a netd before us, has said who it is. */
-static int is_vouched(struct taking *taking, const struct address *real)
+static int might_wait(const struct taking *taking, double left)
 {
-    struct names found;
-    if (!vouched(cookie_of(taking->connection), real->family, &found))
-        return 0;
-    taking->peer = found.peer;
-    taking->peer.family = real->family;
-    return 1;
-}
-
-/* Whether the caller is one who would wait in any case, and has not waited for a stranger yet. */
-static int is_at_leisure(const struct taking *taking, double left)
-{
-    if (!taking->is_blocking || taking->was_in_vain || left < patience - patience_at_leisure)
-        return 0;
-    return !taking->give_up_at || now() <= taking->give_up_at;
+    int is_over = taking->give_up_at && now() > taking->give_up_at;
+    return is_at_leisure(taking->is_blocking, taking->was_in_vain, left, is_over);
 }
 
 /* Who is at the other end; `taking->peer` is its real address before, and its pod's after. */
 static int judge(struct taking *taking)
 {
-    struct address real = taking->peer, own;
+    struct address real = taking->peer, own, pod;
     struct names names;
-    uint64_t cookie;
-    int ours = -1;
+    uint64_t cookie = cookie_of(taking->connection), client;
+    int owner = UNTOLD, verdict = NOT_YET;
     if (!real.length)
         return NOBODY;
-    if (is_vouched(taking, &real))
-        return SOMEBODY;
     own_end(taking, &own);
-    /* Another pod has no business at our localhost. */
-    int is_amiss = is_here(&real) && is4(&own, world.loopback) && !is4(&real, world.loopback);
-    if (!is_amiss) {
+    int is_from_loopback = is4(&real, world.loopback), is_pods = neighbour(&real, &pod);
+    int is_amiss = comes_amiss(is_here(&real), is4(&own, world.loopback), is_from_loopback);
+    int is_vouched = vouched(cookie, real.family, &names);
+    if (!is_vouched) {
         read_notices();
-        if (is_vouched(taking, &real))
-            return SOMEBODY;
+        is_vouched = vouched(cookie, real.family, &names);
     }
-    if (is_here(&real)) {
-        ours = is_ours(TCP, &real, &own, &cookie);
-        /* One of the pod's own that is not expected yet, or was by the netd before us. */
-        if (sibling(cookie, &real, taking->port, &names)) {
-            taking->peer = names.peer;
-            taking->peer.family = real.family;
-            remember(cookie_of(taking->connection), &taking->peer, &names.own);
-            return SOMEBODY;
-        }
-        if (is_amiss)
-            return NOBODY;
-        if (ours == 1 && is4(&real, world.loopback)) { /* the agent: a probe, a forwarded port */
-            set4(&taking->peer, htonl(INADDR_LOOPBACK));
-        } else if (ours != 1 || !neighbour(&real, &taking->peer)) {
-            if (ours == 0 && !world.allows_outside)
-                return NOBODY;
-            if (!world.allows_outside)
-                goto unknown;
-        }
-        remember(cookie_of(taking->connection), &taking->peer, NULL);
-        return SOMEBODY;
+    if (is_vouched) {
+        verdict = judge_vouched(is_amiss, names.own.length);
+    } else if (is_here(&real)) {
+        owner = is_ours(TCP, &real, &own, &client);
+        int is_sibling = sibling(client, &real, taking->port, &names);
+        verdict = judge_here(owner, is_sibling, is_amiss, is_from_loopback, is_pods);
     }
-    if (world.allows_outside) {
-        remember(cookie_of(taking->connection), &taking->peer, NULL);
-        return SOMEBODY;
+    if (verdict == NOT_YET)
+        verdict = judge_other(owner, is_pods, world.allows_outside, world.allows_outside);
+    if (verdict == NOT_YET) {
+        double left = taking->doubt_until - now();
+        return judge_late(owner, is_pods, world.allows_outside, left, might_wait(taking, left));
     }
-unknown:;
-    double left = taking->doubt_until - now();
-    /* A program of this user's on this node that is in no pod with a network of its own. */
-    if (ours == 1 && left < patience - patience_here)
-        return SOMEBODY;
-    return left >= 0 || is_at_leisure(taking, left) ? NOT_YET : NOBODY;
+    if (verdict == VOUCHED || verdict == SIBLING)
+        taking->peer = names.peer;
+    else if (verdict == NEIGHBOUR)
+        taking->peer = pod;
+    else if (verdict == AGENT)
+        set4(&taking->peer, htonl(INADDR_LOOPBACK));
+    taking->peer.family = real.family;
+    if (verdict != VOUCHED && is_known(verdict))
+        remember(cookie, &taking->peer, verdict == SIBLING ? &names.own : NULL);
+    return verdict;
 }
 
 static int judge_at_once(struct taking *taking)
@@ -185,20 +159,14 @@ static void deliver(const struct call *call, int fd, struct taking *taking)
     taking->connection = taking->number = taking->room = -1;
     int code = write_name(call, call->asked.args[1], call->asked.args[2], &taking->peer);
     if (!code && (number < 0 || !has(call, number, connection)))
-        number = give(call, connection, taking->flags & O_CLOEXEC);
+        code = (number = give(call, connection, taking->flags & O_CLOEXEC)) < 0 ? number : 0;
     collect(room); /* the caller has it, and is told at once */
-    if (code && answer(call, code)) {
+    int is_heard = code ? answer(call, code)
+                        : answer_given(call, number, connection, taking->flags & O_CLOEXEC);
+    if (is_kept(-code, is_heard))
+        keep(listening, connection, &taking->peer, number);
+    else
         close(connection);
-        return;
-    }
-    if (!code && number >= 0 &&
-        answer_given(call, number, connection, taking->flags & O_CLOEXEC)) {
-        close(connection);
-        return;
-    }
-    if (number == -EMFILE || number == -ENFILE)
-        answer(call, number);
-    keep(listening, connection, &taking->peer, number);
 }
 
 void turn_away(struct taking *taking)
@@ -228,7 +196,7 @@ int resume_accept(const struct call *call, int fd, struct taking *taking, double
             taking->room = deposit(call, cookie_of(fd), taking->connection);
             if (peer_name(taking->connection, &taking->peer) <= 0)
                 memset(&taking->peer, 0, sizeof taking->peer);
-            taking->doubt_until = now() + patience;
+            taking->doubt_until = now() + DOUBT;
         }
     }
     for (;;) {
@@ -253,15 +221,15 @@ int resume_accept(const struct call *call, int fd, struct taking *taking, double
             }
             taking->connection = found;
             taking->room = deposit(call, cookie_of(fd), found);
-            taking->doubt_until = now() + patience;
+            taking->doubt_until = now() + DOUBT;
         }
         int verdict = is_new ? judge_at_once(taking) : judge(taking);
         if (verdict == NOT_YET) {
             *is_for_socket = 0;
-            *seconds = now() > taking->doubt_until ? look_seldom : LOOK_AGAIN;
+            *seconds = until_next_look(taking->doubt_until - now());
             return WAIT;
         }
-        if (verdict == SOMEBODY) {
+        if (is_known(verdict)) {
             deliver(call, fd, taking);
             return DONE;
         }
@@ -277,7 +245,7 @@ int leave_accept(const struct call *call, int fd, struct taking *taking)
     if (taking->connection < 0 || (kill((pid_t)call->asked.pid, 0) && errno == ESRCH))
         return DONE;
     int verdict = judge(taking);
-    if (verdict == SOMEBODY) {
+    if (is_known(verdict)) {
         keep(cookie_of(fd), taking->connection, &taking->peer, taking->number);
         taking->connection = -1;
     }

@@ -1,5 +1,5 @@
-/* The process that made a call: its memory, its descriptors, and its answer. As seccomp/caller_process.py, seccomp/notify.py.
- * Nothing is written before the kernel has confirmed that it still waits. */
+/* The process that made a call: its memory, its descriptors, and its answer. The steps of
+ * seccomp/caller_process.py and seccomp/notify.py. Nothing is written before the kernel has confirmed that it still waits. */
 #include "quick.h"
 
 #include <fcntl.h>
@@ -9,24 +9,6 @@
 #include <sys/uio.h>
 
 enum { PIDFD_OPEN = 434, PIDFD_GETFD = 438 }; /* the same on every architecture */
-#define SEND 0xC0182101
-#define ID_VALID 0x40082102
-#define ADDFD 0x40182103
-enum { CONTINUE = 1 };
-enum { AT_NUMBER = 1, AND_ANSWER = 2 };
-static const double signalled_for = 1.0; /* seconds: as notify.py */
-
-struct reply {
-    uint64_t id;
-    int64_t value;
-    int32_t error;
-    uint32_t flags;
-};
-
-struct descriptor {
-    uint64_t id;
-    uint32_t flags, ours, theirs, their_flags;
-};
 
 static double signalled_at; /* when a call of the pod's was last found interrupted */
 
@@ -122,14 +104,14 @@ int write_name(const struct call *call, uint64_t at, uint64_t length_at, const s
 int is_waiting(const struct call *call)
 {
     uint64_t id = call->asked.id;
-    return !ioctl(call->listener, ID_VALID, &id) || gone();
+    return !ioctl(call->listener, NOTIF_ID_VALID, &id) || gone();
 }
 
 /* Whether the caller was still there to hear it. */
 static int send_reply(const struct call *call, int64_t value, int32_t error, uint32_t flags)
 {
     struct reply reply = {call->asked.id, value, error, flags};
-    return !ioctl(call->listener, SEND, &reply) || gone();
+    return !ioctl(call->listener, NOTIF_SEND, &reply) || gone();
 }
 
 int answer(const struct call *call, int64_t value)
@@ -139,7 +121,7 @@ int answer(const struct call *call, int64_t value)
 
 int go_on(const struct call *call)
 {
-    return send_reply(call, 0, 0, CONTINUE);
+    return send_reply(call, 0, 0, NOTIF_CONTINUE);
 }
 
 /* Put our descriptor among the caller's: its number there, or minus an errno.
@@ -149,7 +131,7 @@ int go_on(const struct call *call)
 int give(const struct call *call, int fd, int flags)
 {
     struct descriptor given = {call->asked.id, 0, (uint32_t)fd, 0, (uint32_t)flags};
-    int number = ioctl(call->listener, ADDFD, &given);
+    int number = ioctl(call->listener, NOTIF_ADDFD, &given);
     if (number >= 0)
         return number;
     int code = errno;
@@ -166,11 +148,11 @@ int answer_given(const struct call *call, int number, int fd, int flags)
 {
     double last;
     __atomic_load(&signalled_at, &last, __ATOMIC_RELAXED);
-    if (now() - last > signalled_for)
+    if (now() - last > SIGNALLED_FOR)
         return answer(call, number);
-    struct descriptor given = {call->asked.id, AT_NUMBER | AND_ANSWER, (uint32_t)fd,
+    struct descriptor given = {call->asked.id, ADDFD_AT | ADDFD_ANSWER, (uint32_t)fd,
                                (uint32_t)number, (uint32_t)flags};
-    return ioctl(call->listener, ADDFD, &given) >= 0 || gone();
+    return ioctl(call->listener, NOTIF_ADDFD, &given) >= 0 || gone();
 }
 
 /* Whether the caller has our socket by that number. */

@@ -1,30 +1,25 @@
-/* Answers connect: on the caller's own socket, to where the destination really is. As tcp/connect.py
- * and identity/proof.py.
+/* Answers connect: on the caller's own socket, to where the destination really is. The steps of
+ * tcp/connect.py and identity/proof.py; what both decide is in tcp/decisions.py.
  *
  * The socket is set going without waiting. A connection to a pod is told to the program when it is
  * known whose the other end is: on this node by the kernel, on another by the word of that pod's
  * netd. A blocking call is then handed back to the kernel, which waits in the caller. */
 #include "quick.h"
 
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/epoll.h>
 
-enum { BIND_NO_PORT = 24, FASTOPEN_CONNECT = 30, UNHEARD = 64, MAX_AGAIN = 2 };
+enum { BIND_NO_PORT = 24, FASTOPEN_CONNECT = 30 };
 enum { FAILED = 3 }; /* beside DONE, TO_PYTHON and WAIT: `error` of the attempt says why */
-/* Seconds, as in tcp/connect.py and identity/proof.py. */
-static const double patience = 0.3, patience_at_once = 1.3, patience_at_leisure = 130;
-static const double proof_time = 3, proof_time_of_many = 1;
-static const double first_pause = 0.002, longest_pause = 0.2, heard = 0.3;
 
-static uint64_t unheard[UNHEARD]; /* sockets whose answer met a signal instead of the caller */
+static uint64_t unheard[MAX_UNHEARD]; /* sockets whose answer met a signal instead of the caller */
 static unsigned unheard_next, unheard_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void not_heard(uint64_t cookie)
 {
     pthread_mutex_lock(&lock);
-    unheard[unheard_next++ % UNHEARD] = cookie;
+    unheard[unheard_next++ % MAX_UNHEARD] = cookie;
     unheard_count++;
     pthread_mutex_unlock(&lock);
 }
@@ -35,7 +30,7 @@ static int was_unheard(uint64_t cookie)
     if (!__atomic_load_n(&unheard_count, __ATOMIC_RELAXED))
         return 0;
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < UNHEARD && !is_found; i++)
+    for (int i = 0; i < MAX_UNHEARD && !is_found; i++)
         if (unheard[i] == cookie) {
             unheard[i] = 0;
             is_found = 1;
@@ -76,17 +71,20 @@ static void come_from(int fd, int family, uint32_t ip)
     }
 }
 
+static int is_local(const struct place *place)
+{
+    return is4(&place->real, world.node) || is4(&place->real, world.loopback);
+}
+
 /* By its source address a server on this node knows the pod, unless it has one already. */
 static void choose_source(int fd, const struct attempt *attempt, const struct place *place)
 {
     struct address own = attempt->own;
-    int family = attempt->to.family;
-    if ((attempt->next > 1 && !own_name(fd, &own)) || own.port) /* it was tried before */
+    if (attempt->next > 1 && !own_name(fd, &own)) /* it was tried before */
         return;
-    if (is4(&place->real, world.node) || is4(&place->real, world.loopback))
-        come_from(fd, family, world.loopback);
-    else if (is4(&own, world.loopback)) /* an endpoint on this node has refused it */
-        come_from(fd, family, 0);
+    int source = source_of(own.port, is_local(place), is4(&own, world.loopback));
+    if (source != KEEP_SOURCE)
+        come_from(fd, attempt->to.family, source == FROM_LOOPBACK ? world.loopback : 0);
 }
 
 static struct place *place_of(struct attempt *attempt)
@@ -102,8 +100,7 @@ static int is_last(const struct attempt *attempt)
 /* Whether the kernel can be asked about a place. */
 static int is_here(const struct place *place)
 {
-    int is_local = is4(&place->real, world.node) || is4(&place->real, world.loopback);
-    return is_local && world.diagnostics >= 0;
+    return is_local(place) && world.diagnostics >= 0;
 }
 
 static int is_held_here(const struct place *place)
@@ -113,8 +110,9 @@ static int is_held_here(const struct place *place)
     return world.diagnostics < 0 || holds(TCP, &server);
 }
 
+/* 0 or the errno; `state`: of the socket afterwards. */
 static int start(const struct call *call, int fd, struct attempt *attempt,
-                 const struct place *place)
+                 const struct place *place, int *state)
 {
     int off = 0;
     if (attempt->to.family == AF_INET6 && attempt->to.length == 16 && place->real.length == 4)
@@ -126,25 +124,28 @@ static int start(const struct call *call, int fd, struct attempt *attempt,
     attempt->cookie = cookie_of(fd);
     remember(attempt->cookie, &attempt->to, NULL);
     int code = connect_now(call, fd, attempt, &place->real);
-    if (code == EINPROGRESS && tcp_state(fd) == TCP_CLOSE) /* refused on this very node */
+    *state = tcp_state(fd);
+    if (is_over_already(code, *state))
         code = connect_now(call, fd, attempt, &place->real);
-    if (code && code != EINPROGRESS)
+    if (!is_on_its_way(code))
         forget(attempt->cookie);
     return code;
 }
 
-static int is_unreached(int code)
-{
-    return code == ECONNREFUSED || code == EHOSTUNREACH || code == ENETUNREACH || code == ETIMEDOUT;
-}
-
+/* It may go on, as far as we are concerned. */
 static int on_its_way(const struct call *call, const struct attempt *attempt)
 {
-    if (attempt->is_blocking)
+    switch (answer_to(attempt->is_blocking, !egress_free)) {
+    case SAY_IN_PROGRESS:
+        if (!answer(call, -EINPROGRESS))
+            not_heard(attempt->cookie);
+        return DONE;
+    case LEAVE_TO_KERNEL:
         go_on(call);
-    else if (!answer(call, -EINPROGRESS))
-        not_heard(attempt->cookie);
-    return DONE;
+        return DONE;
+    default:
+        return TO_PYTHON; /* a policy has come while it waited */
+    }
 }
 
 /* Whether a connection that is made on this node ends at one of ours; tells who comes. */
@@ -164,7 +165,7 @@ static int is_proven_here(int fd, struct attempt *attempt)
         named(&attempt->to, place->port, &own);
         if (child)
             remember(child, &name, &own);
-    } else if (child) {
+    } else if (child && place->notice) {
         uint8_t raw[NOTICE_LENGTH];
         make_notice(&real, name.port, place, attempt->cookie, child, raw);
         send_notice(raw, place);
@@ -180,64 +181,54 @@ static int prepare_notice(int fd, struct attempt *attempt)
         return 0;
     shown(TCP, &real, 1, &name);
     make_notice(&real, name.port, place_of(attempt), attempt->cookie, 0, attempt->notice);
-    attempt->said = 0;
-    attempt->pause = first_pause;
+    attempt->pause = FIRST_PAUSE;
     return 1;
 }
 
-/* Say it, if it is time, but not so late that it would be heard after `until`. */
+/* Say it again, if it is time. */
 static void say(struct attempt *attempt, double until)
 {
     double time = now();
-    if (time < attempt->said + attempt->pause || time >= until - heard)
+    if (!is_notice_due(time, attempt->said, attempt->pause, until))
         return;
-    if (attempt->said)
-        attempt->pause = attempt->pause * 2 < longest_pause ? attempt->pause * 2 : longest_pause;
+    attempt->pause = next_pause(attempt->pause);
     attempt->said = time;
     send_notice(attempt->notice, place_of(attempt));
 }
 
-/* When the kernel's handshake has taken too long. */
-static double patience_ends(const struct attempt *attempt)
+static double patience_of(const struct attempt *attempt)
 {
-    if (attempt->left)
-        return attempt->left + patience_at_once;
-    if (!is_last(attempt))
-        return attempt->began + patience;
-    return attempt->began + (attempt->is_blocking ? patience_at_leisure : patience_at_once);
+    return patience_ends(attempt->began, attempt->left, is_last(attempt), attempt->is_blocking);
 }
 
 /* The events to wait for, and for how long. */
 uint32_t awaits(const struct attempt *attempt, double *seconds)
 {
-    double due = attempt->is_asked ? attempt->said + attempt->pause : patience_ends(attempt);
-    *seconds = due - now() > 0.0005 ? due - now() : 0.0005;
+    double due = attempt->is_asked ? attempt->said + attempt->pause : patience_of(attempt);
+    *seconds = seconds_until(now(), due);
     return attempt->is_asked ? 0 : EPOLLOUT; /* an error is told all the same */
 }
 
-static int try_next(const struct call *call, int fd, struct attempt *attempt);
+static int try_on(const struct call *call, int fd, struct attempt *attempt, int code);
 
 /* Leave a place where nobody of ours has answered. */
 static int leave_place(const struct call *call, int fd, struct attempt *attempt, int error)
 {
     struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
     connect(fd, &nowhere, sizeof nowhere);
-    attempt->error = error;
-    return try_next(call, fd, attempt);
+    return try_on(call, fd, attempt, error);
 }
 
 /* The kernel has connected it: is it to whom it was meant for? */
 static int on_handshake(const struct call *call, int fd, struct attempt *attempt)
 {
-    if (!attempt->is_asked) {
-        if (!is_here(place_of(attempt)) || is_proven_here(fd, attempt))
-            return on_its_way(call, attempt);
-        return leave_place(call, fd, attempt, ECONNREFUSED);
-    }
+    int next = after_handshake(attempt->is_asked, is_here(place_of(attempt)));
+    if (next == GO_ON || (next == CHECK_HERE && is_proven_here(fd, attempt)))
+        return on_its_way(call, attempt);
     if (!attempt->made)
         attempt->made = now();
-    double until = attempt->made + (is_last(attempt) ? proof_time : proof_time_of_many);
-    if (now() >= until)
+    double until = proof_ends(attempt->made, is_last(attempt));
+    if (next == CHECK_HERE || now() >= until)
         return leave_place(call, fd, attempt, ECONNREFUSED);
     say(attempt, until);
     return WAIT;
@@ -247,73 +238,52 @@ static int on_handshake(const struct call *call, int fd, struct attempt *attempt
 static int set_going(const struct call *call, int fd, struct attempt *attempt)
 {
     const struct place *place = place_of(attempt);
-    int code = start(call, fd, attempt, place);
+    int state, code = start(call, fd, attempt, place, &state);
     attempt->is_asked = attempt->is_acknowledged = 0;
-    if (code && code != EINPROGRESS) {
+    attempt->said = attempt->made = 0;
+    if (!is_on_its_way(code)) {
         attempt->error = code;
         return FAILED;
     }
-    int is_made = tcp_state(fd) == TCP_ESTABLISHED;
+    int is_made = state == TCP_ESTABLISHED;
+    int proof = proof_of(place->is_own, place->pod != 0, place->notice != 0, is_here(place));
     attempt->began = now();
-    attempt->made = 0;
-    if (place->is_own || (place->notice && is_here(place))) {
+    if (proof == PROOF_BY_KERNEL) {
         if (is_made)
             return on_handshake(call, fd, attempt);
-        /* To a port of the pod itself the kernel waits: who is to accept may be the caller. */
-        return place->is_own && is_last(attempt) && is_held_here(place) ? on_its_way(call, attempt)
-                                                                       : WAIT;
+        int is_kernels = may_be_left_to_kernel(place->is_own, is_last(attempt));
+        return is_kernels && is_held_here(place) ? on_its_way(call, attempt) : WAIT;
     }
-    if (place->notice && prepare_notice(fd, attempt)) {
+    if (proof == PROOF_BY_NOTICE && prepare_notice(fd, attempt)) {
         attempt->is_asked = world.needs_proof;
         attempt->said = now();
-        if (!attempt->is_asked) {
-            send_notice(attempt->notice, place);
-        } else {
+        if (attempt->is_asked) {
             await_acknowledgement(attempt);
             return attempt->is_acknowledged ? on_its_way(call, attempt) : WAIT;
         }
+        send_notice(attempt->notice, place);
     }
-    return is_last(attempt) || is_made ? on_its_way(call, attempt) : WAIT;
+    return is_answered_unproven(is_last(attempt), is_made) ? on_its_way(call, attempt) : WAIT;
 }
 
-/* Try until one is on its way. */
-static int try_next(const struct call *call, int fd, struct attempt *attempt)
+/* After a failure: try until one is on its way. */
+static int try_on(const struct call *call, int fd, struct attempt *attempt, int code)
 {
-    while (attempt->next < attempt->count) {
-        attempt->next++;
-        attempt->again = 0;
-        int result = set_going(call, fd, attempt);
-        if (result != FAILED)
-            return result;
-        if (!is_unreached(attempt->error))
-            break;
-    }
-    if (is_unreached(attempt->error) && attempt->has_more)
-        return TO_PYTHON;
-    answer(call, -attempt->error);
-    return DONE;
-}
-
-static int is_closed(int code)
-{
-    return code == ECONNABORTED || code == ECONNRESET || code == EPIPE;
-}
-
-static int on_failure(const struct call *call, int fd, struct attempt *attempt, int code)
-{
-    if (is_closed(code) && attempt->again < MAX_AGAIN) {
-        /* The server's netd had it in its hands before our notice: nothing was sent yet. */
-        attempt->again++;
+    for (;;) {
+        int next = after_failure(code, attempt->again);
+        if (next == TRY_NEXT && attempt->next == attempt->count && attempt->has_more)
+            return TO_PYTHON;
+        if (next == TELL_ERROR || (next == TRY_NEXT && attempt->next == attempt->count)) {
+            answer(call, -error_told(code));
+            return DONE;
+        }
+        attempt->again = next == TRY_AGAIN ? attempt->again + 1 : 0;
+        attempt->next += next == TRY_NEXT;
         int result = set_going(call, fd, attempt);
         if (result != FAILED)
             return result;
         code = attempt->error;
     }
-    attempt->error = is_closed(code) ? ECONNREFUSED : code;
-    if (is_unreached(attempt->error))
-        return try_next(call, fd, attempt);
-    answer(call, -code);
-    return DONE;
 }
 
 /* Look what has become of one that waits. */
@@ -322,18 +292,18 @@ int resume_connect(const struct call *call, int fd, struct attempt *attempt, int
     if (attempt->is_acknowledged)
         return on_its_way(call, attempt);
     int state = tcp_state(fd);
-    if (is_ready || (state != TCP_SYN_SENT && state != TCP_ESTABLISHED)) {
+    if (is_to_be_asked(is_ready, state)) {
         /* Asked again, the kernel gives the error and makes the socket fresh. */
         int code = connect_now(call, fd, attempt, &place_of(attempt)->real);
-        if (code && code != EINPROGRESS && code != EALREADY && code != EISCONN)
-            return on_failure(call, fd, attempt, code);
+        if (is_failed(code))
+            return try_on(call, fd, attempt, code);
     }
     if (state != TCP_SYN_SENT)
         return on_handshake(call, fd, attempt);
-    if (now() >= patience_ends(attempt))
+    if (now() >= patience_of(attempt))
         return leave_place(call, fd, attempt, ETIMEDOUT);
     if (attempt->is_asked)
-        say(attempt, patience_ends(attempt));
+        say(attempt, patience_of(attempt));
     return WAIT;
 }
 
@@ -343,7 +313,7 @@ int leave_connect(const struct call *call, int fd, struct attempt *attempt)
     if (kill((pid_t)call->asked.pid, 0) && errno == ESRCH) {
         attempt->left = 0;
         /* While the notice may still be heard the connection must not become another's. */
-        return attempt->is_asked && now() < attempt->said + heard ? WAIT : DONE;
+        return may_be_heard(now(), attempt->said) ? WAIT : DONE;
     }
     if (!attempt->left)
         attempt->left = now();
@@ -392,10 +362,9 @@ int do_connect(struct desk *desk, const struct call *call)
         break;
     default:
         attempt.is_blocking = is_blocking(fd);
-        attempt.error = ECONNREFUSED;
-        attempt.is_asked = 0;
+        attempt.again = 0;
         attempt.left = 0;
-        result = try_next(call, fd, &attempt);
+        result = try_on(call, fd, &attempt, ECONNREFUSED); /* none is tried yet */
     }
     if (result == WAIT) {
         wait_connect(call, fd, &attempt);

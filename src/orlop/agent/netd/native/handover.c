@@ -5,14 +5,9 @@
  * where the next netd finds it. */
 #include "quick.h"
 
-enum { OURS = ROOMS / 2 }; /* the others are Python's */
+enum { HALF = ROOMS / 2 }; /* the others are Python's */
 
-struct ticket {
-    uint64_t listening; /* the cookie of the socket it came by */
-    uint32_t pid, empty;
-};
-
-static int is_taken[OURS];
+static int is_taken[HALF];
 
 /* The room it is in, or -1: so many at once have never been seen, they go without. */
 int deposit(const struct call *call, uint64_t listening, int connection)
@@ -26,7 +21,7 @@ int deposit(const struct call *call, uint64_t listening, int connection)
     struct msghdr message = {.msg_iov = &body, .msg_iovlen = 1, .msg_control = rights.raw,
                              .msg_controllen = sizeof rights.raw};
     memcpy(CMSG_DATA(&rights.head), &connection, sizeof connection);
-    for (int room = 0; room < OURS; room++) {
+    for (int room = 0; room < HALF; room++) {
         if (__atomic_exchange_n(&is_taken[room], 1, __ATOMIC_ACQUIRE))
             continue;
         if (sendmsg(world.rooms[2 * room], &message, MSG_DONTWAIT) > 0)

@@ -4,13 +4,7 @@
 
 #include <fcntl.h>
 
-enum { PLACES = 128 };
-
-struct lent {
-    uint64_t cookie; /* 0: free */
-    uint32_t pid;
-    int32_t fd;
-};
+enum { PLACES = LENT / 2 };
 
 static struct lent *place(void)
 {

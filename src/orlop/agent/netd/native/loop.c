@@ -6,8 +6,6 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 
-#define RECV 0xC0502100
-
 struct world world;
 
 API int quick_abi(void)
@@ -95,7 +93,7 @@ API int quick_next(struct desk *desk, int listener, struct notification *asked)
     struct call call = {.listener = listener};
     for (;;) {
         memset(&call.asked, 0, sizeof call.asked);
-        if (ioctl(listener, RECV, &call.asked)) {
+        if (ioctl(listener, NOTIF_RECV, &call.asked)) {
             if (errno != EINTR && is_abandoned(listener))
                 return 0;
             continue;

@@ -2,23 +2,10 @@
  * As identity/names.py, sockets/getsockname.py and tcp/connection_table.py, over the same memory. */
 #include "quick.h"
 
-enum { ENTRIES = 1 << 16 };
-
-struct name {
-    uint8_t length, empty;
-    uint16_t port;
-    uint8_t ip[16];
-};
-
-struct entry { /* of the register, which the agent made and every netd of the pod writes */
-    uint64_t cookie;
-    struct name peer, own;
-};
-
 /* Written in an order in which no reader takes one socket's names for another's. */
 void remember(uint64_t cookie, const struct address *peer, const struct address *own)
 {
-    struct entry *entry = (struct entry *)world.names + cookie % ENTRIES;
+    struct entry *entry = (struct entry *)world.names + cookie % NAMES;
     struct entry made = {cookie, {(uint8_t)peer->length, 0, peer->port, {0}}, {0}};
     memcpy(made.peer.ip, peer->ip, peer->length);
     if (own) {
@@ -35,7 +22,7 @@ void remember(uint64_t cookie, const struct address *peer, const struct address 
 /* It speaks with nobody of the cluster. */
 void forget(uint64_t cookie)
 {
-    struct entry *entry = (struct entry *)world.names + cookie % ENTRIES;
+    struct entry *entry = (struct entry *)world.names + cookie % NAMES;
     if (entry->cookie == cookie)
         entry->cookie = 0;
 }
@@ -53,7 +40,7 @@ static void read_name(const struct name *name, int family, struct address *found
 static int recall(uint64_t cookie, int family, struct address *peer, struct address *own,
                   int *has_own)
 {
-    const struct entry *at = (struct entry *)world.names + cookie % ENTRIES;
+    const struct entry *at = (struct entry *)world.names + cookie % NAMES;
     struct entry entry = {__atomic_load_n(&at->cookie, __ATOMIC_SEQ_CST), at->peer, at->own};
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (entry.cookie != cookie || __atomic_load_n(&at->cookie, __ATOMIC_SEQ_CST) != cookie)

@@ -7,25 +7,8 @@
 
 #include <endian.h>
 #include <poll.h>
-#include <stddef.h>
-
-enum { BODY = 52, SIGNATURE = 16, MOST_AT_ONCE = 256 };
-enum { NOTICE = 1, ACK = 2 };
-enum { KIND_AT = 6, PROTOCOL_AT = 7, WHEN_AT = 8, REAL_AT = 16, PEER_AT = 22, POD_AT = 28 };
-enum { PORT_AT = 32, TO_AT = 34, COOKIE_AT = 36, MORE_AT = 44 };
-static const uint8_t magic[6] = {'o', 'r', 'l', 'o', 'p', 2};
-static const double tolerance = 120;
-/* Seconds that a notice may lie here unread: its sender holds the connection for longer. */
-static const double max_unread = 0.25;
 
 static uint16_t own_port; /* where ours arrive */
-
-struct forwarded { /* as native.py */
-    uint32_t ip;
-    uint16_t port, empty;
-    double arrived;
-    uint8_t raw[NOTICE_LENGTH];
-};
 
 static double wall_clock(void)
 {
@@ -63,9 +46,9 @@ static uint64_t get64(const uint8_t *at)
 /* A datagram is good at one port: who has that of a netd before can repeat it nowhere. */
 static void sign_for(uint16_t port, const uint8_t *raw, uint8_t signature[SIGNATURE])
 {
-    uint8_t words[BODY + 2];
-    memcpy(words, raw, BODY);
-    put16(words + BODY, port);
+    uint8_t words[BODY_SIZE + 2];
+    memcpy(words, raw, BODY_SIZE);
+    put16(words + BODY_SIZE, port);
     sign(words, sizeof words, signature);
 }
 
@@ -76,20 +59,20 @@ void make_notice(const struct address *real, uint16_t port, const struct place *
     double when = wall_clock();
     uint64_t bits;
     memcpy(&bits, &when, 8);
-    memcpy(raw, magic, sizeof magic);
-    raw[KIND_AT] = NOTICE;
-    raw[PROTOCOL_AT] = TCP;
-    put64(raw + WHEN_AT, bits);
-    memcpy(raw + REAL_AT, real->ip, 4);
-    put16(raw + REAL_AT + 4, real->port);
-    memcpy(raw + PEER_AT, &world.pod, 4);
-    put16(raw + PEER_AT + 4, port);
-    memcpy(raw + POD_AT, &place->pod, 4);
-    put16(raw + PORT_AT, place->port);
-    put16(raw + TO_AT, place->real.port);
-    put64(raw + COOKIE_AT, cookie);
-    put64(raw + MORE_AT, child);
-    sign_for(place->notice_port, raw, raw + BODY);
+    memcpy(raw, MAGIC, sizeof MAGIC);
+    raw[BODY_KIND_AT] = NOTICE;
+    raw[BODY_PROTOCOL_AT] = TCP;
+    put64(raw + BODY_WHEN_AT, bits);
+    memcpy(raw + BODY_REAL_AT, real->ip, 4);
+    put16(raw + BODY_REAL_PORT_AT, real->port);
+    memcpy(raw + BODY_PEER_AT, &world.pod, 4);
+    put16(raw + BODY_PEER_PORT_AT, port);
+    memcpy(raw + BODY_POD_AT, &place->pod, 4);
+    put16(raw + BODY_PORT_AT, place->port);
+    put16(raw + BODY_TO_AT, place->real.port);
+    put64(raw + BODY_COOKIE_AT, cookie);
+    put64(raw + BODY_MORE_AT, child);
+    sign_for(place->notice_port, raw, raw + BODY_SIZE);
 }
 
 static void send_to(const uint8_t raw[NOTICE_LENGTH], const struct sockaddr_in *to)
@@ -107,70 +90,71 @@ void send_notice(const uint8_t raw[NOTICE_LENGTH], const struct place *place)
 /* Whether a datagram acknowledges that very notice. */
 int is_answer(const uint8_t notice[NOTICE_LENGTH], const uint8_t raw[NOTICE_LENGTH])
 {
-    return !memcmp(notice + PROTOCOL_AT, raw + PROTOCOL_AT, BODY - PROTOCOL_AT);
+    return !memcmp(notice + BODY_PROTOCOL_AT, raw + BODY_PROTOCOL_AT, BODY_SIZE - BODY_PROTOCOL_AT);
 }
 
 static int is_authentic(const uint8_t *raw)
 {
     uint8_t expected[SIGNATURE], different = 0;
-    if (memcmp(raw, magic, sizeof magic))
+    if (memcmp(raw, MAGIC, sizeof MAGIC))
         return 0;
     sign_for(own_port, raw, expected);
     for (int i = 0; i < SIGNATURE; i++)
-        different |= expected[i] ^ raw[BODY + i];
+        different |= expected[i] ^ raw[BODY_SIZE + i];
     if (different)
         return 0;
-    uint64_t bits = get64(raw + WHEN_AT);
+    uint64_t bits = get64(raw + BODY_WHEN_AT);
     double when, age;
     memcpy(&when, &bits, 8);
     age = wall_clock() - when;
-    return age >= -tolerance && age <= tolerance; /* false for what is no number, too */
+    return is_of_now(age); /* not for what is no number, too */
 }
 
 /* A connection to a port of ours: whose it is, if it is here, and our word that we know. */
 static void on_notice(uint8_t *raw, const struct sockaddr_in *sender, double arrived)
 {
-    struct address own = {AF_INET, get16(raw + TO_AT), 4, {0}}, given;
-    struct address real = {AF_INET, get16(raw + REAL_AT + 4), 4, {0}};
-    struct address peer = {AF_INET, get16(raw + PEER_AT + 4), 4, {0}};
+    struct address own = {AF_INET, get16(raw + BODY_TO_AT), 4, {0}}, given;
+    struct address real = {AF_INET, get16(raw + BODY_REAL_PORT_AT), 4, {0}};
+    struct address peer = {AF_INET, get16(raw + BODY_PEER_PORT_AT), 4, {0}};
     memcpy(own.ip, &world.node, 4);
-    memcpy(real.ip, raw + REAL_AT, 4);
-    memcpy(peer.ip, raw + PEER_AT, 4);
-    if (!given_to(TCP, &own, &given) || given.port != get16(raw + PORT_AT))
+    memcpy(real.ip, raw + BODY_REAL_AT, 4);
+    memcpy(peer.ip, raw + BODY_PEER_AT, 4);
+    if (!given_to(TCP, &own, &given) || given.port != get16(raw + BODY_PORT_AT))
         return;
-    uint64_t child = get64(raw + MORE_AT);
+    uint64_t child = get64(raw + BODY_MORE_AT);
     if (child) { /* its netd has looked itself, on this node */
         remember(child, &peer, NULL);
         return;
     }
     child = child_of(&own, &real);
     /* Looked at afterwards: what the kernel said was so while the sender held its end. */
-    if (!child || child == OTHERS || wall_clock() - arrived > max_unread)
+    if (!child || child == OTHERS || !is_read_in_time(wall_clock() - arrived))
         return;
     remember(child, &peer, NULL);
-    raw[KIND_AT] = ACK;
-    sign_for(ntohs(sender->sin_port), raw, raw + BODY);
+    raw[BODY_KIND_AT] = ACK;
+    sign_for(ntohs(sender->sin_port), raw, raw + BODY_SIZE);
     send_to(raw, sender);
 }
 
 static void pass_on(const uint8_t *raw, const struct sockaddr_in *sender, double arrived)
 {
-    struct forwarded made = {0, ntohs(sender->sin_port), 0, arrived, {0}};
-    memcpy(&made.ip, &sender->sin_addr, 4);
-    memcpy(made.raw, raw, sizeof made.raw);
-    send(world.forward, &made, offsetof(struct forwarded, raw) + sizeof made.raw,
-         MSG_DONTWAIT | MSG_NOSIGNAL);
+    struct forwarded head = {.port = ntohs(sender->sin_port), .arrived = arrived};
+    uint8_t made[sizeof head + NOTICE_LENGTH];
+    memcpy(&head.ip, &sender->sin_addr, 4);
+    memcpy(made, &head, sizeof head);
+    memcpy(made + sizeof head, raw, NOTICE_LENGTH);
+    send(world.forward, made, sizeof made, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 static void take(uint8_t *raw, const struct sockaddr_in *sender, double arrived)
 {
     if (!is_authentic(raw))
         return;
-    if (raw[PROTOCOL_AT] == TCP && raw[KIND_AT] == NOTICE) {
-        if (!memcmp(raw + POD_AT, &world.pod, 4))
+    if (raw[BODY_PROTOCOL_AT] == TCP && raw[BODY_KIND_AT] == NOTICE) {
+        if (!memcmp(raw + BODY_POD_AT, &world.pod, 4))
             on_notice(raw, sender, arrived);
-    } else if (raw[PROTOCOL_AT] == TCP && raw[KIND_AT] == ACK &&
-               acknowledged(get64(raw + COOKIE_AT), raw)) {
+    } else if (raw[BODY_PROTOCOL_AT] == TCP && raw[BODY_KIND_AT] == ACK &&
+               acknowledged(get64(raw + BODY_COOKIE_AT), raw)) {
         /* it was one of our own */
     } else {
         pass_on(raw, sender, arrived);

@@ -1,22 +1,11 @@
-/* Whose the sockets of this node are, by sock_diag(7): both ends of a connection, a listener.
- * As identity/sock_diag.py, which asks here when this library is loaded: there is one socket to ask by. */
+/* Whose the sockets of this node are, by sock_diag(7): both ends of a connection, a listener. The
+ * steps of identity/sock_diag.py, which asks here when this library is loaded: there is one socket to
+ * ask by. */
 #include "quick.h"
 
 #include <poll.h>
 
-enum { BY_FAMILY = 20, REQUEST = 1, STATE_AT = 16 + 1, COOKIE_AT = 16 + 44, UID_AT = 16 + 64 };
 enum { ESTABLISHED = 1, SYN_RECEIVED = 3, CLOSE_WAIT = 8, LISTEN = 10 }; /* of TCP */
-
-struct question {
-    uint32_t length;
-    uint16_t type, flags;
-    uint32_t sequence, port;
-    uint8_t family, protocol, extensions, empty;
-    uint32_t states;
-    uint16_t peer_port, own_port;
-    uint8_t peer[16], own[16];
-    uint32_t interface, cookie[2];
-};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t asked; /* questions */
@@ -61,7 +50,7 @@ static ssize_t ask(struct question *question, uint8_t *into, size_t room)
             break;
     }
     pthread_mutex_unlock(&lock);
-    return length >= 16 && type == BY_FAMILY ? length : 0;
+    return length >= 16 && type == DIAG_BY_FAMILY ? length : 0;
 }
 
 /* Ask for the socket at `peer` that speaks to `own`. */
@@ -71,21 +60,23 @@ static ssize_t look(int family, int protocol, const struct address *peer,
     /* Of UDP the kernel takes them the other way round. */
     const struct address *first = protocol == UDP ? own : peer;
     const struct address *second = protocol == UDP ? peer : own;
-    struct question question = {sizeof question, BY_FAMILY, REQUEST, 0, 0, (uint8_t)family,
-                                (uint8_t)protocol, 0, 0, 0xffffffff, htons(first->port),
-                                htons(second->port), {0}, {0}, 0, {0xffffffff, 0xffffffff}};
+    struct question question = {.length = sizeof question, .type = DIAG_BY_FAMILY,
+                                .flags = DIAG_REQUEST, .family = (uint8_t)family,
+                                .protocol = (uint8_t)protocol, .states = 0xffffffff,
+                                .peer_port = htons(first->port), .own_port = htons(second->port)};
     if (world.diagnostics < 0)
         return 0;
+    memset(question.cookie, 0xff, sizeof question.cookie); /* whichever it has */
     place(question.peer, first, family);
     place(question.own, second, family);
     ssize_t length = ask(&question, into, room);
-    return length < UID_AT + 4 ? 0 : length;
+    return length < DIAG_UID_AT + 4 ? 0 : length;
 }
 
 static int is_of_ours(const uint8_t *said)
 {
     uint32_t uid;
-    memcpy(&uid, said + UID_AT, 4);
+    memcpy(&uid, said + DIAG_UID_AT, 4);
     for (int i = 0; i < world.uid_ranges; i++)
         if (uid - world.uids[2 * i] < world.uids[2 * i + 1])
             return 1;
@@ -100,9 +91,9 @@ int is_ours(int protocol, const struct address *peer, const struct address *own,
     for (int number = 0; number < 2; number++) {
         if (!look(number ? AF_INET6 : AF_INET, protocol, peer, own, said, sizeof said))
             continue;
-        memcpy(cookie, said + COOKIE_AT, 8);
+        memcpy(cookie, said + DIAG_COOKIE_AT, 8);
         /* Established or about to be: a socket that is closing has lost its owner. */
-        if (protocol == UDP || (said[STATE_AT] >= 1 && said[STATE_AT] <= 3))
+        if (protocol == UDP || (said[DIAG_STATE_AT] >= 1 && said[DIAG_STATE_AT] <= 3))
             return is_of_ours(said);
     }
     return -1;
@@ -117,7 +108,7 @@ int holds(int protocol, const struct address *server)
     for (int number = server->length == 16; number < 2; number++) {
         if (!look(number ? AF_INET6 : AF_INET, protocol, server, &nobody, said, sizeof said))
             continue;
-        if (protocol == UDP || said[STATE_AT] == LISTEN)
+        if (protocol == UDP || said[DIAG_STATE_AT] == LISTEN)
             return is_of_ours(said);
     }
     return 0;
@@ -131,13 +122,13 @@ uint64_t child_of(const struct address *server, const struct address *client)
     for (int number = 0; number < 2; number++) {
         if (!look(number ? AF_INET6 : AF_INET, TCP, server, client, said, sizeof said))
             continue;
-        uint8_t state = said[STATE_AT];
+        uint8_t state = said[DIAG_STATE_AT];
         if (state != ESTABLISHED && state != SYN_RECEIVED && state != CLOSE_WAIT)
             continue;
         uint32_t uid;
         uint64_t cookie;
-        memcpy(&uid, said + UID_AT, 4);
-        memcpy(&cookie, said + COOKIE_AT, 8);
+        memcpy(&uid, said + DIAG_UID_AT, 4);
+        memcpy(&cookie, said + DIAG_COOKIE_AT, 8);
         /* An end that nobody has accepted yet has no owner; its listener has. */
         return is_of_ours(said) || (!uid && holds(TCP, server)) ? cookie : OTHERS;
     }

@@ -1,8 +1,9 @@
 /* netd's quick path: connect, accept, getsockname and getpeername of TCP, answered without Python.
  *
  * Compiled by `orlop up` where there is a C compiler, and loaded by netd where it can be; what it
- * does not know it hands to Python, which does the same, and teaches it. Addresses of IPv4 are kept
- * as the kernel has them (network order), ports as numbers. One library serves one pod.
+ * does not know it hands to Python, which does the same, and teaches it. What both decide is written
+ * in Python, and translated. Addresses of IPv4 are kept as the kernel has them (network order), ports
+ * as numbers. One library serves one pod.
  */
 #ifndef QUICK_H
 #define QUICK_H
@@ -17,52 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ABI 8 /* as native.py has it */
+#include "from_python.h" /* made of layout.py and tcp/decisions.py when this is compiled */
+
 #define API __attribute__((visibility("default")))
-#define TRIES 5 /* endpoints tried for one connection, as in endpoint_cache.py */
 #define NAME_MAX_LENGTH 128
-#define ROOMS 8 /* as netd_supervisor.py */
-#define NOTICE_LENGTH 68 /* of a datagram between netds, as identity/notices.py has it */
 
 enum { DONE, TO_PYTHON }; /* what became of a call */
-enum { TCP = 6, UDP = 17 };
-
-struct address {
-    uint16_t family; /* of the socket; an address of IPv4 has 4 bytes also when it is mapped */
-    uint16_t port;
-    uint32_t length;
-    uint8_t ip[16];
-};
-
-struct place { /* one real place of a destination */
-    struct address real;
-    uint32_t pod, notice; /* whose it is; where its netd hears who comes, 0: nowhere */
-    uint16_t port, notice_port; /* port: the pod's */
-    uint32_t is_own;
-};
-
-struct world { /* as pod_addressing.py */
-    uint32_t pod, node, loopback;
-    uint32_t pods_first, pods_mask, services_first, services_mask; /* as numbers */
-    int32_t allows_outside;
-    int32_t notices, forward; /* where they arrive; where those go that are for Python */
-    int32_t needs_proof;      /* whether a pod's netd must acknowledge a connection to it */
-    int32_t diagnostics, uid_ranges;
-    uint32_t uids[32]; /* first, count */
-    uint8_t key[64];
-    uint32_t key_length;
-    void *names; /* the register */
-    void *lent;  /* as tcp/nonblocking_journal.py */
-    int32_t rooms[2 * ROOMS]; /* as tcp/accept_handoff.py: both ends of each */
-};
-
-struct notification { /* struct seccomp_notif: headers of older systems lack parts of it */
-    uint64_t id;
-    uint32_t pid, flags;
-    int32_t number;
-    uint32_t arch;
-    uint64_t pointer, args[6];
-};
 
 struct call {
     struct notification asked;
@@ -85,7 +46,7 @@ struct attempt { /* one connect of one caller */
     int is_asked, is_acknowledged; /* whether a netd elsewhere has to say, and has said, that it knows */
     int again, error;
     double began, made; /* when it was set going, and when the kernel had connected it */
-    double said, pause; /* when the notice was sent, and how long until it is sent again */
+    double said, pause; /* when a notice was sent, 0: none, and how long until it is sent again */
     double left;        /* when its caller was interrupted, 0: it waits */
     uint8_t notice[NOTICE_LENGTH];
 };
@@ -167,7 +128,6 @@ int do_getpeername(struct desk *desk, const struct call *call);
 
 /* owners.c: 1, 0, or -1 when nobody can tell; `cookie`: the socket's, 0 when it is not known */
 int is_ours(int protocol, const struct address *peer, const struct address *own, uint64_t *cookie);
-#define OTHERS UINT64_MAX /* in place of a cookie: it is another user's */
 uint64_t child_of(const struct address *server, const struct address *client);
 int holds(int protocol, const struct address *server);
 
@@ -180,7 +140,6 @@ void collect(int room);
 
 /* connecting.c, accepting.c */
 enum { WAIT = 2 }; /* beside DONE and TO_PYTHON: for the socket, as long as `seconds` says */
-#define LOOK_AGAIN 0.001 /* seconds, for a notice that is late */
 int do_connect(struct desk *desk, const struct call *call);
 int resume_connect(const struct call *call, int fd, struct attempt *attempt, int is_ready);
 uint32_t awaits(const struct attempt *attempt, double *seconds);

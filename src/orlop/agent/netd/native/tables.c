@@ -7,10 +7,6 @@
 
 enum { BUCKETS = 4096, MOST = 65536 };
 
-struct end { /* one endpoint of a service */
-    uint32_t ip, port;
-};
-
 struct service {
     struct service *next;
     uint32_t ip, count;
@@ -117,7 +113,7 @@ int find_places(const struct address *to, struct attempt *attempt)
     attempt->to = *to;
     attempt->count = attempt->next = attempt->has_more = 0;
     int is_own = is_loopback(to) || is_any(to) || is4(to, world.pod);
-    if (!is_own && !egress_free)
+    if (!egress_free) /* nothing is left to the kernel then, which would read the address once more */
         return UNKNOWN;
     if (!is_own && to->length == 16)
         return OUTSIDE;

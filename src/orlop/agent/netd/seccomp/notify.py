@@ -14,6 +14,19 @@ import select
 import struct
 import time
 
+from ..layout import (
+    ADDFD_ANSWER,
+    ADDFD_AT,
+    DESCRIPTOR,
+    NOTIF_ADDFD,
+    NOTIF_CONTINUE,
+    NOTIF_ID_VALID,
+    NOTIF_RECV,
+    NOTIF_SEND,
+    NOTIFICATION,
+    REPLY,
+    SIGNALLED_FOR,
+)
 from .syscall_numbers import calls
 
 TYPE_CHECKING = False
@@ -25,17 +38,12 @@ if TYPE_CHECKING:
 _SET_MODE_FILTER = 1
 _NEW_LISTENER = 1 << 3
 _SPEC_ALLOW = 1 << 2  # else kernels before 5.16 slow all filtered processes down
-_RECV, _SEND, _ID_VALID = 0xC0502100, 0xC0182101, 0x40082102
-_ADDFD, _SET_FLAGS = 0x40182103, 0x40082104
+_SET_FLAGS = 0x40082104
 _SYNC_WAKE_UP = 1
-_CONTINUE = 1
-_ADDFD_AT, _ADDFD_ANSWER = 1, 2
-_SIGNALLED_FOR = 1.0  # seconds, as native/caller.c
 
 CLOSE_ON_EXEC = os.O_CLOEXEC
-_NOTICE = struct.Struct("<QIIiIQ6Q")
-_ANSWER = struct.Struct("<QqiI")
-_DESCRIPTOR = struct.Struct("<QIIII")
+_NOTICE = NOTIFICATION.struct
+_ANSWER, _DESCRIPTOR = REPLY.struct, DESCRIPTOR.struct
 _ID = struct.Struct("<Q")
 _EMPTY = bytes(_NOTICE.size)
 
@@ -78,7 +86,7 @@ class Call:
     def is_waiting(self) -> bool:
         """Return whether it still waits: not once its caller was killed, or got a signal."""
         try:
-            fcntl.ioctl(self.listener.fd, _ID_VALID, _ID.pack(self.id))
+            fcntl.ioctl(self.listener.fd, NOTIF_ID_VALID, _ID.pack(self.id))
             return True
         except OSError as error:
             self._note(error)
@@ -105,11 +113,11 @@ class Call:
 
     def go_on(self) -> bool:
         """Let the kernel do the call as if it had not been asked about."""
-        return self._send(_ANSWER.pack(self.id, 0, 0, _CONTINUE))
+        return self._send(_ANSWER.pack(self.id, 0, 0, NOTIF_CONTINUE))
 
     def _send(self, packed: bytes) -> bool:
         try:
-            fcntl.ioctl(self.listener.fd, _SEND, packed)
+            fcntl.ioctl(self.listener.fd, NOTIF_SEND, packed)
             return True
         except OSError as error:
             self._note(error)
@@ -128,11 +136,13 @@ class Call:
         once more, which the caller does itself or not at all. Else not, for the reason that
         `give_any` has.
         """
-        if time.monotonic() - self.listener.signalled_at > _SIGNALLED_FOR:
+        if time.monotonic() - self.listener.signalled_at > SIGNALLED_FOR:
             return self.answer(number)
-        how = _ADDFD_AT | _ADDFD_ANSWER
+        how = ADDFD_AT | ADDFD_ANSWER
         try:
-            fcntl.ioctl(self.listener.fd, _ADDFD, _DESCRIPTOR.pack(self.id, how, fd, number, flags))
+            fcntl.ioctl(
+                self.listener.fd, NOTIF_ADDFD, _DESCRIPTOR.pack(self.id, how, fd, number, flags)
+            )
             return True
         except OSError as error:
             self._note(error)
@@ -146,14 +156,16 @@ class Call:
         """
         packed = bytearray(_DESCRIPTOR.pack(self.id, 0, fd, 0, flags))  # else no result is told
         try:
-            return int(fcntl.ioctl(self.listener.fd, _ADDFD, packed, True))
+            return int(fcntl.ioctl(self.listener.fd, NOTIF_ADDFD, packed, True))
         except OSError as error:
             self._note(error)
             raise
 
     def give(self, fd: int, at: int, flags: int) -> None:
         """Put our `fd` at a number of the caller's; raise OSError, e.g. beyond its limit."""
-        fcntl.ioctl(self.listener.fd, _ADDFD, _DESCRIPTOR.pack(self.id, _ADDFD_AT, fd, at, flags))
+        fcntl.ioctl(
+            self.listener.fd, NOTIF_ADDFD, _DESCRIPTOR.pack(self.id, ADDFD_AT, fd, at, flags)
+        )
 
 
 class Listener:
@@ -161,7 +173,7 @@ class Listener:
 
     def __init__(self, fd: int, quick: Optional[Quick] = None) -> None:
         self.fd, self._quick = fd, quick
-        self.signalled_at = -_SIGNALLED_FOR  # when a call was last found interrupted
+        self.signalled_at = -SIGNALLED_FOR  # when a call was last found interrupted
         self._desk = quick.desk() if quick is not None else None
         try:
             fcntl.ioctl(fd, _SET_FLAGS, _SYNC_WAKE_UP)  # Linux 6.6: answered on the caller's core
@@ -185,7 +197,7 @@ class Listener:
         buffer = bytearray(_EMPTY)
         while True:
             try:
-                fcntl.ioctl(self.fd, _RECV, buffer, True)
+                fcntl.ioctl(self.fd, NOTIF_RECV, buffer, True)
                 return buffer
             except InterruptedError:
                 continue

@@ -1,8 +1,8 @@
 """Knows which real port of the node stands for which port of the pod, and keeps it there.
 
 Filled by `bind` and asked by whoever must tell one from the other. A real port stays the pod's as
-long as the pod lives, kept by a socket of ours that is bound and does not listen: so no other can be
-found where the pod was, and a program that comes back gets the same. It tells the agent of each,
+long as the pod lives, kept by a socket of ours that is bound and does not listen: so no other can
+be found where the pod was, and a program that comes back gets the same. It tells the agent of each,
 who tells the others.
 """
 
@@ -41,7 +41,7 @@ class Binding:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether the process that bound the port has its socket still.
+        """Return whether the process that bound the port has its socket still.
 
         Whoever passed it on is not looked for.
         """

@@ -12,7 +12,7 @@ import os
 import select
 import stat
 import struct
-from errno import EAGAIN, EINPROGRESS
+from errno import EAGAIN
 
 from ..seccomp.caller_process import libc
 from .sockaddr import MAX, Address, parse
@@ -204,6 +204,3 @@ def send(fd: int, data: bytes, flags: int, to: bytes) -> int:
     if sent < 0:
         raise _fail()
     return sent
-
-
-CONNECTING = (0, EINPROGRESS)

@@ -11,13 +11,16 @@ from __future__ import annotations
 import os
 import select
 import time
-from errno import EAGAIN, EMFILE, ENFILE
+from errno import EAGAIN
 
+from ..layout import TCP
 from ..seccomp.caller_process import Target
 from ..seccomp.notify import CLOSE_ON_EXEC, Call
 from ..sockets import sockaddr, socket_calls
 from ..sockets.sockaddr import LOOPBACK4, Address
 from ..sockets.socket_calls import LATER
+from . import decisions
+from .decisions import AGENT, NEIGHBOUR, NOBODY, NOT_YET, SIBLING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,15 +30,7 @@ if TYPE_CHECKING:
     from .accept_handoff import Room
     from .pending_calls import Wait
 
-PATIENCE, PATIENCE_HERE = 0.05, 0.003  # seconds for a notice that is late; on this very node
-# A netd that was put off its core between its connection and its notice needs longer on a busy
-# node. Where the caller would wait in any case it is given that, and others in the queue wait, too:
-# to let them in first would leave a program that asked `select` with one it is never shown again.
-PATIENCE_AT_LEISURE = 1.5
-LOOK_AGAIN: Wait = (0, 0.001)
-LOOK_SELDOM: Wait = (0, 0.01)
-TCP = 6
-_NOBODY, _NOT_YET = object(), object()
+OWNERS = {None: decisions.UNTOLD, False: decisions.NOT_OURS, True: decisions.OURS}
 
 
 class Accepting:
@@ -52,7 +47,8 @@ class Accepting:
             own = socket_calls.own_address(fd)
             if own is None or socket_calls.protocol(fd) != "tcp":
                 return None
-            taking = _Taking(self, call, fd, flags, self._identities.shown("tcp", own).port)
+            port = self._identities.shown("tcp", own).port
+            taking = _Taking(self, call, fd, flags, _Listener(own, port))
             wait = taking.step(target, True)
             if wait is not None:
                 self._pending.add(call, fd, wait, taking.step, taking.leave)
@@ -64,84 +60,106 @@ class Accepting:
 
     # For one accept
 
-    def judge(self, connection: int, peer: Address, port: int) -> object:
-        """Return the peer as its pod, _NOBODY, or _NOT_YET while a notice may be on its way."""
+    def judge(
+        self, connection: int, peer: Address, listener: _Listener, doubt: tuple[float, bool]
+    ) -> tuple[int, Address]:
+        """Return the verdict on a connection, and who it is, where that is known.
+
+        `doubt`: how many seconds of it are left, and whether the caller would wait in any case.
+        """
+        world, own = self._world, listener.own_end(connection)
+        is_here = peer.ip == world.node or peer.is_loopback
+        is_from_loopback = peer.ip == world.loopback
+        is_amiss = decisions.comes_amiss(is_here, own.ip == world.loopback, is_from_loopback)
+        found = self._vouched(connection)
+        if found is not None:
+            verdict = decisions.judge_vouched(is_amiss, found[1] is not None)
+            who = Address(peer.family, found[0].ip, found[0].port)
+            return (verdict if found[1] is not None else self._allowed(verdict, who, listener)), who
+        owner, verdict, sibling = decisions.UNTOLD, NOT_YET, None
+        pod = self._identities.neighbour(peer)
+        if is_here:
+            told = self._owners.look(TCP, peer, own)
+            # One of the pod's own that is not expected yet, or was by the netd before us.
+            sibling = self._identities.sibling(told.cookie, peer, listener.port)
+            owner, is_sure = OWNERS[told.is_ours], not self._directory.is_in_doubt
+            verdict = decisions.judge_here(
+                owner, sibling is not None, is_amiss, is_from_loopback, pod is not None and is_sure
+            )
+        is_open = world.is_open("tcp", own)
+        if verdict == NOT_YET:
+            verdict = decisions.judge_other(owner, pod is not None, is_open, world.allows_outside)
+        if verdict == NOT_YET:
+            verdict = decisions.judge_late(owner, pod is not None, is_open, *doubt)
+            if self._allowed(verdict, peer, listener) != verdict:
+                verdict = decisions.judge_late(owner, True, is_open, *doubt)
+            return verdict, peer
+        return self._settle(connection, verdict, peer, listener, sibling or (pod, None))
+
+    def _settle(
+        self,
+        connection: int,
+        verdict: int,
+        peer: Address,
+        listener: _Listener,
+        names: tuple[Optional[Address], Optional[Address]],
+    ) -> tuple[int, Address]:
+        """Write down who a connection is; return what a NetworkPolicy makes of it."""
+        who, cookie = peer, socket_calls.cookie(connection)
+        if verdict == AGENT:
+            who = Address(peer.family, LOOPBACK4, peer.port)
+        elif names[0] is not None and verdict in (SIBLING, NEIGHBOUR):
+            who = Address(peer.family, names[0].ip, names[0].port)
+        if verdict == SIBLING and names[1] is not None:
+            self._identities.accepted(cookie, who, names[1])
+            return verdict, who
+        if decisions.is_known(verdict):
+            self._identities.connected(cookie, who)
+        return self._allowed(verdict, who, listener), who
+
+    def _vouched(self, connection: int) -> Optional[tuple[Address, Optional[Address]]]:
         found = self._identities.vouched(connection)
         if found is None:
             self._notices.read()
             found = self._identities.vouched(connection)
-        if found is None:
-            identified = self._identify(connection, peer, port)
-            if not isinstance(identified, Address):
-                return identified
-            found = self._identities.vouched(connection)  # one of this very pod
-            if found is None:
-                self._identities.connected(socket_calls.cookie(connection), identified)
-                found = identified, None
-        pod, own = found
-        pod = Address(peer.family, pod.ip, pod.port)
-        return pod if own is not None or self._is_allowed(pod, port) else _NOBODY
+        return found
 
-    def _is_allowed(self, peer: Address, port: int) -> bool:
-        if peer.is_loopback:
-            return True
-        return self._directory.allows("ingress", "tcp", sockaddr.text(peer.ip), port)
-
-    def _identify(self, connection: int, peer: Address, port: int) -> object:
-        world, neighbour = self._world, None
-        if peer.ip == world.node or peer.is_loopback:
-            own = socket_calls.own_address(connection)
-            assert own is not None, "an accepted connection has such a name"
-            owner = self._owners.look(TCP, peer, own)
-            # One of the pod's own that is not expected yet, or was by the netd before us.
-            sibling = self._identities.sibling(owner.cookie, peer, port)
-            if sibling is not None:
-                self._identities.accepted(socket_calls.cookie(connection), *sibling)
-                return Address(peer.family, sibling[0].ip, sibling[0].port)
-            if own.ip == world.loopback and peer.ip != world.loopback:
-                return _NOBODY  # another pod has no business at our localhost
-            if owner.is_ours and peer.ip == world.loopback:  # the agent: a probe, a forwarded port
-                return Address(peer.family, LOOPBACK4, peer.port)
-            neighbour = self._identities.neighbour(peer) if owner.is_ours else None
-            if neighbour is not None and not self._directory.is_in_doubt:
-                return neighbour
-            if owner.is_ours is False:
-                return peer if world.is_open("tcp", own) else _NOBODY
-        return peer if world.allows_outside and neighbour is None else _NOT_YET
+    def _allowed(self, verdict: int, who: Address, listener: _Listener) -> int:
+        """Return the verdict, or NOBODY where a NetworkPolicy keeps out whom it lets in."""
+        if not decisions.is_known(verdict) or who.is_loopback:
+            return verdict
+        text, allows = sockaddr.text(who.ip), self._directory.allows
+        return verdict if allows("ingress", "tcp", text, listener.port) else NOBODY
 
     def keep(self, listening: int, connection: int, peer: Address, number: int) -> None:
         """Keep a connection for the next who accepts, who may be waiting already."""
         self.arrivals.keep(listening, connection, peer, number)
         self._pending.nudge(listening)
 
-    def is_neighbour(self, connection: int, peer: Address, port: int) -> bool:
-        """Return whether it is a program of this user's here, in no pod with its own network.
 
-        Another pod is none: where it may know the port here as somebody else's, it comes with a
-        notice for this pod or not at all. Where it has found the real port, it is to us as such a
-        program; so NetworkPolicies hold for both, by the node's address.
-        """
-        own = socket_calls.own_address(connection)
-        is_here = peer.ip == self._world.node or peer.is_loopback
-        if not is_here or own is None or self._identities.neighbour(peer) is not None:
-            return False
-        is_ours = self._owners.look(TCP, peer, own).is_ours
-        return bool(is_ours) and self._is_allowed(peer, port)
+class _Listener:
+    """A listening socket: its real address, and its port as the pod knows it."""
 
-    def is_guest(self, connection: int, peer: Address, port: int) -> bool:
-        """Return whether it is of no pod and comes by a hostPort as NetworkPolicies allow."""
-        own = socket_calls.own_address(connection)
-        if own is None or self._identities.neighbour(peer) is not None:
-            return False
-        return self._world.is_open("tcp", own) and self._is_allowed(peer, port)
+    __slots__ = ("_own", "port")
+
+    def __init__(self, own: Address, port: int) -> None:
+        self._own, self.port = own, port
+
+    def own_end(self, connection: int) -> Address:
+        """Return to which of its addresses a connection has come."""
+        found = socket_calls.own_address(connection) if self._own.is_any else self._own
+        assert found is not None, "an accepted connection has such a name"
+        return found
 
 
 class _Taking:
     """One accept of one caller."""
 
-    def __init__(self, accepting: Accepting, call: Call, fd: int, flags: int, port: int) -> None:
+    def __init__(
+        self, accepting: Accepting, call: Call, fd: int, flags: int, listener: _Listener
+    ) -> None:
         self._accepting, self._call, self._fd = accepting, call, fd
-        self._flags, self._port = flags, port
+        self._flags, self._listener = flags, listener
         self._is_blocking = socket_calls.is_blocking(fd)
         timeout = socket_calls.receive_timeout(fd) if self._is_blocking else 0.0
         self._give_up_at = time.monotonic() + timeout if timeout else None
@@ -172,11 +190,11 @@ class _Taking:
                     self._call.answer(-(error.errno or EAGAIN))
                     return None
                 self._begin(real)
-            found = self._verdict()
-            if found is _NOT_YET:
-                return LOOK_AGAIN if time.monotonic() < self._doubt_until else LOOK_SELDOM
-            if isinstance(found, Address):
-                self._deliver(target, found)
+            verdict, peer = self._verdict()
+            if verdict == NOT_YET:
+                return 0, decisions.until_next_look(self._doubt_until - time.monotonic())
+            if peer is not None and decisions.is_known(verdict):
+                self._deliver(target, peer)
                 return None
             # Those behind a stranger have been in the queue as long, and their notices, too.
             self._was_in_vain |= time.monotonic() > self._doubt_until
@@ -186,7 +204,7 @@ class _Taking:
         """Start to find out who a connection is, which is in our hands now."""
         listening = socket_calls.cookie(self._fd)
         self._room = self._accepting.handover.deposit(self._call, listening, self._connection)
-        self._real, self._doubt_until = real, time.monotonic() + PATIENCE
+        self._real, self._doubt_until = real, time.monotonic() + decisions.DOUBT
 
     def _let_go(self) -> int:
         """Hand over the connection, which another closes from now on; return it."""
@@ -197,12 +215,13 @@ class _Taking:
 
     def leave(self) -> Optional[Wait]:
         """Keep the connection for the caller's next accept: it hears nothing more of this one."""
-        found = self._verdict() if self._connection >= 0 and self._call.has_caller else _NOBODY
-        if found is _NOT_YET:
-            return LOOK_AGAIN
+        is_wanted = self._connection >= 0 and self._call.has_caller
+        verdict, peer = self._verdict() if is_wanted else (NOBODY, None)
+        if verdict == NOT_YET:
+            return 0, decisions.LOOK_AGAIN
         number, connection = self._number, self._let_go()
-        if isinstance(found, Address):
-            self._accepting.keep(socket_calls.cookie(self._fd), connection, found, number)
+        if peer is not None and decisions.is_known(verdict):
+            self._accepting.keep(socket_calls.cookie(self._fd), connection, peer, number)
         elif connection >= 0:
             os.close(connection)
         return None
@@ -216,27 +235,14 @@ class _Taking:
             return None
         return int(select.EPOLLIN), left
 
-    def _verdict(self) -> object:
-        peer = self._real
-        if peer is None:
-            return _NOBODY
-        found = self._accepting.judge(self._connection, peer, self._port)
-        if found is not _NOT_YET:
-            return found
-        left = self._doubt_until - time.monotonic()
-        if left >= PATIENCE - PATIENCE_HERE:
-            return found
-        if self._accepting.is_neighbour(self._connection, peer, self._port):
-            return peer
-        if self._accepting.is_guest(self._connection, peer, self._port):
-            return peer
-        return found if left >= 0 or self._is_at_leisure(left) else _NOBODY
-
-    def _is_at_leisure(self, left: float) -> bool:
-        """Return whether the caller would wait anyway, and has not yet waited for a stranger."""
-        if not self._is_blocking or self._was_in_vain or left < PATIENCE - PATIENCE_AT_LEISURE:
-            return False
-        return self._give_up_at is None or time.monotonic() <= self._give_up_at
+    def _verdict(self) -> tuple[int, Optional[Address]]:
+        if self._real is None:
+            return NOBODY, None
+        now = time.monotonic()
+        left = self._doubt_until - now
+        is_over = self._give_up_at is not None and now > self._give_up_at
+        is_idle = decisions.is_at_leisure(self._is_blocking, self._was_in_vain, left, is_over)
+        return self._accepting.judge(self._connection, self._real, self._listener, (left, is_idle))
 
     def _deliver(self, target: Target, peer: Address) -> None:
         args, number, code = self._call.args, self._number, 0
@@ -253,7 +259,7 @@ class _Taking:
         else:
             flags = self._flags & CLOSE_ON_EXEC
             is_heard = self._call.answer_given(number, connection, flags)
-        if is_heard and code not in (EMFILE, ENFILE):
-            os.close(connection)
-        else:
+        if decisions.is_kept(code, is_heard):
             self._accepting.keep(socket_calls.cookie(self._fd), connection, peer, number)
+        else:
+            os.close(connection)

@@ -8,8 +8,8 @@ where the next netd finds it. The first half of those sockets is the compiled pa
 from __future__ import annotations
 
 import os
-import struct
 
+from .. import layout
 from ..netd_supervisor import receive, send
 from ..seccomp.notify import Call
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Room = tuple[socket.socket, socket.socket]
 
-_TICKET = struct.Struct("<QI4x")  # the cookie of the listening socket, and who called
+_TICKET = layout.TICKET.struct
 
 
 class AcceptHandoff:

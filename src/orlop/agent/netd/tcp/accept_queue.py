@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import threading
 
+from ..layout import MAX_KEPT
 from ..sockets import socket_calls
 from ..sockets.sockaddr import Address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Optional
-
-MAX_KEPT = 256
 
 
 class AcceptQueue:

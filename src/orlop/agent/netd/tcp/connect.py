@@ -10,18 +10,7 @@ from __future__ import annotations
 import os
 import select
 import time
-from errno import (
-    EALREADY,
-    ECONNABORTED,
-    ECONNREFUSED,
-    ECONNRESET,
-    EHOSTUNREACH,
-    EINPROGRESS,
-    EISCONN,
-    ENETUNREACH,
-    EPIPE,
-    ETIMEDOUT,
-)
+from errno import EALREADY, ECONNREFUSED, EINPROGRESS, ETIMEDOUT
 
 from ..routes import Place
 from ..seccomp.caller_process import Target
@@ -40,6 +29,7 @@ from ..sockets.socket_calls import (
     TCP_FASTOPEN_CONNECT,
     TCP_SYN_SENT,
 )
+from . import decisions
 from .egress_connect import Held
 
 TYPE_CHECKING = False
@@ -52,19 +42,7 @@ if TYPE_CHECKING:
     from ..udp.connected import Origin
     from .pending_calls import Pending, Wait
 
-# Seconds for the answer of one endpoint, when there is another to go to: it comes within a round
-# trip, but on a node that is full the kernel's own threads have to wait for a core, too.
-PATIENCE = 0.3
-# Seconds for the last endpoint's answer to a caller who would not wait: one SYN may be lost. Who
-# waits is given as long as the kernel tries.
-PATIENCE_AT_ONCE, PATIENCE_AT_LEISURE = 1.3, 130.0
-# Seconds for the acknowledgement of a connection that is made; with another endpoint to go to.
-PROOF_TIME, PROOF_TIME_OF_MANY = 3.0, 1.0
-MAX_AGAIN = 2  # times that one is tried that was made and closed before it was acknowledged
-MAX_UNHEARD = 64
 UDP_PATIENCE = 1.0  # seconds for a port to be bound
-UNREACHED = (ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT)
-CLOSED = (ECONNABORTED, ECONNRESET, EPIPE)
 
 
 class Connecting:
@@ -176,19 +154,21 @@ class Connecting:
         """Note that a signal kept our answer from the caller, who will ask again if it cares."""
         if call.cookie and self.is_held:
             self.held.not_heard(call, result)
-        elif call.cookie:
+        elif call.cookie and result == -EINPROGRESS:  # after an error who asks again tries again
             self.on_unheard(call.cookie)
 
     def _keep_in_mind(self, cookie: int) -> None:
-        self._unheard = [*self._unheard[-MAX_UNHEARD:], cookie]
+        self._unheard = [*self._unheard, cookie][-decisions.MAX_UNHEARD :]
 
     # For attempts
 
     def over(self, cookie: int) -> None:
         self._attempts.pop(cookie, None)
 
-    def start(self, call: Call, fd: int, to: Address, place: Place, blocking: bool) -> int:
-        """Set a connection going; return 0 or the errno."""
+    def start(
+        self, call: Call, fd: int, to: Address, place: Place, blocking: bool
+    ) -> tuple[int, int]:
+        """Set a connection going; return 0 or the errno, and the socket's state."""
         if to.family == AF_INET6 and len(to.ip) == 16 and len(place.real.ip) == 4:
             socket_calls.switch_off(fd, IPPROTO_IPV6, IPV6_V6ONLY)
         try:  # else the kernel may wait for the first data, and send it before anything is proven
@@ -200,11 +180,14 @@ class Connecting:
         # Before it is on its way: whoever follows us must know, should we end just after.
         self._identities.connected(cookie, to)
         code = self.lent.connect(call, fd, place.real.pack(), blocking)
-        if code in socket_calls.CONNECTING:
+        state = socket_calls.tcp_state(fd)
+        if decisions.is_over_already(code, state):
+            code = self.lent.connect(call, fd, place.real.pack(), blocking)
+        if decisions.is_on_its_way(code):
             call.cookie = cookie
         else:
             self._identities.forget(cookie)
-        return code
+        return code, state
 
     def _choose_source(self, fd: int, family: int, place: Place) -> None:
         """Give the socket the pod's source address, unless it has one already.
@@ -212,12 +195,13 @@ class Connecting:
         By it a server on this node knows the pod.
         """
         own, world = socket_calls.own_address(fd), self._world
-        if own is None or own.port or not world.has_address:
+        if own is None or not world.has_address:
             return
-        if place.real.ip in (world.node, world.loopback):
-            self._come_from(fd, Address(family, world.loopback, 0))
-        elif own.ip == world.loopback:  # where an endpoint on this node refused it
-            self._come_from(fd, Address(family, ANY4, 0))
+        is_local = place.real.ip in (world.node, world.loopback)
+        source = decisions.source_of(bool(own.port), is_local, own.ip == world.loopback)
+        if source != decisions.KEEP_SOURCE:
+            ip = world.loopback if source == decisions.FROM_LOOPBACK else ANY4
+            self._come_from(fd, Address(family, ip, 0))
 
     def _come_from(self, fd: int, source: Address) -> None:
         """Bind the socket to a source address, by which a server on this node knows the pod."""
@@ -251,61 +235,60 @@ class _Attempt:
         self._call, self._fd, self._to, self._places = call, fd, to, places
         self._place: Optional[Place] = None
         self._next_place = next(places, None)
-        self._error = ECONNREFUSED
         self._is_blocking = socket_calls.is_blocking(fd)
-        self._asked: Optional[Asked] = None
+        self._notice: Optional[Asked] = None  # that was sent
+        self._asked: Optional[Asked] = None  # the same, if its answer is awaited
         self._began = self._made = 0.0  # when it was set going, and when that was made
         self._again = 0
         self._cookie = socket_calls.cookie(fd)
         self._left = 0.0  # when its caller was interrupted
 
-    def next(self) -> Optional[int]:
-        """Try until one is on its way; return the answer, LATER, or None for the kernel
-        to do it.
+    def next(self, code: int = ECONNREFUSED) -> Optional[int]:
+        """Try until one is on its way, after a failure; return the answer, LATER, or None for the
+        kernel to do it.
         """
-        while self._next_place is not None:
-            self._place, self._again = self._next_place, 0
-            self._next_place = next(self._places, None)
-            result = self._start(self._place)
-            if result is None or result == LATER or -result not in UNREACHED:
-                return result
-            self._error = -result
-        return -self._error
+        while True:
+            following = decisions.after_failure(code, self._again)
+            if following == decisions.TRY_NEXT:
+                self._place, self._again = self._next_place, 0
+                self._next_place = next(self._places, None)
+            elif following == decisions.TRY_AGAIN:
+                self._again += 1
+            if self._place is None or following == decisions.TELL_ERROR:
+                return -decisions.error_told(code)
+            code, state = self._connecting.start(
+                self._call, self._fd, self._to, self._place, self._is_blocking
+            )
+            if decisions.is_on_its_way(code):
+                return self._begin(self._place, state == TCP_ESTABLISHED)
 
-    def _start(self, place: Place) -> Optional[int]:
-        """Set one going."""
-        code = self._connecting.start(self._call, self._fd, self._to, place, self._is_blocking)
-        if code not in socket_calls.CONNECTING:
-            return -code
-        self._began, self._made, self._asked = time.monotonic(), 0.0, None
-        if place.own_port or (self._proof.is_needed(place) and self._proof.is_here(place)):
-            if self._is_made():
+    def _begin(self, place: Place, is_made: bool) -> Optional[int]:
+        """Go on with one that was set going."""
+        self._began, self._made = time.monotonic(), 0.0
+        self._notice = self._asked = None
+        is_last = self._next_place is None
+        proof = self._proof.wanted(place)
+        if proof == decisions.PROOF_BY_KERNEL:
+            if is_made:
                 return self._on_handshake()
-            return self._answer() if self._is_for_kernel(place) else LATER
-        if self._proof.is_needed(place):
-            self._asked = self._proof.ask(self._fd, place)
-            if self._asked is not None and self._connecting.needs_proof:
+            is_kernels = decisions.may_be_left_to_kernel(bool(place.own_port), is_last)
+            return self._answer() if is_kernels and self._proof.is_held_here(place) else LATER
+        if proof == decisions.PROOF_BY_NOTICE:
+            self._notice = self._proof.ask(self._fd, place)
+            self._asked = self._notice if self._connecting.needs_proof else None
+            if self._asked is not None:
                 return self._answer() if self._asked.is_answered_at_once() else LATER
-        if self._next_place is None or self._is_made():
-            return self._answer()
-        return LATER
-
-    def _is_for_kernel(self, place: Place) -> bool:
-        """Return whether to leave the connect to the kernel.
-
-        To a port of the pod itself the kernel waits: who is to accept may be the caller.
-        """
-        if not place.own_port or self._next_place is not None:
-            return False
-        return self._proof.is_held_here(place)
+        is_answered = decisions.is_answered_unproven(is_last, is_made)
+        return self._answer() if is_answered else LATER
 
     def _is_made(self) -> bool:
         return socket_calls.tcp_state(self._fd) == TCP_ESTABLISHED
 
     def _answer(self) -> Optional[int]:
-        if not self._is_blocking:
+        how = decisions.answer_to(self._is_blocking, self._connecting.is_held)
+        if how == decisions.SAY_IN_PROGRESS:
             return -EINPROGRESS
-        if not self._connecting.is_held:
+        if how == decisions.LEAVE_TO_KERNEL:
             return None
         # Asked again, the kernel takes it for connected itself.
         return 0 if self._is_made() and not self._failed() else LATER
@@ -314,19 +297,12 @@ class _Attempt:
     def wait(self) -> Wait:
         if self._asked is not None:  # an error is told all the same
             return 0, self._asked.pause
-        return int(select.EPOLLOUT), max(self._patience_ends() - time.monotonic(), 0.001)
+        now = time.monotonic()
+        return int(select.EPOLLOUT), decisions.seconds_until(now, self._patience_ends())
 
     def _patience_ends(self) -> float:
-        """Return when the kernel's handshake has taken too long."""
-        if self._left:
-            return self._left + PATIENCE_AT_ONCE
-        if self._next_place is not None:
-            return self._began + PATIENCE
-        return self._began + (PATIENCE_AT_LEISURE if self._is_blocking else PATIENCE_AT_ONCE)
-
-    def _proof_ends(self) -> float:
-        self._made = self._made or time.monotonic()
-        return self._made + (PROOF_TIME if self._next_place is None else PROOF_TIME_OF_MANY)
+        is_last = self._next_place is None
+        return decisions.patience_ends(self._began, self._left, is_last, self._is_blocking)
 
     def step(self, target: Target, is_ready: bool) -> Optional[Wait]:
         """Look what has become of it; return what to wait for, or None when it is answered."""
@@ -350,9 +326,9 @@ class _Attempt:
             result = self._look(False)
             if result == LATER:
                 return self.wait
-            if result == 0:
+            if result is not None:
                 self._connecting.not_heard(self._call, result)
-        elif self._asked is not None and self._asked.is_heard:
+        elif self._notice is not None and self._notice.may_be_heard:
             return 0, 0.1
         self._connecting.over(self._cookie)
         return None
@@ -374,14 +350,14 @@ class _Attempt:
             if result != LATER:
                 return result
         state = socket_calls.tcp_state(self._fd)
-        if is_ready or state not in (TCP_SYN_SENT, TCP_ESTABLISHED):
+        if decisions.is_to_be_asked(is_ready, state):
             failed = self._failed()
             if failed:
-                return self._on_failure(failed)
-        if state == TCP_SYN_SENT:
-            is_over = time.monotonic() >= self._patience_ends()
-            return self._leave_place(ETIMEDOUT) if is_over else self._wait_on()
-        return self._on_handshake()
+                return self.next(failed)
+        if state != TCP_SYN_SENT:
+            return self._on_handshake()
+        until = self._patience_ends()
+        return self._leave_place(ETIMEDOUT) if time.monotonic() >= until else self._wait_on(until)
 
     def _failed(self) -> int:
         """Return the errno of a failed connection, by one more connect: then the socket
@@ -390,38 +366,29 @@ class _Attempt:
         assert self._place is not None, "it was set going to some place"
         packed = self._place.real.pack()
         code = self._connecting.lent.connect(self._call, self._fd, packed, self._is_blocking)
-        return 0 if code in (0, EINPROGRESS, EALREADY, EISCONN) else code
+        return code if decisions.is_failed(code) else 0
 
-    def _on_failure(self, code: int) -> Optional[int]:
-        assert self._place is not None, "it was set going to some place"
-        if code in CLOSED and self._again < MAX_AGAIN:
-            # The server's netd had it in its hands before our notice: nothing was sent yet.
-            self._again += 1
-            return self._start(self._place)
-        self._error = ECONNREFUSED if code in CLOSED else code
-        return self.next() if self._error in UNREACHED else -code
-
-    def _wait_on(self) -> int:
+    def _wait_on(self, until: float) -> int:
         if self._asked is not None:
-            self._asked.say_again(self._patience_ends())
+            self._asked.say_again(until)
         return LATER
 
     def _on_handshake(self) -> Optional[int]:
         """Check whom a connection has reached, now that the kernel has made it."""
         assert self._place is not None, "it was connected to some place"
-        if self._asked is None or not self._connecting.needs_proof:
-            is_proven = not self._proof.is_here(self._place) or self._proof.here(
-                self._fd, self._to, self._place
-            )
-            return self._answer() if is_proven else self._leave_place(ECONNREFUSED)
-        until = self._proof_ends()
-        if time.monotonic() >= until:
-            return self._leave_place(ECONNREFUSED)
-        self._asked.say_again(until)
-        return LATER
+        is_here = self._proof.is_here(self._place)
+        following = decisions.after_handshake(self._asked is not None, is_here)
+        if following == decisions.AWAIT_ACK:
+            self._made = self._made or time.monotonic()
+            until = decisions.proof_ends(self._made, self._next_place is None)
+            is_over = time.monotonic() >= until
+            return self._leave_place(ECONNREFUSED) if is_over else self._wait_on(until)
+        is_proven = following == decisions.GO_ON or self._proof.here(
+            self._fd, self._to, self._place
+        )
+        return self._answer() if is_proven else self._leave_place(ECONNREFUSED)
 
     def _leave_place(self, error: int) -> Optional[int]:
         """Leave a place where nobody of ours has answered."""
         socket_calls.disconnect(self._fd)
-        self._error = error
-        return self.next()
+        return self.next(error)

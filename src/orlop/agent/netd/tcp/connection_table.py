@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 
+from .. import layout
 from ..sockets.sockaddr import Address
 
 TYPE_CHECKING = False
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     import mmap
     from typing import Optional, Union
 
-# Cookie; length of the peer's address, its port, the address; the same of the socket's own name.
-_ENTRY = struct.Struct("<QBxH16sBxH16s")
+_ENTRY = layout.ENTRY.struct
 _COOKIE = struct.Struct("<Q")
-ENTRIES = 1 << 16
+ENTRIES = layout.NAMES
 SIZE = ENTRIES * _ENTRY.size
-JOURNAL_SIZE = 4096  # of `nonblocking_journal`, which the agent itself does not load
+# Of `nonblocking_journal`, which the agent itself does not load.
+JOURNAL_SIZE = layout.LENT * layout.LENT_ENTRY.size
 
 
 class ConnectionTable:

@@ -9,11 +9,10 @@ The first half of the places is the compiled part's (agent/netd/native/lent.c).
 from __future__ import annotations
 
 import os
-import struct
 
+from .. import layout
 from ..seccomp.caller_process import Descriptors
 from ..sockets import socket_calls
-from .connection_table import JOURNAL_SIZE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 
     from ..seccomp.notify import Call
 
-_ENTRY = struct.Struct("<QIi")  # cookie; the thread that called, and its descriptor
-ENTRIES = JOURNAL_SIZE // _ENTRY.size
+_ENTRY, ENTRIES = layout.LENT_ENTRY.struct, layout.LENT
 _FREE = bytes(_ENTRY.size)
 
 

@@ -125,6 +125,41 @@ def test_jobs_of_all_the_indexes_there_are_cost_nothing(site: Site, account: Sma
     site.kubectl("wait", "--for=condition=Suspended", "job/other", "job/huge", "--timeout=30s")
 
 
+_POD = {"template": {"spec": _CONTAINERS}}
+_LAUNCHER = {"replicas": 1, **_POD}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "said"),
+    [
+        ("kubeflow.org/v2beta1 MPIJob",
+         {"mpiReplicaSpecs": {"Launcher": _LAUNCHER, "Worker": {"replicas": _HUGE, **_POD}}},
+         "10000"),
+        ("kubeflow.org/v1 PyTorchJob",
+         {"pytorchReplicaSpecs": {"Master": _LAUNCHER, "Worker": {"replicas": _HUGE, **_POD}}},
+         "10000"),
+        ("leaderworkerset.x-k8s.io/v1 LeaderWorkerSet",
+         {"replicas": 30_000, "leaderWorkerTemplate": {"size": 30_000, "workerTemplate": {
+             "spec": {"containers": _CONTAINERS["containers"]}}}},
+         "at most 10000 pods"),
+        ("jobset.x-k8s.io/v1alpha2 JobSet",
+         {"replicatedJobs": [{"name": "a", "replicas": 2, "template": {"spec": {
+             "parallelism": _HUGE, **_POD}}}]},
+         "at most 10000 pods"),
+    ],
+    ids=lambda value: value.split()[1] if isinstance(value, str) and "/" in value else "",
+)  # fmt: skip
+def test_kinds_of_others_have_as_many_pods_as_can_be(
+    site: Site, kind: str, spec: Obj, said: str
+) -> None:
+    version, name = kind.split()
+    made = {"apiVersion": version, "kind": name, "metadata": {"name": "huge"}, "spec": spec}
+    refused = site.run("kubectl", "apply", "-n", site.namespace, "-f", "-",
+                       input=json.dumps(made), check=False)  # fmt: skip
+    assert refused.returncode != 0
+    assert said in refused.stderr
+
+
 @pytest.mark.parametrize("path", [
     "nodes", "nodes/main", "namespaces/kube-system", "clusterrolebindings/cluster-admin",
     "persistentvolumes", "nodes/main/proxy/pods",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import socket
 import ssl
@@ -130,6 +131,43 @@ async def test_a_web_socket_is_joined_to_the_backend(cluster, backend, router, p
         async with client.ws_connect(url, headers=headers) as websocket:
             await websocket.send_str("hello")
             assert (await websocket.receive(timeout=10)).data == "hello!"
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_who_is_not_upgraded_asks_no_second_time(
+    cluster, backend, router, ports, client, is_chunked
+):
+    """What follows a request to upgrade would pass by the rules of the Ingress."""
+    seen = []
+
+    async def plain(request):
+        seen.append(request.path)
+        answer = web.StreamResponse()
+        if is_chunked:
+            answer.enable_chunked_encoding()
+        else:
+            answer.content_length = 6
+        await answer.prepare(request)
+        await answer.write(b"public")
+        await answer.write_eof()
+        return answer
+
+    await a_service(cluster, await backend(plain))
+    await cluster.create(INGRESS, an_ingress())
+    async with cluster.running(router):
+        url = f"http://127.0.0.1:{ports[0]}/"
+        await until_served(lambda: client.get(url, headers={"Host": "shop.example"}))
+        seen.clear()
+        head = "Host: shop.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+        reader, writer = await asyncio.open_connection("127.0.0.1", ports[0])
+        writer.write(f"GET / HTTP/1.1\r\n{head}".encode())
+        answer = await asyncio.wait_for(reader.readuntil(b"public"), 10)
+        assert answer.startswith(b"HTTP/1.1 200")
+        writer.write(b"GET /admin HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: ::1\r\n\r\n")
+        rest = await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+    assert rest in (b"", b"\r\n0\r\n\r\n")
+    assert seen == ["/"]
 
 
 async def test_the_certificate_is_that_of_the_host(

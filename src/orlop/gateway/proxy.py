@@ -7,7 +7,6 @@ reaches a pod that has just ceased to be ready.
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 
@@ -15,8 +14,9 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from ..forwarding import AUTO_HEADERS, HOP_BY_HOP, SocketConnector, hop_by_hop, join
-from ..upgrade import Taken, is_upgrade, request_head, take_over
+from ..forwarding import AUTO_HEADERS, HOP_BY_HOP, SocketConnector, hop_by_hop
+from ..upgrade import is_upgrade
+from .upgrade import pass_upgrade
 
 _OURS = frozenset(("host", "content-length"))  # to say
 _FORWARDED = frozenset(("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-real-ip"))
@@ -31,9 +31,9 @@ async def pass_on(request: web.BaseRequest, connect: Connect, client: str) -> we
 
     `client` is the address of who asks, as backends are told.
     """
-    if is_upgrade(request) and request.headers.get("Upgrade"):
-        return await _join(request, await connect(), client)
     headers = [*_end_to_end(request), *_forwarded(request, client)]
+    if is_upgrade(request) and request.headers.get("Upgrade") and not request.body_exists:
+        return await pass_upgrade(request, await connect(), headers)
     url = URL(f"http://{request.host or 'localhost'}{request.raw_path}", encoded=True)
     has_body = request.body_exists
     length = request.headers.get("Content-Length")
@@ -85,19 +85,3 @@ def _forwarded(request: web.BaseRequest, client: str) -> Iterator[tuple[str, str
     yield "X-Real-IP", client
     yield "X-Forwarded-Host", request.host
     yield "X-Forwarded-Proto", "https" if request.secure else "http"
-
-
-async def _join(
-    request: web.BaseRequest, backend: socket.socket, client: str
-) -> web.StreamResponse:
-    """Join a connection that becomes something else: what comes is passed on as it is."""
-    wanted = request.headers.get("Upgrade", "")
-    headers = [*_end_to_end(request), *_forwarded(request, client)]
-    headers += [("Connection", "Upgrade"), ("Upgrade", wanted)]
-    reader, writer = await asyncio.open_connection(sock=backend)
-    try:
-        writer.write(request_head(request.method, request.raw_path, headers))
-        await join(take_over(request), (reader, writer))
-    finally:
-        writer.close()
-    return Taken()

@@ -125,6 +125,32 @@ def test_jobs_of_all_the_indexes_there_are_cost_nothing(site: Site, account: Sma
     site.kubectl("wait", "--for=condition=Suspended", "job/other", "job/huge", "--timeout=30s")
 
 
+def test_a_pattern_that_would_never_end_is_soon_matched(site: Site, account: SmallAccount) -> None:
+    """Whoever may define a kind has others' texts matched by patterns of theirs."""
+    text = {"type": "object", "properties": {"word": {"type": "string", "pattern": "^(a+)+$"}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": text}}
+    names = {"kind": "Slow", "listKind": "SlowList", "plural": "slows", "singular": "slow"}
+    site.apply({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "slows.attack.example"},
+        "spec": {"group": "attack.example", "scope": "Namespaced", "names": names,
+                 "versions": [version]},
+    })  # fmt: skip
+    try:
+        site.kubectl("wait", "--for=condition=Established", "crd/slows.attack.example")
+        site.kubectl("create", "role", "slow", "--verb=create", "--resource=slows.attack.example")
+        who = f"--serviceaccount={site.namespace}:small"
+        site.kubectl("create", "rolebinding", "slow", "--role=slow", who)
+        slow = {"apiVersion": "attack.example/v1", "kind": "Slow", "metadata": {"name": "s"},
+                "word": "a" * 5000 + "!"}  # fmt: skip
+        asked = time.monotonic()
+        path = _path(site, "attack.example/v1", "slows")
+        assert account.ask("POST", path, json.dumps(slow)) == "422"
+        assert time.monotonic() - asked < _MOST
+    finally:
+        site.kubectl("delete", "crd", "slows.attack.example")
+
+
 _POD = {"template": {"spec": _CONTAINERS}}
 _LAUNCHER = {"replicas": 1, **_POD}
 

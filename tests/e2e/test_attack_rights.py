@@ -254,10 +254,13 @@ def test_no_ingress_leads_to_the_control_planes_loopback(site: Site) -> None:
             assert "network.allow_destinations" in eventually(told, "it says why", 30)
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254"])
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fe80::1"]
+)
 def test_no_endpoint_is_of_loopback_or_the_link(site: Site, address: str) -> None:
     one = {
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "addressType": "IPv6" if ":" in address else "IPv4",
         "metadata": {"name": "trap", "labels": {"kubernetes.io/service-name": "trap"}},
         "ports": [{"port": 80}], "endpoints": [{"addresses": [address]}],
     }  # fmt: skip

@@ -20,7 +20,7 @@ DRIVER = Path(__file__).parent / "quick" / "driver.c"
 FLAGS = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
          "-fno-omit-frame-pointer")  # fmt: skip
 # The interpreter leaves much behind at its end; memory given back is not kept to be looked at long.
-# Of who allocated, two calls are remembered: of more there are ever new ones, which would be growth.
+# Of who allocated, two calls are remembered: of more there are ever new ones, which is growth.
 _ASAN = (
     "detect_leaks=0:quarantine_size_mb=8:malloc_context_size=2:abort_on_error=1"
     ":allocator_may_return_null=1"

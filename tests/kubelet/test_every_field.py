@@ -84,15 +84,15 @@ SHOWN = {
         "controllers/storage/test_ephemeral_volume.py test_the_claim"
     ),
     "PodSpec.automountServiceAccountToken": (
-        "apiserver/test_service_account_admission.py test_the_pod_then_the_account_say_whether"
+        "apiserver/admission/test_service_account.py test_the_pod_then_the_account_say_whether"
     ),
     "PodSpec.imagePullSecrets": "kubelet/start/test_preparation.py test_pull_secrets_are_passed_on",
     "PodSpec.schedulerName": "scheduler/test_scheduler.py test_pods_that_are_not_ours",
     "PodSpec.serviceAccount": (
-        "apiserver/test_service_account_admission.py test_the_old_name_of_the_field"
+        "apiserver/admission/test_service_account.py test_the_old_name_of_the_field"
     ),
     "PodSpec.serviceAccountName": (
-        "apiserver/test_service_account_admission.py test_an_account_that_is_not_there"
+        "apiserver/admission/test_service_account.py test_an_account_that_is_not_there"
     ),
     "TopologySpreadConstraint.matchLabelKeys": "scheduler/test_spread.py test_match_label_keys",
     "TopologySpreadConstraint.minDomains": "scheduler/test_spread.py test_fewer_domains",

@@ -459,6 +459,27 @@ def many_datagrams():
     assert all(socket.inet_ntoa(name.raw[4:8]) == ME for name in names[:3])
 
 
+def threads_make_udp_sockets_at_once():
+    """Each has its own, as a server that starts a thread for each port."""
+    found, ready = [], threading.Barrier(8)
+
+    def make(number):
+        ready.wait(20)
+        sock = udp()
+        sock.bind(("", 6000 + number))
+        found.append((sock, sock.getsockname()[1], number))
+
+    for turn in range(10):
+        threads = [threading.Thread(target=make, args=(8 * turn + n,)) for n in range(8)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join(20)
+    assert sorted(number for *_, number in found) == list(range(80)), found
+    assert [(port, number) for _, port, number in found if port != 6000 + number] == []
+    assert len({sock.fileno() for sock, *_ in found}) == 80
+
+
 def many_udp_sockets():
     server = udp()
     server.bind(("", 56))

@@ -77,6 +77,7 @@ class PodNetwork:
     twins: Twins
     announcements: Announcements
     destinations: Destinations
+    placing: threading.Lock  # a descriptor that is free is so until a socket is put there
     stamping: threading.Lock  # a socket tells the time of the last that was received
 
     def sweep(self) -> None:
@@ -169,6 +170,7 @@ def build(
         twins=Twins(lambda own: bindings.holder("udp", own), pending.wake),
         announcements=announcements,
         destinations=Destinations(addressing, routes, flows, announcements),
+        placing=threading.Lock(),
         stamping=threading.Lock(),
     )
 

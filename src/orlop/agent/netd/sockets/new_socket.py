@@ -35,15 +35,18 @@ def make_socket(network: PodNetwork, call: Call, target: Target) -> Optional[int
     if not is_udp and family not in (AF_UNIX, AF_NETLINK):
         return _refusal(family) if network.routes.are_held else None
     is_held = is_udp and network.routes.are_held
-    place = _free_place(call, target, STRICT if is_held else TAGGED)
-    if place < 0 and not is_held:
-        return None
     made = socket.socket(family, kind & 0xF, protocol)
     made.setblocking(not kind & os.O_NONBLOCK)
     try:
         if is_held:
             socket_calls.silence(made.fileno())
-        return _give(call, made.fileno(), place, kind & os.O_CLOEXEC, is_held)
+        # Two threads of a program would both find the same place free, and the one that is served
+        # last would take it from the other.
+        with network.placing:
+            place = _free_place(call, target, STRICT if is_held else TAGGED)
+            if place < 0 and not is_held:
+                return None
+            return _give(call, made.fileno(), place, kind & os.O_CLOEXEC, is_held)
     finally:
         made.close()
 

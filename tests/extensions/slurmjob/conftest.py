@@ -23,10 +23,7 @@ from orlop.extensions.slurmjob.kinds import SLURM_JOB
 from orlop.settings import NetworkSettings, Paths, Settings, SlurmSettings
 from orlop.slurm.submit.user_slurm import UserSlurm
 from tests.controllers.world import World, eventually, world
-from tests.extensions.bridgejob.conftest import s3
 from tests.extensions.slurmjob.slurm import FakeSlurm
-
-__all__ = ["s3"]
 
 TICKS = SlurmSettings(busy_tick=0.02, idle_tick=0.02)
 

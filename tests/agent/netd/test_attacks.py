@@ -420,3 +420,37 @@ def test_a_forwarded_port_leads_to_no_stranger(neighbourhood):
         assert closed["error"] == "connection refused"
         with pytest.raises(TimeoutError):
             stranger.accept()
+
+
+# Serves one client at a port and is gone, again and again.
+SERVES_ONE = """
+import socket, sys
+for port in range(7000, 7060):
+    with socket.create_server(("", port)) as listener:
+        print(port, flush=True)
+        connection, _ = listener.accept()
+        listener.close()
+        connection.sendall(b"hello")
+        connection.close()
+"""
+HEARS_EACH = """
+import socket, sys, time
+for port in range(7000, 7060):
+    until = time.monotonic() + 30
+    while True:
+        try:
+            with socket.create_connection((sys.argv[1], port), 10) as one:
+                heard = one.recv(99)
+            break
+        except ConnectionRefusedError:
+            assert time.monotonic() < until, port
+            time.sleep(0.005)
+    print(port, heard.decode(), flush=True)
+"""
+
+
+def test_a_server_that_is_gone_as_soon_as_it_has_answered_is_heard(neighbourhood):
+    """It has left no owner at its end when netd looks whose that is."""
+    server = neighbourhood.add(container("c", *PYTHON, SERVES_ONE), runtime="host")
+    client = neighbourhood.add(container("c", *PYTHON, HEARS_EACH, server.ip), runtime="host")
+    assert lines(client, 60) == [f"{port} hello" for port in range(7000, 7060)]

@@ -86,8 +86,12 @@ class Proof:
         server = Address(AF_INET, place.real.ip, place.real.port)
         return not self._owners.can_tell or self._owners.holds(TCP, server)
 
-    def here(self, fd: int, to: Address, place: Place) -> bool:
-        """Return whether a connection on this node ends at one of ours, and tell it who comes."""
+    def here(self, fd: int, to: Address, place: Place, was_held: bool) -> bool:
+        """Return whether a connection on this node ends at one of ours, and tell it who comes.
+
+        An end that the server has closed already has no owner, and it may have closed its listener,
+        too: so `was_held` is whether one of ours listened there just before the connect.
+        """
         real, server = _real(fd), Address(AF_INET, place.real.ip, place.real.port)
         if real is None:
             return self._owners.holds(TCP, server)
@@ -100,7 +104,7 @@ class Proof:
             self._identities.accepted(child, peer, own)
         elif child and place.notice is not None:
             self._notices.send(self._notice(fd, real, place, child), place.notice)
-        return bool(child) or self._owners.holds(TCP, server)
+        return bool(child) or was_held or self._owners.holds(TCP, server)
 
     def ask(self, fd: int, place: Place) -> Optional[Asked]:
         """Tell the netd of a place that this connection comes; return what waits for its word."""

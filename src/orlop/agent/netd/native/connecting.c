@@ -170,7 +170,8 @@ static int is_proven_here(int fd, struct attempt *attempt)
         make_notice(&real, name.port, place, attempt->cookie, child, raw);
         send_notice(raw, place);
     }
-    return child || holds(TCP, &server);
+    /* An end that the server has closed already has no owner, and it may have closed its listener. */
+    return child || attempt->was_held || holds(TCP, &server);
 }
 
 /* Make ready what the netd of a place elsewhere has to acknowledge. */
@@ -238,6 +239,8 @@ static int on_handshake(const struct call *call, int fd, struct attempt *attempt
 static int set_going(const struct call *call, int fd, struct attempt *attempt)
 {
     const struct place *place = place_of(attempt);
+    int proof = proof_of(place->is_own, place->pod != 0, place->notice != 0, is_here(place));
+    attempt->was_held = proof == PROOF_BY_KERNEL && is_held_here(place);
     int state, code = start(call, fd, attempt, place, &state);
     attempt->is_asked = attempt->is_acknowledged = 0;
     attempt->said = attempt->made = 0;
@@ -246,13 +249,12 @@ static int set_going(const struct call *call, int fd, struct attempt *attempt)
         return FAILED;
     }
     int is_made = state == TCP_ESTABLISHED;
-    int proof = proof_of(place->is_own, place->pod != 0, place->notice != 0, is_here(place));
     attempt->began = now();
     if (proof == PROOF_BY_KERNEL) {
         if (is_made)
             return on_handshake(call, fd, attempt);
         int is_kernels = may_be_left_to_kernel(place->is_own, is_last(attempt));
-        return is_kernels && is_held_here(place) ? on_its_way(call, attempt) : WAIT;
+        return is_kernels && attempt->was_held ? on_its_way(call, attempt) : WAIT;
     }
     if (proof == PROOF_BY_NOTICE && prepare_notice(fd, attempt)) {
         attempt->is_asked = world.needs_proof;

@@ -45,6 +45,7 @@ struct attempt { /* one connect of one caller */
     uint64_t cookie;
     int is_asked, is_acknowledged; /* whether a netd elsewhere has to say, and has said, that it knows */
     int again, error;
+    int was_held; /* whether one of ours listened at the present place on this node, just before */
     double began, made; /* when it was set going, and when the kernel had connected it */
     double said, pause; /* when a notice was sent, 0: none, and how long until it is sent again */
     double left;        /* when its caller was interrupted, 0: it waits */

@@ -240,6 +240,7 @@ class _Attempt:
         self._asked: Optional[Asked] = None  # the same, if its answer is awaited
         self._began = self._made = 0.0  # when it was set going, and when that was made
         self._again = 0
+        self._was_held = False  # one of ours listened there on this node, just before
         self._cookie = socket_calls.cookie(fd)
         self._left = 0.0  # when its caller was interrupted
 
@@ -256,6 +257,8 @@ class _Attempt:
                 self._again += 1
             if self._place is None or following == decisions.TELL_ERROR:
                 return -decisions.error_told(code)
+            is_by_kernel = self._proof.wanted(self._place) == decisions.PROOF_BY_KERNEL
+            self._was_held = is_by_kernel and self._proof.is_held_here(self._place)
             code, state = self._connecting.start(
                 self._call, self._fd, self._to, self._place, self._is_blocking
             )
@@ -272,7 +275,7 @@ class _Attempt:
             if is_made:
                 return self._on_handshake()
             is_kernels = decisions.may_be_left_to_kernel(bool(place.own_port), is_last)
-            return self._answer() if is_kernels and self._proof.is_held_here(place) else LATER
+            return self._answer() if is_kernels and self._was_held else LATER
         if proof == decisions.PROOF_BY_NOTICE:
             self._notice = self._proof.ask(self._fd, place)
             self._asked = self._notice if self._connecting.needs_proof else None
@@ -384,7 +387,7 @@ class _Attempt:
             is_over = time.monotonic() >= until
             return self._leave_place(ECONNREFUSED) if is_over else self._wait_on(until)
         is_proven = following == decisions.GO_ON or self._proof.here(
-            self._fd, self._to, self._place
+            self._fd, self._to, self._place, self._was_held
         )
         return self._answer() if is_proven else self._leave_place(ECONNREFUSED)
 
